@@ -1,0 +1,50 @@
+"""What can go wrong, and whose fault it is.
+
+    RoarbenchError
+    ├── CallerError            the caller's mistake: one line, exit code 2
+    │   ├── UnknownName        no suite, estimator, data set … of that name
+    │   ├── DataError          images cannot be reached, read or trusted
+    │   └── StoreError         a store is missing, read-only, full, newer than this version, or no store
+    └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
+        └── Diverged           the loss left the finite numbers
+
+Every message says what was seen, what was expected and what to write.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RoarbenchError(Exception):
+    """Base of all errors that roarbench raises on purpose."""
+
+
+class CallerError(RoarbenchError):
+    """The caller's mistake."""
+
+
+class UnknownName(CallerError):
+    """A name that is not in a table."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], command: str | None = None) -> None:
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        guess = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names[:8])}"
+        where = f" (list: {command})" if command else ""
+        super().__init__(f"no {kind} '{name}'; {guess}{where}")
+
+
+class DataError(CallerError):
+    """Images that cannot be reached, read or trusted."""
+
+
+class StoreError(CallerError):
+    """A store that cannot be used as it is."""
+
+
+class RunError(RoarbenchError):
+    """One run failed; its reason is recorded and the others go on."""
+
+
+class Diverged(RunError):
+    """The training loss is no longer a finite number."""

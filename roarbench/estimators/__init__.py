@@ -1,0 +1,83 @@
+"""The table of estimators: what each id means, one line each. Nothing here imports torch.
+
+Hooker et al. 2019 name three bases and their ensembles; the 18 below are the six forms of each base
+(docs/protocol.md, section 3). A published id never means something else later: a changed definition gets a new version.
+"""
+
+from dataclasses import dataclass
+
+from roarbench.errors import UnknownName
+from roarbench.plan import fingerprint, record
+
+IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
+SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
+NOISE = 0.15  # share of the image's range that is one standard deviation: the default of PAIR's saliency library
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """One row of the table.
+
+    Attributes:
+        id: What `--estimators` takes.
+        base: The map that the form is built on, or the control itself.
+        form: What is done with the base: itself, squared, or one of the ensembles over noisy copies.
+        about: One sentence.
+        control: Never looks at the model.
+        version: Counts up when the definition changes.
+        twin: A check made from another estimator: `blurred`, `untrained`, `other-target`; empty for the thing itself.
+    """
+
+    id: str
+    base: str
+    form: str
+    about: str
+    control: bool = False
+    version: int = 1
+    twin: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that fixes its maps."""
+        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE}
+        return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
+
+
+_TABLE = (
+    Estimator("random", "random", "base", "an exact-count random ranking, fixed per image", control=True),
+    Estimator("sobel", "sobel", "base", "Sobel gradient magnitude of each channel", control=True),
+    Estimator("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
+    Estimator("grad-sq", "grad", "squared", "gradient squared"),
+    Estimator("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
+    Estimator("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
+    Estimator("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
+    Estimator("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
+    Estimator("gb", "gb", "base", "guided backprop, signed"),
+    Estimator("gb-sq", "gb", "squared", "guided backprop squared"),
+    Estimator("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
+    Estimator("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
+    Estimator("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
+    Estimator("var-gb", "gb", "variance", "VarGrad of guided backprop"),
+    Estimator("ig", "ig", "base", "integrated gradients from black, signed"),
+    Estimator("ig-sq", "ig", "squared", "integrated gradients squared"),
+    Estimator("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
+    Estimator("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
+    Estimator("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
+    Estimator("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+    Estimator("truth", "truth", "base", "the true ranking of planted data", control=True),
+    Estimator("truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True),
+)
+ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
+CONTROLS = ("random", "sobel")
+PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
+
+
+def find_estimator(name: str) -> Estimator:
+    """The estimator of this id.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in ESTIMATORS:
+        raise UnknownName("estimator", name, ESTIMATORS, "roarbench estimators")
+    return ESTIMATORS[name]

@@ -1,0 +1,51 @@
+"""The vocabulary of ROAR as plain types; `docs/words.md` says what each word means."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Split(StrEnum):
+    """Which part of a data set."""
+
+    TRAIN = "train"
+    TEST = "test"
+
+
+class Order(StrEnum):
+    """Which end of the ranking is removed first."""
+
+    MORF = "morf"  # most relevant first
+    LERF = "lerf"  # least relevant first
+
+
+class Unit(StrEnum):
+    """What one feature is."""
+
+    SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
+    PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
+
+
+class Retrain(StrEnum):
+    """Which network is scored at a level."""
+
+    IMAGES = "images"  # trained from scratch on the degraded images
+    MASKS = "masks"  # trained from scratch on the binary removed-maps alone
+    NONE = "none"  # the reference, as it is
+
+
+class Protocol(NamedTuple):
+    """A named question: an order with a network."""
+
+    name: str
+    order: Order
+    retrain: Retrain
+
+
+ROAR = Protocol("roar", Order.MORF, Retrain.IMAGES)
+KAR = Protocol("kar", Order.LERF, Retrain.IMAGES)
+MORF = Protocol("morf", Order.MORF, Retrain.NONE)
+LERF = Protocol("lerf", Order.LERF, Retrain.NONE)
+MASK_ONLY = Protocol("mask-only", Order.MORF, Retrain.MASKS)
+PROTOCOLS = {protocol.name: protocol for protocol in (ROAR, KAR, MORF, LERF, MASK_ONLY)}
+
+PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4
