@@ -1,0 +1,139 @@
+"""Images with features removed, made while they are read: only uint8 images and packed removed bits are kept.
+
+Each class here is a set of images in the form that training and scoring take: its length, and `batch`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roarbench.terms import Unit
+
+
+def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
+    """Replace the removed features by the fill.
+
+    Args:
+        images: (n, c, h, w), values in [0, 255]; uint8 is fastest.
+        removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is replaced.
+        fill: float32 (c,), what replaces it, in [0, 255].
+
+    Returns:
+        float32 (n, c, h, w), a new tensor; kept values and fill are exact.
+    """
+    bits = removed.view(torch.uint8)
+    # one of the two terms is 0, so the sum is exact; on a processor a tenth of the time of torch.where
+    return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
+
+
+def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
+    """Removed bits as an array over the image.
+
+    Args:
+        packed: uint8 (n, ceil(d / 8)), most significant bit first.
+        shape: Channels, height and width of an image.
+        unit: What one feature is; d = c h w for scalars, h w for pixels.
+
+    Returns:
+        bool (n, c, h, w) for scalars, (n, 1, h, w) for pixels; True where removed.
+    """
+    channels, height, width = shape
+    channels = channels if unit is Unit.SCALAR else 1
+    d = channels * height * width
+    if packed.is_cuda:
+        shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
+        bits = ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
+    else:  # NumPy's loop takes a tenth of the time
+        bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))
+    return bits.view(torch.bool).view(len(packed), channels, height, width)
+
+
+@dataclass(frozen=True)
+class DegradedImages:
+    """Images with the same features removed whenever they are read.
+
+    Attributes:
+        pixels: uint8 (n, c, h, w).
+        removed: uint8 (n, ceil(d / 8)), packed as `ranking.removed_bits` does; None removes nothing.
+        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        unit: What one feature is.
+    """
+
+    pixels: Tensor
+    removed: Tensor | None
+    fill: Tensor
+    unit: Unit
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
+        images = _rows(self.pixels, index)
+        if self.removed is None:
+            return images.float()
+        _, channels, height, width = images.shape
+        removed = unpack(_rows(self.removed, index), (channels, height, width), self.unit)
+        return degrade(images, removed, self.fill)
+
+
+@dataclass(frozen=True)
+class RemovedMaps:
+    """The removed bits alone, as images: what a network can tell from them, it can tell from degraded images too.
+
+    Attributes:
+        shape: Channels, height and width of an image.
+        removed: uint8 (n, ceil(d / 8)), packed.
+        unit: What one feature is; a pixel's bit is repeated over its channels.
+    """
+
+    shape: tuple[int, int, int]
+    removed: Tensor
+    unit: Unit
+
+    def __len__(self) -> int:
+        return len(self.removed)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
+        removed = unpack(_rows(self.removed, index), self.shape, self.unit)
+        return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
+
+
+@dataclass(frozen=True)
+class RedrawnImages:
+    """Images whose removed features are drawn anew at every reading, as the code of Hooker et al. 2019 did for Random.
+
+    Over the epochs a network then sees every pixel, which flatters Random; `random-redrawn` shows by how much.
+
+    Attributes:
+        pixels: uint8 (n, c, h, w).
+        t: Probability of each feature to be removed, independent of the others.
+        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        unit: What one feature is.
+        generator: Source of the draws, on the device of the pixels.
+    """
+
+    pixels: Tensor
+    t: float
+    fill: Tensor
+    unit: Unit
+    generator: torch.Generator
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
+        images = _rows(self.pixels, index)
+        count, channels, height, width = images.shape
+        drawn = (count, channels if self.unit is Unit.SCALAR else 1, height, width)
+        removed = torch.rand(drawn, generator=self.generator, device=images.device) < self.t
+        return degrade(images, removed, self.fill)
+
+
+def _rows(data: Tensor, index: Tensor) -> Tensor:
+    """Rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
+    return data.index_select(0, index.to(data.device))

@@ -1,0 +1,251 @@
+"""From importance maps to rankings, and from rankings to the few bits that the levels need.
+
+At the paper's five levels it is enough to know in which of 6 bins of its image's ranking a feature lies: 3 bits instead
+of 32. `encode` writes them as bit-planes, `removed_bits` answers from them which features are gone at a level. The
+codes are a search tree over the bins' boundaries, so the middle level reads one plane, its neighbours two, the rest
+three.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.errors import CallerError, RunError
+from roarbench.terms import Order, Unit
+
+TIE_SEED = 0
+TIE_RULE = (
+    "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
+    "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
+)
+_TIE_STREAM = (0, 0, 0, 1)  # a block of Philox counters that no other draw about the same image starts in
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the bit-planes of a ranking hold.
+
+    Attributes:
+        shape: Channels, height and width of an image.
+        unit: What one feature is.
+        levels: Levels that can be read in either order, besides 0 and 1.
+    """
+
+    shape: tuple[int, int, int]
+    unit: Unit
+    levels: tuple[float, ...]
+
+    @property
+    def features(self) -> int:
+        """Features of one image (d)."""
+        channels, height, width = self.shape
+        return height * width * (channels if self.unit is Unit.SCALAR else 1)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
+        d = self.features
+        counts = {removed_count(t, d) for t in self.levels}
+        return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """Code of the bin that begins at each boundary; the first bin of all has code 0."""
+        return _codes(len(self.boundaries), self.planes)
+
+    @property
+    def planes(self) -> int:
+        """Bit-planes of one image; at least one, so that no store has empty rows."""
+        return max(1, len(self.boundaries).bit_length())
+
+    @property
+    def width(self) -> int:
+        """Bytes of one plane; the last bits are zero where d is no multiple of 8."""
+        return -(-self.features // 8)
+
+
+def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
+    """Importance of every feature, one row for each image.
+
+    Args:
+        importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
+            gives each channel of a pixel the same importance; the ties between them are broken like all others.
+        shape: Channels, height and width of an image.
+        unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w.
+
+    Returns:
+        float32 (n, d).
+
+    Raises:
+        RunError: The map has another shape, or a value that is not finite.
+    """
+    channels, height, width = shape
+    if importance.shape[1:] not in ((channels, height, width), (height, width)):
+        wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
+        raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
+    per_channel = importance.ndim == 4
+    if unit is Unit.PIXEL and per_channel:
+        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, below: no order of channels matters
+    elif unit is Unit.SCALAR and not per_channel:
+        importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
+        flat = importance.reshape(len(importance), -1).astype(np.float32)
+    finite = np.isfinite(flat)
+    if not finite.all():
+        image = int(np.argmin(finite.all(axis=1)))
+        bad = flat.shape[1] - int(finite[image].sum())
+        raise RunError(
+            f"importance of image {image} of the batch has {bad} of {flat.shape[1]} values that are not finite "
+            "in float32; an estimator returns finite numbers"
+        )
+    return flat
+
+
+def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
+    """A random order of each image's features that decides between equal importances.
+
+    Guided backprop has long runs of exact zeros; any fixed order, such as the raster's, would tell the network where
+    they lie. The order depends on the image alone and is the same for every estimator. It is made from raw draws,
+    whose stream NumPy guarantees, not from `permutation`, which may change between releases.
+
+    Args:
+        ids: Number of each image, unique in the data set; (n,), 0 or above.
+        d: Features of one image.
+        seed: Another seed, another order.
+
+    Returns:
+        int32 (n, d): a permutation of 0 … d - 1 in every row; of equal features the one with the larger number is
+            more important.
+    """
+    draws = np.empty((len(ids), d), np.uint64)
+    for row, image in zip(draws, ids.tolist(), strict=True):
+        key = np.array([seed, image], np.uint64)
+        row[:] = np.random.Philox(key=key, counter=np.array(_TIE_STREAM, np.uint64)).random_raw(d)
+    return np.argsort(draws, axis=1).astype(np.int32)
+
+
+def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Integers, unique within an image, that sort like its importances and, where these are equal, like the tie order.
+
+    The upper 32 bits are the float's own bits, turned so that they sort as integers (negative floats sort backwards);
+    the lower 32 bits are the place in the tie order.
+
+    Args:
+        importance: float32 (n, d), finite.
+        ties: int32 (n, d), a permutation in every row.
+
+    Returns:
+        int64 (n, d); the largest key is the most important feature.
+    """
+    bits = (importance + np.float32(0)).view(np.int32)  # + 0: -0.0 and 0.0 are equal and must tie
+    ordered = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
+    return (ordered.astype(np.int64) << 32) | ties
+
+
+def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Feature indices of each image, most important first.
+
+    Args:
+        importance: float32 (n, d), finite.
+        ties: int32 (n, d), a permutation in every row.
+
+    Returns:
+        int64 (n, d).
+    """
+    return np.argsort(sort_keys(importance, ties), axis=1)[:, ::-1]
+
+
+def removed_count(t: float, d: int) -> int:
+    """How many of `d` features are removed at level `t`: round(t d), a half to the even number.
+
+    The product is that of the decimal which was written: in floats 0.575 * 100 falls below 57.5 and would lose one.
+
+    Raises:
+        ValueError: `t` is outside [0, 1].
+    """
+    if not 0 <= t <= 1:
+        raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")
+    return round(Decimal(str(t)) * d)
+
+
+def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+    """Write the bin of every feature as bit-planes.
+
+    Only the keys at the boundaries have to be found, which a partition does in less than half the time of a sort.
+
+    Args:
+        keys: int64 (n, d), unique within a row; largest is most important.
+        layout: What the planes hold.
+
+    Returns:
+        uint8 (n, planes, width): packed bits, most significant first, the plane of the codes' highest bit first.
+    """
+    d, boundaries = layout.features, layout.boundaries
+    planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
+    if not boundaries:
+        return planes
+    lasts = [d - boundary for boundary in boundaries]  # the key of the last feature before each boundary
+    thresholds = np.partition(keys, lasts, axis=1)[:, lasts]
+    previous = 0
+    for code, threshold in zip(layout.codes, thresholds.T, strict=True):
+        beyond = np.packbits(keys < threshold[:, None], axis=1)
+        for plane in _set_bits(code ^ previous, layout.planes):  # where neighbouring codes differ, the plane flips
+            planes[:, plane] ^= beyond
+        previous = code
+    return planes
+
+
+def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
+    """Which features are removed at a level, as packed bits.
+
+    Args:
+        planes: uint8 (n, planes, width) of `encode`; only the planes that the level needs are read.
+        t: Level, the fraction of features removed.
+        order: MoRF removes the round(t d) most important features, LeRF as many of the least important.
+        layout: What the planes hold.
+
+    Returns:
+        uint8 (n, width): most significant bit first, 1 where removed; bits beyond the last feature are 0.
+
+    Raises:
+        CallerError: The planes do not hold this level.
+    """
+    d = layout.features
+    count = removed_count(t, d)
+    boundary = count if order is Order.MORF else d - count
+    if boundary not in (0, d, *layout.boundaries):
+        stored = ", ".join(f"{level:g}" for level in layout.levels)
+        raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
+    before = _before(planes, boundary, layout)
+    existing = np.packbits(np.ones(d, bool))
+    return (before if order is Order.MORF else ~before) & existing
+
+
+def _before(planes: NDArray[np.uint8], boundary: int, layout: Layout) -> NDArray[np.uint8]:
+    """Packed bits (n, width), 1 where a feature's code is below the boundary's; bits beyond the last are undefined."""
+    if boundary in (0, layout.features):
+        return np.full((len(planes), layout.width), 255 if boundary else 0, np.uint8)
+    code = layout.codes[layout.boundaries.index(boundary)]
+    *upper, lowest = _set_bits(code, layout.planes)
+    below = ~planes[:, lowest]  # the planes after the lowest set bit decide nothing
+    for plane in reversed(range(lowest)):
+        clear = ~planes[:, plane]
+        below = clear | below if plane in upper else clear & below
+    return below
+
+
+def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
+    """Ascending codes of `count` boundaries; the fewer low bits a code needs, the nearer it is to the middle."""
+    if count == 0:
+        return ()
+    middle = (count - 1 + upper) // 2  # of two, the one nearer to the middle of the whole ranking
+    half = 1 << (planes - 1)
+    right = _codes(count - 1 - middle, planes - 1, 0)
+    return (*_codes(middle, planes - 1, 1), half, *(half + code for code in right))
+
+
+def _set_bits(code: int, planes: int) -> list[int]:
+    """Planes, highest first, in which a code has a 1."""
+    return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]
