@@ -1,0 +1,92 @@
+"""Correct answers of one protocol, and the area between two curves of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.plan import CLEAN
+from roarbench.terms import Order
+
+Bits = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Point = tuple[str, float]  # an estimator and a level
+
+UNTOUCHED: Point = (CLEAN, 0.0)  # the point at t = 0, which all curves share
+POINTS = 100.0  # accuracy points in one
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Which test images were answered correctly, for all cells of one protocol.
+
+    Attributes:
+        estimators: The rows of the board.
+        levels: Levels above 0, ascending.
+        correct: Bits of shape (seeds, images) under (estimator, level), those of the untouched images under
+            `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.
+
+    Raises:
+        ValueError: The levels do not ascend in (0, 1], or the bits do not fit together.
+    """
+
+    estimators: tuple[str, ...]
+    levels: tuple[float, ...]
+    correct: Mapping[Point, Bits]
+
+    def __post_init__(self) -> None:
+        steps = (0.0, *self.levels)
+        if any(low >= high for low, high in zip(steps, steps[1:], strict=False)) or steps[-1] > 1:
+            raise ValueError(
+                f"levels must ascend in (0, 1], got {self.levels}; the untouched images are not among them"
+            )
+        shapes = {bits.shape for bits in self.correct.values()}
+        if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
+            raise ValueError(f"bits must be (seeds, images) with the same images everywhere, got {sorted(shapes)}")
+
+    @property
+    def images(self) -> int:
+        """Number of test images; 0 while no cell is there."""
+        return next((bits.shape[1] for bits in self.correct.values()), 0)
+
+    def curve(self, estimator: str) -> tuple[Point, ...]:
+        """The points of an estimator's curve, from t = 0 on."""
+        return (UNTOUCHED, *((estimator, t) for t in self.levels))
+
+    def complete(self, estimator: str) -> bool:
+        """No point of its curve is missing."""
+        return all(point in self.correct for point in self.curve(estimator))
+
+
+def area_weights(levels: Sequence[float]) -> Floats:
+    """What each point of a curve counts in its mean height: the trapezoid rule, divided by the range.
+
+    Args:
+        levels: At least two levels, ascending.
+
+    Returns:
+        One weight per level; they sum to 1.
+    """
+    widths = np.diff(np.asarray(levels, dtype=np.float64))
+    weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
+    return weights
+
+
+def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
+    """Area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
+
+    With the most important features removed (MoRF) the better curve is the lower one, with the least important ones
+    (LeRF) the higher one. This is the supplement's area of Hooker et al. 2019 as `docs/protocol.md` section 6 has it.
+
+    Args:
+        levels: From 0 on, ascending.
+        curve: Accuracies in [0, 1] of shape (levels, ...).
+        random: Those of Random, of the same shape.
+        order: Which end of the ranking was removed first.
+
+    Returns:
+        Shape (...).
+    """
+    below = sum(w * (r - c) for w, r, c in zip(area_weights(levels), random, curve, strict=True))
+    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below)
