@@ -5,20 +5,21 @@ from numpy.typing import NDArray
 from PIL import Image
 
 
-def centre_square(image: Image.Image, size: int) -> Image.Image:
-    """The largest centred square of an image, at `size` x `size`.
+def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
+    """The centred square of an image whose side is `crop` times its short side, at `size` x `size`.
 
-    Resized by Pillow's bicubic filter, which widens its support when it shrinks an image and so does not alias. An
-    image that has the size already comes back unchanged.
+    With `crop = 224 / 256` it is the usual test-time crop of ImageNet: short side 256, centre 224. Resized by Pillow's
+    bicubic filter, which widens its support when it shrinks an image and so does not alias. An image that has the
+    size already comes back unchanged.
     """
     width, height = image.size
-    side = min(width, height)
+    side = round(min(width, height) * crop)
     left, top = (width - side) // 2, (height - side) // 2
     return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
-def to_pixels(image: Image.Image, channels: int, size: int) -> NDArray[np.uint8]:
-    """Centre square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
+def to_pixels(image: Image.Image, channels: int, size: int, crop: float = 1.0) -> NDArray[np.uint8]:
+    """Centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode = "L" if channels == 1 else "RGB"
-    pixels = np.asarray(centre_square(image.convert(mode), size))
+    pixels = np.asarray(centre_square(image.convert(mode), size, crop))
     return pixels.reshape(size, size, channels).transpose(2, 0, 1)

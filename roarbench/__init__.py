@@ -1,0 +1,1 @@
+"""Judges feature-importance estimators by experiment: remove and retrain."""
