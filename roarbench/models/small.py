@@ -1,0 +1,68 @@
+"""Small residual networks of single basic blocks, for images of 16 to 64 pixels.
+
+Every ReLU is a module of its own, not in place, and no sum is in place: guided backprop hooks each ReLU and reads the
+gradient at its output.
+"""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+
+class Stem(NamedTuple):
+    """The first convolution: its width, kernel size, stride and padding."""
+
+    width: int
+    kernel: int
+    stride: int
+    padding: int
+
+
+class Block(nn.Module):
+    """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions beside the identity or a 1x1 projection.
+
+    The last batch norm starts at gamma 0, so the block starts as its shortcut (Goyal et al. 2017, section 5.1).
+    """
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.relu1 = nn.ReLU()
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.relu2 = nn.ReLU()
+        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _projection(inputs, width, stride)
+        nn.init.zeros_(self.norm2.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Float (n, inputs, h, w) to (n, width, h / stride, w / stride)."""
+        y = self.relu1(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(y))
+        out: Tensor = self.relu2(y + self.shortcut(x))
+        return out
+
+
+def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+
+class SmallResNet(nn.Module):
+    """A stem, blocks of given widths and strides, the mean over positions, a linear layer."""
+
+    def __init__(
+        self, channels: int, classes: int, stem: Stem, widths: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, stem.width, stem.kernel, stem.stride, stem.padding, bias=False)
+        self.norm = nn.BatchNorm2d(stem.width)
+        self.relu = nn.ReLU()
+        inputs = (stem.width, *widths[:-1])
+        self.blocks = nn.Sequential(*(Block(*shape) for shape in zip(inputs, widths, strides, strict=True)))
+        self.linear = nn.Linear(widths[-1], classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised images, float (n, channels, h, w), to logits (n, classes)."""
+        x = self.blocks(self.relu(self.norm(self.conv(x))))
+        logits: Tensor = self.linear(x.mean(dim=(2, 3)))
+        return logits

@@ -1,0 +1,30 @@
+"""torchvision's classification networks, also where its compiled operators do not match torch.
+
+A torchvision built for another torch (a wheel for CUDA beside a torch for the CPU, say) fails on import with "operator
+torchvision::nms does not exist": it registers shape rules for operators that its library could not load. The networks
+need none of these operators, so they are declared, without a kernel, and the import is tried again.
+"""
+
+import importlib
+from types import ModuleType
+
+import torch
+
+_BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_declared: list[torch.library.Library] = []  # a declaration lives as long as its library object
+
+
+def _resnet_module() -> ModuleType:
+    try:
+        return importlib.import_module("torchvision.models.resnet")
+    except RuntimeError as error:
+        if "operator torchvision::nms does not exist" not in str(error):
+            raise
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    _declared.append(library)
+    for name in ("nms", "qnms"):
+        library.define(name + _BOXES)  # type: ignore[no-untyped-call]
+    return importlib.import_module("torchvision.models.resnet")
+
+
+resnet = _resnet_module()

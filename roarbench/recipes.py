@@ -1,0 +1,130 @@
+"""How networks are trained: frozen, versioned recipes and their learning rate. Nothing here imports torch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from roarbench.errors import UnknownName
+
+
+class Decay(StrEnum):
+    """What the learning rate does after the warm-up."""
+
+    STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
+    LINEAR = "linear"  # in a straight line to 0 at the end
+
+
+class Augmentation(StrEnum):
+    """What is done to a degraded training image before it is normalised."""
+
+    NONE = "none"
+    FLIP = "flip"  # mirrored left to right, every second time
+    SHIFT = "shift"  # moved by up to 1/16 of the size in each direction, the edge mirrored into the gap
+    SHIFT_FLIP = "shift-flip"
+    CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
+
+
+class Precision(StrEnum):
+    """The numbers that the training computes with; evaluation is always float32."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
+
+
+DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), latest first
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that fixes a training, beside the network, the data and the seed.
+
+    Attributes:
+        name: What the recipe is called.
+        version: Counts up with every change of what is computed.
+        epochs: Passes over the training images; need not be whole.
+        batch: Images in a step.
+        peak: Learning rate after the warm-up.
+        warmup: Epochs in which the learning rate rises from 0 to `peak` in a straight line.
+        decay: What it does afterwards.
+        augmentation: What is done to the degraded images.
+        precision: Of the training steps.
+        momentum: Nesterov momentum.
+        weight_decay: On all weights but biases and those of batch norm.
+        smoothing: Label smoothing: the share of the target spread evenly over all classes.
+    """
+
+    name: str
+    version: int
+    epochs: float
+    batch: int
+    peak: float
+    warmup: float
+    decay: Decay
+    augmentation: Augmentation
+    precision: Precision = Precision.BF16
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    smoothing: float = 0.1
+
+    @property
+    def title(self) -> str:
+        """`name@version`, as suites and runs name it."""
+        return f"{self.name}@{self.version}"
+
+
+def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
+    """A recipe of Hooker et al. 2019, table 1: ResNet-50, a fixed number of steps, learning rate per 256 images."""
+    return Recipe(
+        name,
+        version=1,
+        epochs=steps * batch / images,
+        batch=batch,
+        peak=rate_per_256 * batch / 256,
+        warmup=5,
+        decay=Decay.STEPS,
+        augmentation=Augmentation.CROP_FLIP,
+    )
+
+
+def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation, warmup: float = 1) -> Recipe:
+    return Recipe(name, 1, epochs, batch, peak, warmup, Decay.LINEAR, augmentation)
+
+
+_TABLE = (
+    _paper("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
+    _paper("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
+    _paper("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
+    _small("quick", epochs=6, batch=64, peak=0.2, augmentation=Augmentation.FLIP),
+    _small("quick-reference", epochs=16, batch=64, peak=0.2, augmentation=Augmentation.SHIFT_FLIP),
+    _small("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
+    _small("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
+    _small("fashion-mnist", epochs=10, batch=128, peak=0.2, augmentation=Augmentation.SHIFT, warmup=2),
+    _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
+)
+RECIPES = {recipe.title: recipe for recipe in _TABLE}
+
+
+def find_recipe(title: str) -> Recipe:
+    """The recipe of this `name@version`.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if title not in RECIPES:
+        raise UnknownName("recipe", title, RECIPES)
+    return RECIPES[title]
+
+
+def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
+    """The learning rate of a step.
+
+    Args:
+        recipe: How the network is trained.
+        step: Counts from 0.
+        steps_per_epoch: Training images divided by the batch; need not be whole.
+    """
+    epoch = step / steps_per_epoch
+    if epoch < recipe.warmup:
+        return recipe.peak * epoch / recipe.warmup
+    if recipe.decay is Decay.LINEAR:
+        return recipe.peak * max(0.0, recipe.epochs - epoch) / (recipe.epochs - recipe.warmup)
+    return recipe.peak * next((factor for start, factor in DECAY_STEPS if epoch >= start), 1.0)
