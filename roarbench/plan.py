@@ -6,9 +6,10 @@ a run's whole record is its key, so a run that is stored is never done again and
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from itertools import product
+from typing import Any
 
 from roarbench.terms import MORF, Order, Protocol, Retrain, Unit
 
@@ -84,10 +85,21 @@ def record(item: object) -> dict[str, object]:
     return kept
 
 
+def run_of(values: Mapping[str, Any]) -> Run:
+    """The run that `record` was made of."""
+    cell = dict(values["cell"])
+    cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
+    return Run(**{**values, "cell": Cell(**cell)})
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
 def fingerprint(value: object) -> str:
     """Hash of a value's canonical JSON, 32 hex digits (128 bits)."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

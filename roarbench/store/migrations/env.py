@@ -1,0 +1,15 @@
+"""Runs the migrations on the connection, and inside the transaction, that `roarbench.store.database` hands over."""
+
+from alembic import context
+
+from roarbench.store.schema import VERSION_TABLE, metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    transactional_ddl=True,  # SQLite has it too; alembic does not expect it there
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,81 @@
+"""What computed a result: the code, the libraries and the machine. Nothing here imports torch."""
+
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a result comes from.
+
+    Attributes:
+        code_version: Version of roarbench, with the commit where it runs from a checkout.
+        versions: Of Python and of the libraries that can change a result; those not installed are left out.
+        hardware: `machine`, `cpu`, `cores` that this process may use, and `device` that the tensors were on.
+    """
+
+    code_version: str
+    versions: dict[str, str]
+    hardware: dict[str, str | int]
+
+
+def provenance(device: str = "cpu") -> Provenance:
+    """What computes here and now.
+
+    Args:
+        device: What the tensors are on: `cpu`, or the name of the accelerator.
+    """
+    versions = {"python": platform.python_version()}
+    versions |= {name: found for name in LIBRARIES if (found := _version(name))}
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": _cores(), "device": device}
+    return Provenance(code_version(), versions, hardware)
+
+
+@cache
+def code_version() -> str:
+    """Version of roarbench, such as `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
+    return " ".join(part for part in (_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _commit(folder: Path) -> str:
+    """Short hash of the commit that this file belongs to; empty where it is no part of a checkout."""
+    try:
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # an environment may lie in another's checkout
+        dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
+        return _git(folder, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
+
+
+@cache
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _cores() -> int:
+    """Cores that this process may use; a container may have fewer than the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

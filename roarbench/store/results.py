@@ -1,0 +1,283 @@
+"""The results store: one row per run, written once, in one transaction, and never changed.
+
+A row has the raw outcome, one bit per test image, so that every table and every test can be made from the store.
+"""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import URL, func, insert, select
+
+from roarbench.errors import StoreError
+from roarbench.plan import Run, canonical, record, run_of
+from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
+from roarbench.store.database import Database, matching, open_database
+from roarbench.store.provenance import Provenance, code_version
+from roarbench.store.schema import failures, results
+
+_OUTCOME = ("correct", "total", "bits", "seconds", "probability", "rankings", "weights", "loss", "created")
+REASON_LENGTH = 500  # characters kept of a failure's reason
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one run; one row.
+
+    Attributes:
+        run: What was done.
+        correct: Number of test images answered correctly.
+        total: Number of test images.
+        bits: One bit per test image, set where the answer is correct, the first image in the highest bit of the first
+            byte; `pack_answers` makes it.
+        seconds: Wall time of training and scoring.
+        provenance: Code, libraries and machine.
+        probability: Softmax probability of the originally predicted class, one little-endian float32 per test image,
+            for runs without retraining; `pack_probabilities` makes it.
+        rankings: Checksum of the rankings that were removed; empty where there are none.
+        weights: Checksum of the trained weights; empty where it was not taken.
+        loss: Training loss at the end, in nats; None where nothing was trained.
+        created: When the run ended, in UTC.
+    """
+
+    run: Run
+    correct: int
+    total: int
+    bits: bytes
+    seconds: float
+    provenance: Provenance
+    probability: bytes | None = None
+    rankings: str = ""
+    weights: str = ""
+    loss: float | None = None
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        length = (self.total + 7) // 8
+        if self.total < 1 or len(self.bits) != length:
+            raise ValueError(f"{self.total} answers are packed in {length} bytes, got {len(self.bits)}")
+        packed = int.from_bytes(self.bits, "big")
+        if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
+            raise ValueError(f"{self.correct} of {self.total} answers are correct, the bits say otherwise")
+        if self.probability is not None and len(self.probability) != 4 * self.total:
+            raise ValueError(f"{self.total} probabilities are {4 * self.total} bytes, got {len(self.probability)}")
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Which test images were answered correctly, bool (total,)."""
+        return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).astype(bool)
+
+    @property
+    def probabilities(self) -> NDArray[np.float32] | None:
+        """Softmax probability of the originally predicted class, float32 (total,); None for a retrained network."""
+        return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed once.
+
+    Attributes:
+        run: What was tried.
+        reason: One line, at most 500 characters.
+        code_version: Of roarbench.
+        created: When, in UTC.
+    """
+
+    run: Run
+    reason: str
+    code_version: str
+    created: datetime
+
+
+def pack_answers(answers: NDArray[np.bool_]) -> bytes:
+    """One bit per test image, from bool (n,)."""
+    return np.packbits(answers).tobytes()
+
+
+def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
+    """Four bytes per test image, from float32 (n,)."""
+    return probabilities.astype("<f4").tobytes()
+
+
+def default_url(store: Path) -> str:
+    """Where the results of a store folder lie if no other database is named."""
+    return URL.create("sqlite", database=str(store / "results.sqlite")).render_as_string()
+
+
+class ResultsStore:
+    """The rows of one database; made by `open`. Every method raises StoreError where the database refuses."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, url: str, read_only: bool = False) -> Self:
+        """Open a store, and unless it is only read, make it or bring it to the newest schema.
+
+        Args:
+            url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
+            read_only: Create and change nothing.
+
+        Raises:
+            StoreError: It is missing, unreadable, read-only, damaged, of a newer version or no results store.
+        """
+        return cls(open_database(url, read_only))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, result: Result) -> bool:
+        """Store one result and give up the claim on its run; False if the run is stored already."""
+        return bool(self.add_all([result]))
+
+    def add_all(self, new: Iterable[Result]) -> set[str]:
+        """Store results in one transaction and give up the claims on their runs.
+
+        A run that is stored already keeps its row.
+
+        Returns:
+            The keys that were not stored before.
+        """
+        rows = {row["key"]: row for row in map(_row, new)}
+        with self._database.write() as connection:
+            known = {row.key for row in matching(connection, select(results.c.key), results.c.key, rows)}
+            fresh = [row for key, row in rows.items() if key not in known]
+            if fresh:
+                connection.execute(insert(results), fresh)
+            drop(connection, rows)
+        return {row["key"] for row in fresh}
+
+    def add_failure(self, run: Run, reason: str) -> None:
+        """Note that a run failed. Its history stays when it succeeds later; a claim on it stays until released."""
+        row = {"key": run.key, "record": canonical(record(run)), "reason": _one_line(reason)}
+        row |= {"code_version": code_version()}
+        with self._database.write() as connection:
+            connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
+
+    def done(self, keys: Collection[str]) -> set[str]:
+        """Those of the keys that have a result."""
+        with self._database.read() as connection:
+            return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
+
+    def results(self, keys: Collection[str]) -> dict[str, Result]:
+        """The results that there are of these keys."""
+        with self._database.read() as connection:
+            return {row.key: self._result(row) for row in matching(connection, select(results), results.c.key, keys)}
+
+    def runs(self, dataset: str, model: str) -> list[Run]:
+        """All runs with a result on a data set and network, without their outcomes, oldest first."""
+        columns = select(results.c.key, results.c.record).order_by(results.c.created, results.c.key)
+        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
+        with self._database.read() as connection:
+            return [self._run(row) for row in connection.execute(wanted)]
+
+    def failures(self, keys: Collection[str]) -> dict[str, list[Failure]]:
+        """What failed of these keys, oldest first; a run that succeeded later is still in it."""
+        found: dict[str, list[Failure]] = {}
+        with self._database.read() as connection:
+            for row in matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
+                failure = Failure(self._run(row), row.reason, row.code_version, row.created)
+                found.setdefault(row.key, []).append(failure)
+        return found
+
+    def count(self) -> int:
+        """Number of results."""
+        with self._database.read() as connection:
+            return int(connection.scalar(select(func.count()).select_from(results)) or 0)
+
+    def state(self) -> str:
+        """A stamp that changes whenever a result or a failure is added."""
+        stamps = [select(func.count(), func.max(table.c.created)).select_from(table) for table in (results, failures)]
+        with self._database.read() as connection:
+            rows = [connection.execute(stamp).one() for stamp in stamps]
+        return " ".join(str(value) for row in rows for value in row)
+
+    def claim(self, keys: Collection[str], owner: Owner) -> set[str]:
+        """Claim those of the runs that are neither done nor held by a living owner, this one included.
+
+        Returns:
+            The keys that now are the owner's to do.
+        """
+        with self._database.write() as connection:
+            return take(connection, keys, owner)
+
+    def beat(self, owner: Owner) -> None:
+        """Say that an owner still works; to be called at least every 30 seconds, and cheap to call more often."""
+        with self._database.write() as connection:
+            renew(connection, owner)
+
+    def release(self, keys: Collection[str], owner: Owner) -> None:
+        """Give up an owner's claims on these runs."""
+        with self._database.write() as connection:
+            drop(connection, keys, owner)
+
+    def running(self) -> list[Claim]:
+        """The runs that living owners have claimed, oldest first."""
+        with self._database.read() as connection:
+            return under_way(connection)
+
+    def _run(self, row: Any) -> Run:
+        if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
+            raise StoreError(self._damaged(row))
+        return run_of(json.loads(row.record))
+
+    def _result(self, row: Any) -> Result:
+        provenance = Provenance(row.code_version, row.versions, row.hardware)
+        outcome = {name: getattr(row, name) for name in _OUTCOME}
+        try:
+            return Result(run=self._run(row), provenance=provenance, **outcome)
+        except ValueError as error:
+            raise StoreError(self._damaged(row)) from error
+
+    def _damaged(self, row: Any) -> str:
+        return f"results store {self._database.where}: row {row.key} is damaged; restore a copy of the store"
+
+
+def _row(result: Result) -> dict[str, Any]:
+    run, cell = result.run, result.run.cell
+    return {
+        "key": run.key,
+        "record": canonical(record(run)),
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "estimator": cell.estimator,
+        "order": str(cell.order),
+        "retrain": str(cell.retrain),
+        "fill": cell.fill,
+        "unit": str(cell.unit),
+        "t": cell.t,
+        "seed": run.seed,
+        "recipe": run.recipe,
+        "data": run.data,
+        "estimator_fingerprint": run.estimator,
+        "reference": run.reference,
+        **{name: getattr(result, name) for name in _OUTCOME},
+        "code_version": result.provenance.code_version,
+        "versions": result.provenance.versions,
+        "hardware": result.provenance.hardware,
+    }
+
+
+def _one_line(reason: str) -> str:
+    """A reason without control characters, line breaks and overlong text, fit for a terminal and a page."""
+    printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in reason)
+    line = " ".join(printable.split())
+    return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 1] + "…"

@@ -1,0 +1,101 @@
+"""The tables of the results store.
+
+`migrations/` makes them and a test holds that both agree. Results and failures are only ever added to; claims come and
+go while runs are under way.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+HEAD = "0001"  # the newest migration; numbers of four digits, so that text order is time order
+VERSION_TABLE = "roarbench_version"
+
+metadata = MetaData()
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment in UTC; SQLite keeps no time zone, so none is stored anywhere."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: object) -> datetime | None:
+        """Turn a moment with a time zone into one in UTC without."""
+        return value and value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: object) -> datetime | None:
+        """Give a stored moment its time zone back."""
+        return value and value.replace(tzinfo=UTC)
+
+
+results = Table(
+    "results",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("record", Text, nullable=False),  # canonical JSON of the run; the key is its hash
+    Column("dataset", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("estimator", Text, nullable=False),
+    Column("order", Text, nullable=False),
+    Column("retrain", Text, nullable=False),
+    Column("fill", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("t", Double, nullable=False),
+    Column("seed", Integer, nullable=False),
+    Column("recipe", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("estimator_fingerprint", Text, nullable=False),
+    Column("reference", Text, nullable=False),
+    Column("correct", Integer, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("bits", LargeBinary, nullable=False),
+    Column("probability", LargeBinary),
+    Column("rankings", Text, nullable=False),
+    Column("weights", Text, nullable=False),
+    Column("loss", Double),
+    Column("seconds", Double, nullable=False),
+    Column("code_version", Text, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("hardware", JSON, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("ix_results_dataset_model", "dataset", "model"),
+    Index("ix_results_created", "created"),  # the store's state is asked for often, and rows are wide
+)
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(32), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("code_version", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("ix_failures_key", "key"),
+)
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("start", Text, nullable=False),  # tells a process from a later one with the same number
+    Column("since", UtcDateTime, nullable=False),
+    Column("beat", UtcDateTime, nullable=False),
+)
