@@ -56,9 +56,10 @@ class Run:
         cell: The point of a curve.
         seed: Drives initialisation and batch order, nothing else.
         recipe: `name@version` of the training recipe; that of the reference where nothing is retrained.
-        data: Fingerprint of the decoded images and labels, with the limit if the set was made small.
+        data: Fingerprint of the decoded images and labels.
         estimator: Fingerprint of the estimator and its parameters.
         reference: Fingerprint of the explained model; empty where neither ranking nor score depends on it.
+        limit: Images per split if the data set was made small; None for the whole set.
     """
 
     cell: Cell
@@ -67,6 +68,31 @@ class Run:
     data: str
     estimator: str
     reference: str
+    limit: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What fixes an explained model.
+
+    Attributes:
+        dataset: Name of the data set.
+        data: Fingerprint of the decoded images and labels.
+        model: Name of the network.
+        recipe: `name@version` of its training recipe.
+        seed: Drives initialisation and batch order.
+    """
+
+    dataset: str
+    data: str
+    model: str
+    recipe: str
+    seed: int
 
     @property
     def key(self) -> str:
@@ -79,7 +105,7 @@ def record(item: object) -> dict[str, object]:
     kept = {}
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)
-        if field.default is not MISSING and value == field.default:
+        if field.default is not MISSING and value == field.default:  # see Run
             continue
         kept[field.name] = record(value) if hasattr(value, "__dataclass_fields__") else value
     return kept

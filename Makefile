@@ -1,0 +1,40 @@
+# make run: the main job on bundled photographs.   make test: everything that is checked.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STORE ?= store
+
+.PHONY: run test install install-test check benchmark clean
+
+run: install
+	$(BIN)/roarbench run --suite quick --store $(STORE)
+	$(BIN)/roarbench plot --suite quick --store $(STORE) -o $(STORE)/quick.png
+
+test: install-test check
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+check: install-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: install-test
+	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+install: $(VENV)/installed
+install-test: $(VENV)/installed-test
+
+# torch first and alone: a later resolution that finds it installed leaves it as it is
+$(VENV)/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -c constraints.txt torch
+	$(BIN)/pip install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/pip install -c constraints.txt -e '.[dev,leaderboard,postgres,quantus]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(STORE)

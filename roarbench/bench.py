@@ -1,0 +1,113 @@
+"""What the jobs of one suite have in common: where its data, reference and rankings lie, and how they are opened."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.datasets.loading import ImageData, Images, open_decoded
+from roarbench.estimators import Estimator
+from roarbench.models import build
+from roarbench.plan import Reference
+from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.references import ReferenceStore
+from roarbench.terms import Split, Unit
+from roarbench.train import Normalisation
+from roarbench.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The workplace of one suite; small enough to send to a worker with every job.
+
+    Attributes:
+        workspace: The store's folders.
+        decoded: Folder of the decoded data set.
+        reference: The model that is explained.
+        levels: The levels that rankings are stored for.
+    """
+
+    workspace: Workspace
+    decoded: Path
+    reference: Reference
+    levels: tuple[float, ...]
+
+    @property
+    def data(self) -> ImageData:
+        """The decoded images; opened once in each process."""
+        return _open(self.decoded)
+
+    @property
+    def references(self) -> ReferenceStore:
+        """The explained models."""
+        return ReferenceStore(self.workspace.references)
+
+    @property
+    def rankings(self) -> RankingsStore:
+        """The rankings."""
+        return RankingsStore(self.workspace.rankings)
+
+    @property
+    def norm(self) -> Normalisation:
+        """What images are normalised with."""
+        return Normalisation(self.data.mean, self.data.std)
+
+    @property
+    def fill(self) -> Tensor:
+        """What replaces a removed feature: the training mean, float32 (c,), in [0, 255]."""
+        return torch.tensor(self.data.mean)
+
+    @property
+    def black(self) -> Tensor:
+        """The black pixel, normalised, float32 (c, 1, 1)."""
+        return (-torch.tensor(self.norm.mean) / torch.tensor(self.norm.std))[:, None, None]
+
+    def images(self, split: Split) -> Images:
+        """The images of one split."""
+        return self.data.train if split is Split.TRAIN else self.data.test
+
+    def pixels(self, split: Split) -> Tensor:
+        """Its pixels, uint8 (n, c, h, w)."""
+        return torch.from_numpy(self.images(split).pixels)
+
+    def network(self, model: str, seed: int) -> nn.Module:
+        """A network of this name for this data set, with the random weights of a seed."""
+        record = self.data.record
+        return build(model, record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
+
+    def trained_reference(self) -> nn.Module:
+        """The explained model, in eval mode."""
+        model = self.network(self.reference.model, self.reference.seed)
+        model.load_state_dict(self.references.weights(self.reference))
+        return model.eval()
+
+    def untrained_reference(self) -> nn.Module:
+        """The explained model's network with random weights, in eval mode: what its architecture alone gives.
+
+        Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
+        """
+        model = self.network(self.reference.model, self.reference.seed + 1)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.ones_(module.weight)
+        return model.eval()
+
+    def ranking_spec(self, estimator: Estimator, unit: Unit) -> RankingSpec:
+        """Under what name the ranking of an estimator is stored."""
+        record = self.data.record
+        return RankingSpec(
+            data=self.data.fingerprint,
+            reference="" if estimator.control else self.reference.key,
+            estimator=estimator.fingerprint,
+            name=estimator.id,
+            unit=unit,
+            levels=self.levels,
+            shape=(record.channels, record.size, record.size),
+        )
+
+
+@lru_cache(maxsize=2)
+def _open(folder: Path) -> ImageData:
+    return open_decoded(folder)

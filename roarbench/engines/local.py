@@ -1,0 +1,136 @@
+"""Runs jobs in processes of this machine: one process per core, one thread each.
+
+A worker that dies takes only its own job with it. Workers end themselves when the parent is gone, so a killed
+command leaves nothing behind that still computes.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from roarbench.errors import CallerError, RunError
+
+
+class Job(NamedTuple):
+    """A function of a module with its arguments; everything must pickle."""
+
+    name: str
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Outcome(NamedTuple):
+    """What became of a job: its value, or the error that ended it."""
+
+    name: str
+    value: Any
+    error: Exception | None
+
+
+class _Worker(NamedTuple):
+    process: BaseProcess
+    connection: Connection
+
+
+class LocalEngine:
+    """A fixed number of worker processes.
+
+    Use as a context manager: leaving it ends the workers, whatever they do.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._idle: list[_Worker] = [self._start() for _ in range(workers)]
+        self._busy: dict[Connection, tuple[_Worker, Job]] = {}
+
+    def __enter__(self) -> "LocalEngine":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        workers = [*self._idle, *(worker for worker, _ in self._busy.values())]
+        for worker in workers:
+            worker.process.terminate()
+        for worker in workers:
+            worker.process.join()
+            worker.connection.close()
+
+    @property
+    def idle(self) -> int:
+        """How many workers wait for a job."""
+        return len(self._idle)
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker."""
+        worker = self._idle.pop()
+        worker.connection.send(job)
+        self._busy[worker.connection] = (worker, job)
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """The jobs that ended, waiting `timeout` seconds at most for the first of them."""
+        ready = wait(list(self._busy), timeout)
+        return [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
+
+    def _collect(self, connection: Connection) -> Outcome:
+        worker, job = self._busy.pop(connection)
+        try:
+            value, error = connection.recv()
+        except EOFError:  # the process is gone: out of memory, or killed by hand
+            worker.process.join()
+            connection.close()
+            self._idle.append(self._start())
+            return Outcome(job.name, None, RunError(f"its process died ({_death(worker.process.exitcode)})"))
+        self._idle.append(worker)
+        return Outcome(job.name, value, error)
+
+    def _start(self) -> _Worker:
+        here, there = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(there, os.getpid()), daemon=True)
+        process.start()
+        there.close()
+        return _Worker(process, here)
+
+
+def _serve(connection: Connection, parent: int) -> None:
+    """Do jobs until the parent closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    import torch
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            job: Job = connection.recv()
+        except EOFError:
+            return
+        connection.send(_do(job))
+
+
+def _do(job: Job) -> tuple[Any, Exception | None]:
+    try:
+        return job.call(*job.arguments), None
+    except (CallerError, RunError) as error:
+        return None, error
+    except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
+        return None, RunError(f"{type(error).__name__}: {error}")
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {signal.Signals(-code).name}; often too little memory"
+    return f"exit code {code}"

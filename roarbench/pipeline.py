@@ -1,0 +1,213 @@
+"""The one place where stores, kernels and engines meet: from a suite to rows in the results store.
+
+What is missing becomes a graph of jobs: reference, then shards of images ranked by all estimators in one pass, then
+sealed rankings, then runs. Controls need no reference, so their runs fill the cores while it trains.
+"""
+
+import heapq
+import time
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from typing import NamedTuple
+
+from roarbench import work
+from roarbench.bench import Bench
+from roarbench.engines.local import Job, LocalEngine, Outcome
+from roarbench.errors import CallerError
+from roarbench.estimators import Estimator, find_estimator
+from roarbench.plan import CLEAN, Run, missing
+from roarbench.store.claims import Owner
+from roarbench.store.provenance import provenance
+from roarbench.store.rankings import RankingSpec
+from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
+from roarbench.terms import Retrain, Split
+from roarbench.work import Scored
+
+SHARD = 512  # images that one job ranks: seconds of work, so that little is lost when a machine dies
+_PATIENCE = 1.0  # seconds between looks at what another process does
+
+
+class Step(NamedTuple):
+    """A job with its place in the graph.
+
+    Attributes:
+        kind: `reference`, `rank`, `seal` or `run`; smaller stages first where several are ready.
+        job: What a worker does.
+        needs: Names of the steps before it.
+        run: The run that it does, for `run`.
+    """
+
+    kind: str
+    job: Job
+    needs: tuple[str, ...]
+    run: Run | None = None
+
+
+class Event(NamedTuple):
+    """A step that ended, with the reason if it failed."""
+
+    step: Step
+    failure: str
+
+
+_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
+
+
+def steps(bench: Bench, runs: list[Run]) -> list[Step]:
+    """Everything that has to be done for these runs and is not yet in the stores."""
+    wanted = _rankings_needed(bench, runs)
+    lacking = {spec: estimator for spec, estimator in wanted.items() if not bench.rankings.has(spec)}
+    ranking = [*_rank_steps(bench, lacking), *_seal_steps(bench, lacking)]
+    scoring = [_run_step(bench, run, lacking) for run in runs]
+    explained = any("reference" in step.needs for step in (*ranking, *scoring))
+    first = [Step("reference", Job("reference", work.train_reference, (bench,)), ())] if explained else []
+    return [*first, *ranking, *scoring]
+
+
+def _rankings_needed(bench: Bench, runs: list[Run]) -> dict[RankingSpec, Estimator]:
+    cells = {(run.cell.estimator, run.cell.unit) for run in runs}
+    ranked = sorted((name, unit) for name, unit in cells if name != CLEAN and find_estimator(name).mapped)
+    return {bench.ranking_spec(find_estimator(name), unit): find_estimator(name) for name, unit in ranked}
+
+
+def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator]) -> Iterator[Step]:
+    controls = tuple(spec for spec, estimator in lacking.items() if estimator.control)
+    explainers = tuple(spec for spec, estimator in lacking.items() if not estimator.control)
+    for specs, needs in ((controls, ()), (explainers, ("reference",))):
+        for split in Split if specs else ():
+            count = len(bench.images(split).labels)
+            for start in range(0, count, SHARD):
+                stop = min(start + SHARD, count)
+                name = _shard_name(bool(needs), split, start)
+                yield Step("rank", Job(name, work.rank_shard, (bench, specs, split, start, stop)), needs)
+
+
+def _shard_name(explained: bool, split: Split, start: int) -> str:
+    return f"rank {'estimators' if explained else 'controls'} {split} {start}"
+
+
+def _seal_steps(bench: Bench, lacking: dict[RankingSpec, Estimator]) -> Iterator[Step]:
+    for spec, estimator in lacking.items():
+        needs = tuple(
+            _shard_name(not estimator.control, split, start)
+            for split in Split
+            for start in range(0, len(bench.images(split).labels), SHARD)
+        )
+        yield Step("seal", Job(_seal_name(spec), work.seal, (bench, spec)), needs)
+
+
+def _seal_name(spec: RankingSpec) -> str:
+    return f"seal {spec.name} {spec.unit}"
+
+
+def _run_step(bench: Bench, run: Run, lacking: dict[RankingSpec, Estimator]) -> Step:
+    needs = ["reference"] if run.cell.retrain is Retrain.NONE and not bench.references.has(bench.reference) else []
+    if run.cell.estimator != CLEAN:
+        spec = bench.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
+        needs += [_seal_name(spec)] if spec in lacking else []
+    return Step("run", Job(run.key, work.score, (bench, run)), tuple(needs), run)
+
+
+class Schedule:
+    """Which step comes next; a failed step takes those that need it with it."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._steps = {step.job.name: step for step in steps}
+        self._place = {name: number for number, name in enumerate(self._steps)}
+        self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
+        self._graph.prepare()
+        self._ready: list[tuple[int, int, str]] = []
+        self._reasons: dict[str, str] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is left to do or under way."""
+        return self._graph.is_active()
+
+    def next(self) -> Step | None:
+        """The most urgent step that can start now."""
+        for name in self._graph.get_ready():
+            heapq.heappush(self._ready, (_PRIORITY[self._steps[name].kind], self._place[name], name))
+        return self._steps[heapq.heappop(self._ready)[2]] if self._ready else None
+
+    def obstacle(self, step: Step) -> str:
+        """Why a step cannot be done: the reason of the first one before it that failed, or nothing."""
+        return next((self._reasons[name] for name in step.needs if name in self._reasons), "")
+
+    def ended(self, step: Step, reason: str = "") -> None:
+        """Note that a step is over, with its reason if it failed."""
+        if reason:
+            self._reasons[step.job.name] = reason
+        self._graph.done(step.job.name)
+
+    def step(self, name: str) -> Step:
+        """The step of this name."""
+        return self._steps[name]
+
+
+def complete(bench: Bench, runs: list[Run], store: ResultsStore, workers: int) -> Iterator[Event]:
+    """Do whatever is missing of these runs, and tell what ended.
+
+    A run that another process is doing is left to it; if that process dies, it is done here. A run that fails is
+    recorded with its reason and not tried again by this call.
+    """
+    owner = Owner.here()
+    failed: set[str] = set()
+    with LocalEngine(workers) as engine:
+        while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
+            idle = True
+            for event in _one_pass(Schedule(steps(bench, todo)), engine, store, owner):
+                idle = False
+                failed |= {event.step.job.name} if event.failure else set()
+                yield event
+            if idle:  # all that is left is in other hands
+                time.sleep(_PATIENCE)
+
+
+def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owner: Owner) -> Iterator[Event]:
+    while schedule.active:
+        while engine.idle and (step := schedule.next()):
+            reason = schedule.obstacle(step)
+            if reason:
+                yield _fail(schedule, step, reason, store, owner)
+            elif step.run and not store.claim([step.run.key], owner):
+                schedule.ended(step)  # done meanwhile, or in other hands
+            else:
+                engine.submit(step.job)
+        for outcome in engine.wait(_PATIENCE):
+            yield _record(schedule, outcome, store, owner)
+        store.beat(owner)
+
+
+def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Owner) -> Event:
+    step = schedule.step(outcome.name)
+    if isinstance(outcome.error, CallerError):
+        raise outcome.error
+    if outcome.error is not None:
+        return _fail(schedule, step, str(outcome.error), store, owner)
+    schedule.ended(step)
+    if step.run:
+        store.add(result_of(step.run, outcome.value))
+    return Event(step, "")
+
+
+def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owner: Owner) -> Event:
+    schedule.ended(step, reason if step.run else f"{step.job.name} failed: {reason}")
+    if step.run:
+        store.add_failure(step.run, reason)
+        store.release([step.run.key], owner)
+    return Event(step, reason)
+
+
+def result_of(run: Run, scored: Scored) -> Result:
+    """The row of a run."""
+    return Result(
+        run=run,
+        correct=int(scored.correct.sum()),
+        total=len(scored.correct),
+        bits=pack_answers(scored.correct),
+        seconds=scored.seconds,
+        provenance=provenance(),
+        probability=None if scored.probability is None else pack_probabilities(scored.probability),
+        rankings=scored.rankings,
+    )

@@ -1,0 +1,105 @@
+"""The named suites. A published suite never changes: a correction is a new version under the same name."""
+
+from roarbench.errors import UnknownName
+from roarbench.estimators import CONTROLS, PAPER
+from roarbench.plan import Block, Suite
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
+
+_QUICK = (*CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
+_QUICK_TWINS = ("random-blurred", *(f"{name}~blurred" for name in _QUICK[2:]))
+_ALL = (*CONTROLS, *PAPER)
+_TWINS = (
+    "random-blurred",
+    "random-redrawn",
+    *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
+)
+_PLANTED = ("truth", "random", "truth-inverted")
+
+
+def _paper_blocks() -> tuple[Block, ...]:
+    """The paper's experiment with five seeds, and the validity panel with one."""
+    return (
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MASK_ONLY, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
+    )
+
+
+_TABLE = (
+    Suite(
+        name="quick",
+        version=1,
+        about="Imagenette at 64 x 64 with a small network: eight rankings in minutes on two cores",
+        dataset="imagenette64",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=(
+            Block(ROAR, _QUICK, (0.5, 0.9), seeds=2),
+            Block(MORF, _QUICK, (0.5, 0.9), seeds=1),
+            Block(LERF, _QUICK, (0.5, 0.9), seeds=1),
+            Block(KAR, _QUICK, (0.9,), seeds=1),
+            Block(MASK_ONLY, _QUICK, (0.9,), seeds=1),
+            Block(ROAR, _QUICK_TWINS, (0.5, 0.9), seeds=1),
+        ),
+    ),
+    Suite(
+        name="imagenette64",
+        version=1,
+        about="the paper's experiment on Imagenette at 64 x 64 with a ResNet-18",
+        dataset="imagenette64",
+        model="resnet18",
+        recipe="imagenette64@1",
+        reference_recipe="imagenette64@1",
+        blocks=_paper_blocks(),
+    ),
+    Suite(
+        name="cifar10",
+        version=1,
+        about="the paper's experiment on CIFAR-10 with a ResNet-8",
+        dataset="cifar10",
+        model="resnet8",
+        recipe="cifar10@1",
+        reference_recipe="cifar10@1",
+        blocks=_paper_blocks(),
+    ),
+    Suite(
+        name="fashion-mnist",
+        version=1,
+        about="the paper's experiment on Fashion-MNIST with a ResNet-8",
+        dataset="fashion-mnist",
+        model="resnet8",
+        recipe="fashion-mnist@1",
+        reference_recipe="fashion-mnist@1",
+        blocks=_paper_blocks(),
+    ),
+    Suite(
+        name="planted",
+        version=1,
+        about="generated images whose true ranking is known: the harness's own proof",
+        dataset="planted",
+        model="resnet-tiny",
+        recipe="planted@1",
+        reference_recipe="planted@1",
+        blocks=(
+            Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
+            Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
+        ),
+    ),
+)
+SUITES = {suite.name: suite for suite in _TABLE}
+
+
+def find_suite(name: str) -> Suite:
+    """The newest suite of this name.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in SUITES:
+        raise UnknownName("suite", name, SUITES, "roarbench suites")
+    return SUITES[name]

@@ -1,0 +1,200 @@
+"""The jobs that a worker does: train the reference, rank a range of images, train or score one network.
+
+Each job finds its inputs in the stores and leaves its output there or returns it, so that any worker can do any job
+and a job that was cut off is simply done again.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.bench import Bench
+from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.noise import other_targets
+from roarbench.plan import CLEAN, Run
+from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
+from roarbench.recipes import find_recipe
+from roarbench.store.rankings import Rankings, RankingSpec
+from roarbench.store.references import Predictions
+from roarbench.terms import Retrain, Split, Unit
+from roarbench.train import Inputs, Normalisation, fit, normalise, predict
+
+EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
+_TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
+_OTHER_TARGETS = 4000  # seed of the classes that `other-target` twins explain
+_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
+
+
+class Scored(NamedTuple):
+    """What one run found.
+
+    Attributes:
+        correct: Whether each test image was answered correctly, bool (n,).
+        probability: Softmax probability of the originally predicted class, float32 (n,), for the reference as it is.
+        rankings: Checksum of the rankings used; empty where there are none.
+        seconds: Wall time of training and scoring.
+    """
+
+    correct: NDArray[np.bool_]
+    probability: NDArray[np.float32] | None
+    rankings: str
+    seconds: float
+
+
+class TimedMap(NamedTuple):
+    """Importance maps, float32 (n, c, h, w), and the processor seconds that they would have taken alone."""
+
+    importance: Tensor
+    seconds: float
+
+
+def train_reference(bench: Bench) -> None:
+    """Train the model that is explained and keep what it predicts, unless that was done."""
+    store, reference = bench.references, bench.reference
+    with store.lock(reference):
+        if store.has(reference):
+            return
+        start = time.perf_counter()
+        model = bench.network(reference.model, reference.seed)
+        labels = torch.from_numpy(bench.data.train.labels)
+        untouched = _untouched(bench, Split.TRAIN)
+        fit(model, untouched, labels, bench.norm, find_recipe(reference.recipe), reference.seed)
+        seconds = time.perf_counter() - start
+        predictions = {}
+        for split in Split:
+            said = predict(model, _untouched(bench, split), bench.norm).softmax(1).max(1)
+            predictions[split] = Predictions(said.indices.numpy(), said.values.numpy())
+        store.save(reference, model, predictions, seconds)
+
+
+def rank_shard(bench: Bench, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> None:
+    """Rank the features of the images `start` … `stop - 1` by several estimators, in one pass as far as they share it.
+
+    Bit-planes that are in the store already are not made again.
+    """
+    store = bench.rankings
+    with store.lock(specs[0].data, split, start):
+        todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
+        maps = _timed_maps(bench, {spec.name for spec in todo}, split, start, stop)
+        ids = image_ids(split, start, stop).numpy()
+        ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in todo}}
+        for spec in todo:
+            layout, made = spec.layout, maps[spec.name]
+            flat = features(made.importance.numpy(), layout.shape, layout.unit)
+            planes = encode(sort_keys(flat, ties[layout.features]), layout)
+            store.write_part(spec, split, start, stop, planes, made.seconds)
+
+
+def seal(bench: Bench, spec: RankingSpec) -> None:
+    """Join the ranked ranges of one estimator into its finished ranking."""
+    bench.rankings.seal(spec, {split: len(bench.images(split).labels) for split in Split})
+
+
+def score(bench: Bench, run: Run) -> Scored:
+    """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
+    start = time.perf_counter()
+    norm = _map_norm(bench, run) if run.cell.retrain is Retrain.MASKS else bench.norm
+    if run.cell.retrain is Retrain.NONE:
+        model = bench.trained_reference()
+    else:
+        model = bench.network(run.cell.model, run.seed)
+        labels = torch.from_numpy(bench.data.train.labels)
+        fit(model, _inputs(bench, run, Split.TRAIN), labels, norm, find_recipe(run.recipe), run.seed)
+    logits = predict(model, _inputs(bench, run, Split.TEST), norm)
+    correct = logits.argmax(1).numpy() == bench.data.test.labels
+    probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
+    rankings = _rankings(bench, run)
+    return Scored(correct, probability, rankings.checksum if rankings else "", time.perf_counter() - start)
+
+
+def image_ids(split: Split, start: int, stop: int) -> Tensor:
+    """Numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
+    return torch.arange(start, stop) + (_TEST_IDS if split is Split.TEST else 0)
+
+
+def shard_batch(bench: Bench, split: Split, start: int, stop: int) -> Batch:
+    """The images `start` … `stop - 1`, normalised, with the reference's predictions as targets, to be explained."""
+    images = bench.images(split)
+    targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
+    if bench.references.has(bench.reference):
+        targets = torch.from_numpy(bench.references.predictions(bench.reference, split).targets[start:stop])
+    truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
+    pixels = bench.pixels(split)[start:stop]
+    return Batch(normalise(pixels, bench.norm), targets, image_ids(split, start, stop), truth)
+
+
+def _timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
+    """The maps of a range of images by estimator id."""
+    made: dict[str, TimedMap] = {}
+    wanted = sorted((find_estimator(name) for name in names), key=lambda estimator: (estimator.variant, estimator.id))
+    for variant, group in groupby(wanted, key=lambda estimator: estimator.variant):
+        made |= _variant_maps(bench, variant, list(group), shard_batch(bench, split, start, stop))
+    return made
+
+
+def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
+    """Maps of estimators that explain the same model and the same targets."""
+    start = time.process_time()
+    model = None
+    if not all(estimator.control for estimator in estimators):
+        model = bench.untrained_reference() if variant == "untrained" else bench.trained_reference()
+    if variant == "other-target":
+        classes = bench.data.record.classes
+        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, _OTHER_TARGETS))
+    n = len(batch.ids)
+    parts = [
+        importance_maps(estimators, model, batch.part(slice(first, first + EXPLAINED)), bench.black)
+        for first in range(0, n, EXPLAINED)
+    ]
+    seconds = time.process_time() - start
+    together = sum(passes(estimators)) or len(estimators)
+    alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
+    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name]) for name in alone}
+
+
+def _map_norm(bench: Bench, run: Run) -> Normalisation:
+    """A removed-map is 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
+    t, channels = run.cell.t, bench.data.record.channels
+    return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
+
+
+def _untouched(bench: Bench, split: Split) -> DegradedImages:
+    return DegradedImages(bench.pixels(split), None, bench.fill, Unit.SCALAR)
+
+
+def _inputs(bench: Bench, run: Run, split: Split) -> Inputs:
+    """What the run's network sees of a split."""
+    cell = run.cell
+    if cell.estimator == CLEAN:
+        return _untouched(bench, split)
+    rankings = _rankings(bench, run)
+    if rankings is None:
+        generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
+        return RedrawnImages(bench.pixels(split), cell.t, bench.fill, cell.unit, generator)
+    packed = torch.from_numpy(removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout))
+    if cell.retrain is Retrain.MASKS:
+        return RemovedMaps(rankings.layout.shape, packed, cell.unit)
+    return DegradedImages(bench.pixels(split), packed, bench.fill, cell.unit)
+
+
+def _rankings(bench: Bench, run: Run) -> Rankings | None:
+    """The rankings that a run removes by; none for untouched images and for `random-redrawn`."""
+    name = run.cell.estimator
+    if name == CLEAN or not find_estimator(name).mapped:
+        return None
+    return bench.rankings.open(bench.ranking_spec(find_estimator(name), run.cell.unit))
+
+
+def _target_probability(bench: Bench, logits: Tensor) -> NDArray[np.float32]:
+    targets = torch.from_numpy(bench.references.predictions(bench.reference, Split.TEST).targets)
+    probability: NDArray[np.float32] = logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy()
+    return probability

@@ -1,0 +1,67 @@
+"""Where the files of a store lie, and how a planned point becomes a run with a key."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roarbench.estimators import find_estimator
+from roarbench.plan import CLEAN, Point, Reference, Run, Suite
+from roarbench.terms import PAPER_LEVELS, Retrain
+
+REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folders of one store: all but the results can be deleted and made again."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        """Decoded images."""
+        return self.root / "data"
+
+    @property
+    def references(self) -> Path:
+        """Weights and predictions of the explained models."""
+        return self.root / "references"
+
+    @property
+    def rankings(self) -> Path:
+        """Bit-planes of the rankings."""
+        return self.root / "rankings"
+
+
+def reference_of(suite: Suite, data: str) -> Reference:
+    """The model that a suite explains on the data of this fingerprint."""
+    return Reference(suite.dataset, data, suite.model, suite.reference_recipe, REFERENCE_SEED)
+
+
+def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
+    """Give a planned point the fingerprints that make it a run.
+
+    Args:
+        suite: What the point belongs to.
+        point: Cell and seed.
+        data: Fingerprint of the decoded images and labels.
+        limit: Images per split if the data set was made small.
+    """
+    cell = point.cell
+    scored = cell.retrain is Retrain.NONE
+    estimator = None if cell.estimator == CLEAN else find_estimator(cell.estimator)
+    explains = estimator is not None and not estimator.control
+    return Run(
+        cell=cell,
+        seed=point.seed,
+        recipe=suite.reference_recipe if scored else suite.recipe,
+        data=data,
+        estimator=estimator.fingerprint if estimator else "",
+        reference=reference_of(suite, data).key if scored or explains else "",
+        limit=limit,
+    )
+
+
+def stored_levels(suite: Suite) -> tuple[float, ...]:
+    """The levels that the suite's rankings are stored for: the paper's five, so that suites share them, or its own."""
+    levels = {t for block in suite.blocks for t in block.levels}
+    return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
