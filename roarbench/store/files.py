@@ -1,0 +1,62 @@
+"""Writing files so that they are there whole or not at all."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from roarbench.errors import StoreError
+
+
+def write_whole(path: Path, write: Callable[[Path], object], beside: Path) -> None:
+    """Write another file, flush it to the disk, then give it the name `path`.
+
+    Args:
+        path: What shall be there whole or not at all.
+        write: Writes the file at the path that it is given.
+        beside: That path: on the same file system, of no other writer; gone afterwards unless this process is killed.
+    """
+    try:
+        write(beside)
+        _sync(beside)
+        os.replace(beside, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
+    finally:
+        beside.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a full or read-only disk into one line.
+
+    Raises:
+        StoreError: Something in the block could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another --store"
+        ) from error
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file, 64 hex digits.
+
+    Raises:
+        StoreError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

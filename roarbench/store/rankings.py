@@ -1,0 +1,295 @@
+"""Rankings on disk: the bit-planes of all images of a data set, one folder for each estimator.
+
+    <root>/<data>/<reference or none>/<name>-<unit>-<spec>/
+        train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other
+        manifest.json              what this is, with the files' checksums; written last, so a folder with it is done
+        parts/                     ranges of images, while workers make them
+
+The Arrow files are read where they lie, through a memory map: workers on one machine share one copy in memory.
+"""
+
+import json
+import platform
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from roarbench.errors import StoreError
+from roarbench.plan import fingerprint, record
+from roarbench.ranking import TIE_RULE, TIE_SEED, Layout
+from roarbench.store.files import sha256, write_whole, writing
+from roarbench.store.planes import read_planes, write_planes
+from roarbench.terms import Split, Unit
+
+FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
+_MANIFEST = "manifest.json"
+_FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
+
+
+@dataclass(frozen=True)
+class RankingSpec:
+    """Which rankings: all that fixes them.
+
+    Attributes:
+        data: Fingerprint of the decoded data set.
+        reference: Fingerprint of the explained model; empty for controls.
+        estimator: Fingerprint of the estimator and its parameters.
+        name: The estimator's id.
+        unit: What one feature is.
+        levels: Levels that can be read.
+        shape: Channels, height and width of an image.
+    """
+
+    data: str
+    reference: str
+    estimator: str
+    name: str
+    unit: Unit
+    levels: tuple[float, ...]
+    shape: tuple[int, int, int]
+
+    @property
+    def layout(self) -> Layout:
+        """What the bit-planes hold."""
+        return Layout(self.shape, self.unit, self.levels)
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Finished rankings, opened.
+
+    Attributes:
+        folder: Where they lie.
+        layout: What the bit-planes hold.
+        train: uint8 (n, planes, width), read-only, a view of the file.
+        test: The same of the test images.
+        files: Size and checksum of each file, as the manifest has them.
+        seconds: Processor time spent on the maps, all workers together.
+    """
+
+    folder: Path
+    layout: Layout
+    train: NDArray[np.uint8]
+    test: NDArray[np.uint8]
+    files: Mapping[str, Mapping[str, Any]]
+    seconds: float
+
+    def planes(self, split: Split) -> NDArray[np.uint8]:
+        """Bit-planes of one split, uint8 (n, planes, width)."""
+        return self.train if split is Split.TRAIN else self.test
+
+    @property
+    def checksum(self) -> str:
+        """Hash of both files' contents, as the manifest has them."""
+        return fingerprint({split: file["sha256"] for split, file in self.files.items()})
+
+    def verify(self) -> None:
+        """Read every byte and compare.
+
+        Raises:
+            StoreError: A file is not the one that was written.
+        """
+        for split, file in self.files.items():
+            path = self.folder / f"{split}.arrow"
+            if sha256(path) != file["sha256"]:
+                raise StoreError(f"{path} was altered: its checksum is not the manifest's; {_remedy(self.folder)}")
+
+
+@dataclass(frozen=True)
+class RankingsStore:
+    """All rankings under one folder. Cheap to make and to send to a worker: it holds nothing but the path.
+
+    Attributes:
+        root: The folder; made when something is written.
+    """
+
+    root: Path
+
+    def folder(self, spec: RankingSpec) -> Path:
+        """Where these rankings lie, finished or not."""
+        name = f"{spec.name}-{spec.unit}-{fingerprint(_identity(spec))[:8]}"
+        return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
+
+    @contextmanager
+    def lock(self, data: str, split: Split, start: int) -> Iterator[None]:
+        """Keep other processes from ranking the images from `start` on at the same time."""
+        folder = self.root / data[:12] / "locks"
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / f"{split}-{start}.lock")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def has(self, spec: RankingSpec) -> bool:
+        """Whether these rankings are finished."""
+        return (self.folder(spec) / _MANIFEST).exists()
+
+    def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
+        """Whether the images `start` … `stop - 1` are done."""
+        return self.has(spec) or self._part(spec, split, start, stop).exists()
+
+    def write_part(
+        self, spec: RankingSpec, split: Split, start: int, stop: int, planes: NDArray[np.uint8], seconds: float
+    ) -> None:
+        """Keep the bit-planes of the images `start` … `stop - 1`; a part that is there already is replaced.
+
+        Args:
+            spec: Which rankings.
+            split: Of which images.
+            start: First image.
+            stop: First image beyond.
+            planes: uint8 (stop - start, planes, width).
+            seconds: Processor time spent on their maps.
+
+        Raises:
+            StoreError: The folder cannot be written.
+            ValueError: The planes are not those of these images.
+        """
+        expected = (stop - start, spec.layout.planes, spec.layout.width)
+        if planes.shape != expected:
+            raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
+        about = _about(spec, split) | {"seconds": seconds}
+        path = self._part(spec, split, start, stop)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
+            write_whole(path, lambda beside: write_planes(beside, planes, about), own)
+
+    def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
+        """Join the parts into the finished files; done already is done.
+
+        Needs room for the parts three times while it joins them. Whatever moment it is killed at, the parts are still
+        there and sealing again writes the same bytes.
+
+        Args:
+            spec: Which rankings.
+            counts: Number of images of each split.
+
+        Raises:
+            StoreError: Images are missing, a part is broken, or the folder cannot be written.
+        """
+        folder = self.folder(spec)
+        parts = folder / "parts"
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / "seal.lock"):
+                if not self.has(spec):
+                    parts.mkdir(exist_ok=True)
+                    files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
+                    manifest = {"format": FORMAT, **_identity(spec), "files": files, "versions": _versions()}
+                    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+                    write_whole(folder / _MANIFEST, lambda beside: beside.write_text(text), parts / "manifest.tmp")
+                shutil.rmtree(parts, ignore_errors=True)
+
+    def open(self, spec: RankingSpec) -> Rankings:
+        """Open finished rankings; reads no more of them than sizes and headers.
+
+        Raises:
+            StoreError: They are not there, not finished, not these, or damaged.
+        """
+        folder = self.folder(spec)
+        manifest = _read_manifest(folder)
+        for key, value in _identity(spec).items():
+            if manifest.get(key) != value:
+                found = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
+                raise StoreError(f"{found}; {_remedy(folder)}")
+        files = manifest["files"]
+        train, test = (_view(folder / f"{split}.arrow", spec, split, files[split]) for split in Split)
+        seconds = sum(file["seconds"] for file in files.values())
+        return Rankings(folder, spec.layout, train, test, files, seconds)
+
+    def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
+        return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
+
+    def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
+        """Write the file of one split from its parts; returns what the manifest says about it."""
+        path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
+        about, seconds = _about(spec, split), 0.0
+        raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
+        with raw.open("wb") as file:
+            for part in _chain(parts, split, count):
+                planes, said = read_planes(part)
+                seconds += said.pop("seconds", 0.0)
+                if said != about:
+                    raise StoreError(f"{part} is a part of other rankings; {_remedy(part)}")
+                planes.tofile(file)
+        shape = (count, spec.layout.planes, spec.layout.width)
+        joined = np.memmap(raw, np.uint8, "r", shape=shape)
+        write_whole(path, lambda beside: write_planes(beside, joined, about), parts / f"{split}.tmp")
+        raw.unlink()
+        return {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
+
+
+def _identity(spec: RankingSpec) -> dict[str, Any]:
+    """The spec and the rule for ties as JSON has them."""
+    identity: dict[str, Any] = json.loads(json.dumps(record(spec)))
+    return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
+
+
+def _about(spec: RankingSpec, split: Split) -> dict[str, Any]:
+    """What an Arrow file says about itself, enough to read it without this package."""
+    layout = spec.layout
+    codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
+    return _identity(spec) | codes | {"split": split.value}
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": pyarrow.__version__}
+
+
+def _chain(folder: Path, split: Split, count: int) -> list[Path]:
+    """Parts that hold the images 0 … count - 1 once each, in order."""
+    stops: dict[int, int] = {}
+    for path in folder.glob(f"{split}-*-*.arrow"):
+        start, stop = (int(number) for number in path.stem.split("-")[1:])
+        stops[start] = max(stop, stops.get(start, 0))
+    chain, done = [], 0
+    while done < count:
+        if done not in stops or stops[done] > count:
+            raise StoreError(f"no part of {folder} begins at {split} image {done} of {count}; rank these images first")
+        chain.append(folder / f"{split}-{done}-{stops[done]}.arrow")
+        done = stops[done]
+    return chain
+
+
+def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """The bit-planes of one split, uint8 (n, planes, width), without a copy."""
+    size = path.stat().st_size if path.exists() else 0
+    if size != file["bytes"]:
+        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {_remedy(path.parent)}")
+    planes, about = read_planes(path)
+    if about != _about(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
+        raise StoreError(f"{path} is not the file of its manifest; {_remedy(path.parent)}")
+    return planes
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / _MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+        if manifest["format"] > FORMAT:
+            found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
+            raise StoreError(f"{found}; upgrade roarbench")
+        if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in Split):
+            raise StoreError(f"{path} does not describe both files; {_remedy(folder)}")
+    except FileNotFoundError as error:
+        raise StoreError(f"no finished rankings in {folder}; 'roarbench run' makes them") from error
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error!r}; {_remedy(folder)}") from error
+    return manifest
+
+
+def _remedy(path: Path) -> str:
+    return f"delete {path} and run again"
