@@ -1,0 +1,483 @@
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pytest
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from roarbench.errors import StoreError
+from roarbench.ranking import encode, removed_bits, sort_keys, tie_order
+from roarbench.store import files
+from roarbench.store.planes import write_planes
+from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
+from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
+
+SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
+COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
+SHARD = 16
+
+
+def planes_of(split: Split, spec: RankingSpec = SPEC) -> NDArray[np.uint8]:
+    importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
+    ties = tie_order(np.arange(COUNTS[split]), spec.layout.features)
+    return encode(sort_keys(importance.astype(np.float32), ties), spec.layout)
+
+
+PLANES = {split: planes_of(split) for split in Split}
+
+
+def shards(split: Split, size: int = SHARD) -> list[tuple[int, int]]:
+    return [(start, min(start + size, COUNTS[split])) for start in range(0, COUNTS[split], size)]
+
+
+def write(store: RankingsStore, split: Split, start: int, stop: int, spec: RankingSpec = SPEC) -> None:
+    store.write_part(spec, split, start, stop, PLANES[split][start:stop], seconds=0.25)
+
+
+def write_all(store: RankingsStore) -> None:
+    for split in Split:
+        for start, stop in shards(split):
+            write(store, split, start, stop)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RankingsStore:
+    return RankingsStore(tmp_path / "rankings")
+
+
+@pytest.fixture
+def sealed(store: RankingsStore) -> RankingsStore:
+    write_all(store)
+    store.seal(SPEC, COUNTS)
+    return store
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".arrow", ".json")}
+
+
+def base_of(array: NDArray[np.uint8]) -> object:
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base
+
+
+# --- what is written is read
+
+
+def test_planes_come_back(sealed: RankingsStore) -> None:
+    rankings = sealed.open(SPEC)
+    for split in Split:
+        np.testing.assert_array_equal(rankings.planes(split), PLANES[split])
+    assert rankings.planes(Split.TRAIN) is rankings.train
+    assert rankings.layout == SPEC.layout
+    assert rankings.seconds == 0.25 * 6
+    rankings.verify()
+
+
+def test_stored_planes_tell_what_is_removed(sealed: RankingsStore) -> None:
+    layout = SPEC.layout
+    stored = removed_bits(sealed.open(SPEC).test, 0.3, Order.LERF, layout)
+    np.testing.assert_array_equal(stored, removed_bits(PLANES[Split.TEST], 0.3, Order.LERF, layout))
+
+
+def test_planes_are_views_of_the_file(sealed: RankingsStore) -> None:
+    rankings = sealed.open(SPEC)
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert str(rankings.folder / "train.arrow") in maps.read_text()
+    for split in Split:
+        assert isinstance(base_of(rankings.planes(split)), pa.Buffer)
+        assert not rankings.planes(split).flags.writeable
+
+
+def test_pyarrow_reads_the_file_by_itself(sealed: RankingsStore) -> None:
+    with pa.memory_map(str(sealed.folder(SPEC) / "train.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+    assert table.schema.field("planes").type == pa.binary(3 * 12)
+    assert table.column("planes").num_chunks == 1
+    assert table.column("planes")[49].as_py() == PLANES[Split.TRAIN][49].tobytes()
+    about = {key.decode(): json.loads(value) for key, value in table.schema.metadata.items()}
+    assert about["levels"] == [0.1, 0.3, 0.5, 0.7, 0.9]
+    assert about["boundaries"] == list(SPEC.layout.boundaries)
+    assert about["codes"] == list(SPEC.layout.codes)
+    assert (about["unit"], about["shape"], about["row"]) == ("scalar", [3, 5, 6], [3, 12])
+    assert (about["name"], about["estimator"], about["split"]) == ("var-grad", "e" * 32, "train")
+    assert "Philox" in about["tie_rule"]
+    assert about["tie_seed"] == 0
+
+
+def test_datasets_reads_the_files_by_itself(sealed: RankingsStore, tmp_path: Path) -> None:
+    paths = {split.value: str(sealed.folder(SPEC) / f"{split}.arrow") for split in Split}
+    loaded = datasets.load_dataset("arrow", data_files=paths, cache_dir=str(tmp_path / "cache"))
+    for split in Split:
+        assert [row["planes"] for row in loaded[split.value]] == [row.tobytes() for row in PLANES[split]]
+
+
+def test_one_feature_and_no_boundary(store: RankingsStore) -> None:
+    spec = replace(SPEC, shape=(1, 1, 1))
+    for split in Split:
+        store.write_part(spec, split, 0, 2, np.zeros((2, 1, 1), np.uint8), 0.0)
+    store.seal(spec, dict.fromkeys(Split, 2))
+    rankings = store.open(spec)
+    np.testing.assert_array_equal(removed_bits(rankings.train, 0.9, Order.MORF, spec.layout), [[0x80]] * 2)
+
+
+def test_folders_can_be_read_by_people_and_differ_with_every_field(store: RankingsStore) -> None:
+    folder = store.folder(SPEC)
+    assert re.fullmatch(r"d{12}/a{12}/var-grad-scalar-[0-9a-f]{8}", str(folder.relative_to(store.root)))
+    others = [
+        replace(SPEC, data="d" * 31 + "0"),
+        replace(SPEC, reference=""),
+        replace(SPEC, reference="a" * 31 + "0"),
+        replace(SPEC, estimator="e" * 31 + "0"),
+        replace(SPEC, unit=Unit.PIXEL),
+        replace(SPEC, levels=(0.5,)),
+        replace(SPEC, shape=(3, 6, 5)),
+    ]
+    assert len({store.folder(spec) for spec in [SPEC, *others]}) == 8
+    assert store.folder(others[1]).parent.name == "none"
+
+
+def test_store_and_spec_can_be_sent_to_a_worker(sealed: RankingsStore) -> None:
+    store, spec = pickle.loads(pickle.dumps((sealed, SPEC)))
+    assert store.open(spec).checksum == sealed.open(SPEC).checksum
+
+
+# --- parts
+
+
+def test_parts_are_known_until_and_after_they_are_joined(store: RankingsStore) -> None:
+    assert not store.has_part(SPEC, Split.TRAIN, 0, 16)
+    write(store, Split.TRAIN, 0, 16)
+    assert store.has_part(SPEC, Split.TRAIN, 0, 16)
+    assert not store.has_part(SPEC, Split.TRAIN, 0, 17)
+    assert not store.has_part(SPEC, Split.TEST, 0, 16)
+    assert not store.has_part(replace(SPEC, levels=(0.5,)), Split.TRAIN, 0, 16)
+    assert not store.has(SPEC)
+    write_all(store)
+    store.seal(SPEC, COUNTS)
+    assert store.has(SPEC)
+    assert store.has_part(SPEC, Split.TRAIN, 0, 16)
+    assert not (store.folder(SPEC) / "parts").exists()
+
+
+def test_the_order_and_the_size_of_the_parts_leave_no_trace(sealed: RankingsStore, tmp_path: Path) -> None:
+    other = RankingsStore(tmp_path / "other")
+    for split in Split:
+        for start, stop in reversed(shards(split, 7)):
+            other.write_part(SPEC, split, start, stop, PLANES[split][start:stop], 0.0)
+    other.seal(SPEC, COUNTS)
+    for split in Split:
+        name = f"{split}.arrow"
+        assert (other.folder(SPEC) / name).read_bytes() == (sealed.folder(SPEC) / name).read_bytes()
+    assert other.open(SPEC).checksum == sealed.open(SPEC).checksum
+
+
+def test_parts_of_an_earlier_division_do_no_harm(store: RankingsStore) -> None:
+    write(store, Split.TRAIN, 5, 20)
+    write(store, Split.TRAIN, 0, 3)
+    write_all(store)
+    store.seal(SPEC, COUNTS)
+    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+
+
+def test_two_workers_at_the_same_part(store: RankingsStore) -> None:
+    """Sixteen threads write every part at once."""
+    threads = [threading.Thread(target=write_all, args=(store,)) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list((store.folder(SPEC) / "parts").iterdir())) == 6
+    store.seal(SPEC, COUNTS)
+    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+
+
+def test_a_missing_part_is_named(store: RankingsStore) -> None:
+    write_all(store)
+    (store.folder(SPEC) / "parts" / "train-16-32.arrow").unlink()
+    with pytest.raises(StoreError, match="begins at train image 16 of 50; rank these images first"):
+        store.seal(SPEC, COUNTS)
+    assert not store.has(SPEC)
+    write(store, Split.TRAIN, 16, 32)
+    store.seal(SPEC, COUNTS)
+    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+
+
+def test_a_broken_part_is_named(store: RankingsStore) -> None:
+    write_all(store)
+    part = store.folder(SPEC) / "parts" / "test-0-16.arrow"
+    os.truncate(part, part.stat().st_size - 100)
+    with pytest.raises(StoreError, match=r"cannot read .*test-0-16.arrow: .*; delete it and run again"):
+        store.seal(SPEC, COUNTS)
+    assert not store.has(SPEC)
+
+
+def test_a_part_of_other_rankings_is_refused(store: RankingsStore) -> None:
+    other = replace(SPEC, levels=(0.2, *PAPER_LEVELS[1:]))
+    write_all(store)
+    store.write_part(other, Split.TRAIN, 16, 32, planes_of(Split.TRAIN, other)[16:32], 0.0)
+    shutil.copy(store.folder(other) / "parts" / "train-16-32.arrow", store.folder(SPEC) / "parts")
+    with pytest.raises(StoreError, match="is a part of other rankings"):
+        store.seal(SPEC, COUNTS)
+
+
+def test_planes_of_another_size_are_refused(store: RankingsStore) -> None:
+    with pytest.raises(ValueError, match=re.escape("have shape (15, 3, 12), expected (16, 3, 12)")):
+        store.write_part(SPEC, Split.TRAIN, 0, 16, PLANES[Split.TRAIN][:15], 0.0)
+
+
+# --- done is the last write
+
+
+class Killed(BaseException):
+    """Stands for a kill at a certain step: nothing in the code catches it."""
+
+
+def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise at the n-th call that changes or flushes a file."""
+    calls = 0
+
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == step:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(files.os, "replace", counted(os.replace))
+    monkeypatch.setattr(files.os, "fsync", counted(os.fsync))
+    monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
+    monkeypatch.setattr(shutil, "rmtree", counted(shutil.rmtree))
+    monkeypatch.setattr("roarbench.store.rankings.write_planes", counted(write_planes))
+    monkeypatch.setattr("roarbench.store.rankings.sha256", counted(files.sha256))
+
+
+def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed: RankingsStore, tmp_path: Path) -> None:
+    expected = contents(sealed.folder(SPEC))
+    assert set(expected) == {"train.arrow", "test.arrow", "manifest.json"}
+    finished = 0
+    for step in range(1, 23):
+        store = RankingsStore(tmp_path / str(step))
+        write_all(store)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            killed_at(step, monkeypatch)
+            try:
+                store.seal(SPEC, COUNTS)
+                finished += 1
+            except Killed:
+                pass
+        if store.has(SPEC):
+            assert contents(store.folder(SPEC)) == expected  # done means all of it
+        else:
+            with pytest.raises(StoreError, match="no finished rankings"):
+                store.open(SPEC)
+        store.seal(SPEC, COUNTS)
+        assert contents(store.folder(SPEC)) == expected
+        assert not (store.folder(SPEC) / "parts").exists()
+    assert 0 < finished < 8  # the steps do cover the whole of it
+
+
+SEAL = """
+import sys, time
+from pathlib import Path
+import roarbench.store.rankings as rankings
+from tests_spec import SPEC, COUNTS
+write = rankings.write_planes
+def slow(*arguments):
+    write(*arguments)
+    print("written", flush=True)
+    time.sleep(60)
+rankings.write_planes = slow
+rankings.RankingsStore(Path(sys.argv[1])).seal(SPEC, COUNTS)
+"""
+
+
+def test_sealing_goes_on_after_kill_9(sealed: RankingsStore, tmp_path: Path) -> None:
+    """A killed process leaves its lock free, its scratch files harmless and nothing that counts as done."""
+    store = RankingsStore(tmp_path / "killed")
+    write_all(store)
+    (tmp_path / "tests_spec.py").write_text(
+        f"from roarbench.store.rankings import RankingSpec\nfrom roarbench.terms import Split, Unit\n"
+        f"SPEC = RankingSpec({SPEC.data!r}, {SPEC.reference!r}, {SPEC.estimator!r}, {SPEC.name!r}, Unit.SCALAR, "
+        f"{SPEC.levels!r}, {SPEC.shape!r})\nCOUNTS = {{Split.TRAIN: 50, Split.TEST: 20}}\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(files.__file__).parents[2])])
+    with subprocess.Popen(
+        [sys.executable, "-c", SEAL, str(store.root)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": paths},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    assert not store.has(SPEC)
+    store.seal(SPEC, COUNTS)
+    assert contents(store.folder(SPEC)) == contents(sealed.folder(SPEC))
+
+
+def test_a_part_killed_while_it_is_written_does_not_exist(store: RankingsStore) -> None:
+    for step in (1, 2, 3):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            killed_at(step, monkeypatch)
+            with pytest.raises(Killed):
+                write(store, Split.TRAIN, 0, 16)
+        assert not store.has_part(SPEC, Split.TRAIN, 0, 16)
+
+
+def test_sealing_twice_changes_nothing(sealed: RankingsStore) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sealed.folder(SPEC).iterdir() if path.suffix != ".lock"}
+    sealed.seal(SPEC, COUNTS)
+    after = {path: path.stat().st_mtime_ns for path in sealed.folder(SPEC).iterdir() if path.suffix != ".lock"}
+    assert before == after
+
+
+def test_two_sealers(store: RankingsStore) -> None:
+    write_all(store)
+    errors: list[BaseException] = []
+
+    def seal() -> None:
+        try:
+            store.seal(SPEC, COUNTS)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=seal) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    store.open(SPEC).verify()
+
+
+def test_lock_keeps_others_from_the_same_images(store: RankingsStore) -> None:
+    with store.lock(SPEC.data, Split.TRAIN, 16):
+        path = next(store.root.rglob("train-16.lock"))
+        with store.lock(SPEC.data, Split.TRAIN, 32):
+            other = FileLock(path, timeout=0)
+            with pytest.raises(TimeoutError):
+                other.acquire()
+    with FileLock(path, timeout=0):
+        pass
+
+
+# --- what can be wrong with files
+
+
+def test_rankings_that_are_not_there(store: RankingsStore) -> None:
+    with pytest.raises(StoreError, match="no finished rankings in .*; 'roarbench run' makes them"):
+        store.open(SPEC)
+    assert not store.root.exists()
+
+
+@pytest.mark.parametrize("size", [0, 100, -1])
+def test_a_truncated_file(sealed: RankingsStore, size: int) -> None:
+    path = sealed.folder(SPEC) / "train.arrow"
+    os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+    with pytest.raises(StoreError, match=r"train.arrow has \d+ bytes, expected \d+; delete .* and run again"):
+        sealed.open(SPEC)
+
+
+def test_a_deleted_file(sealed: RankingsStore) -> None:
+    (sealed.folder(SPEC) / "test.arrow").unlink()
+    with pytest.raises(StoreError, match=r"test.arrow has 0 bytes"):
+        sealed.open(SPEC)
+
+
+def test_a_file_of_zeros(sealed: RankingsStore) -> None:
+    path = sealed.folder(SPEC) / "test.arrow"
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(StoreError, match=r"cannot read .*test.arrow"):
+        sealed.open(SPEC)
+
+
+def test_files_that_changed_places(sealed: RankingsStore) -> None:
+    folder = sealed.folder(SPEC)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    shutil.copy(folder / "train.arrow", folder / "test.arrow")
+    manifest["files"]["test"] = manifest["files"]["train"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=r"test.arrow is not the file of its manifest"):
+        sealed.open(SPEC)
+
+
+def flipped(rankings: Rankings) -> None:
+    """One bit of the data changed on disk."""
+    path = rankings.folder / "train.arrow"
+    content = bytearray(path.read_bytes())
+    content[content.index(PLANES[Split.TRAIN].tobytes())] ^= 1
+    path.write_bytes(content)
+
+
+def test_an_altered_bit_is_found_when_every_byte_is_read(sealed: RankingsStore) -> None:
+    flipped(sealed.open(SPEC))
+    rankings = sealed.open(SPEC)
+    with pytest.raises(StoreError, match=r"train.arrow was altered: its checksum is not the manifest's"):
+        rankings.verify()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "files": {"train": {}}}', "\xff"]
+)
+def test_a_damaged_manifest(sealed: RankingsStore, text: str) -> None:
+    (sealed.folder(SPEC) / "manifest.json").write_text(text, encoding="latin-1")
+    with pytest.raises(StoreError, match=r"manifest.json.*; delete .* and run again"):
+        sealed.open(SPEC)
+
+
+def test_a_store_of_a_newer_version(sealed: RankingsStore) -> None:
+    path = sealed.folder(SPEC) / "manifest.json"
+    path.write_text(json.dumps({"format": FORMAT + 1}))
+    with pytest.raises(StoreError, match="has format 2, this version reads up to 1; upgrade roarbench"):
+        sealed.open(SPEC)
+
+
+def test_rankings_in_the_wrong_folder(sealed: RankingsStore) -> None:
+    other = replace(SPEC, data="d" * 31 + "0")
+    sealed.folder(other).parent.mkdir(parents=True, exist_ok=True)
+    sealed.folder(SPEC).rename(sealed.folder(other))
+    with pytest.raises(StoreError, match=f"holds rankings with data {SPEC.data}, expected {other.data}"):
+        sealed.open(other)
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = RankingsStore(tmp_path / "file" / "rankings")
+    with pytest.raises(StoreError, match=r"cannot write .*: Not a directory; free space or choose another --store"):
+        write(store, Split.TRAIN, 0, 16)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.seal(SPEC, COUNTS)
+    with pytest.raises(StoreError, match="cannot write"), store.lock(SPEC.data, Split.TRAIN, 0):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk(store: RankingsStore) -> None:
+    """The scratch file of the planes is a link to a device that is always full."""
+    write_all(store)
+    scratch = store.folder(SPEC) / "parts" / "train.tmp"
+    scratch.symlink_to("/dev/full")
+    with pytest.raises(StoreError, match=r"cannot write .*No space left on device"):
+        store.seal(SPEC, COUNTS)
+    assert not store.has(SPEC)
+    store.seal(SPEC, COUNTS)
+    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
