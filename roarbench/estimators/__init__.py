@@ -4,7 +4,7 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 (docs/protocol.md, section 3). A published id never means something else later: a changed definition gets a new version.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roarbench.errors import UnknownName
 from roarbench.plan import fingerprint, record
@@ -12,6 +12,8 @@ from roarbench.plan import fingerprint, record
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
 NOISE = 0.15  # share of the image's range that is one standard deviation: the default of PAIR's saliency library
+BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's side: 3.2 pixels of 64
+SEED = 0  # of the noise, the random control and the other targets
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Estimator:
         about: One sentence.
         control: Never looks at the model.
         version: Counts up when the definition changes.
-        twin: A check made from another estimator: `blurred`, `untrained`, `other-target`; empty for the thing itself.
+        twin: A check made from another estimator, one of `TWINS`; empty for the thing itself.
     """
 
     id: str
@@ -39,8 +41,18 @@ class Estimator:
     @property
     def fingerprint(self) -> str:
         """Hash of everything that fixes its maps."""
-        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE}
+        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE, "blur": BLUR, "seed": SEED}
         return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
+
+    @property
+    def variant(self) -> str:
+        """What its maps explain: the `trained` reference, an `untrained` network, or the reference's `other-target`."""
+        return self.twin if self.twin in ("untrained", "other-target") else "trained"
+
+    @property
+    def mapped(self) -> bool:
+        """Has importance maps; `random-redrawn` is drawn while training and has none."""
+        return self.form != "redrawn"
 
 
 _TABLE = (
@@ -65,19 +77,39 @@ _TABLE = (
     Estimator("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
     Estimator("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
     Estimator("truth", "truth", "base", "the true ranking of planted data", control=True),
-    Estimator("truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True),
+    Estimator(
+        "truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True
+    ),
+    Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
+    Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel")
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
+TWINS = {
+    "blurred": "its map after a Gaussian blur, which adds no information",
+    "untrained": "the same on the reference's network with random weights",
+    "other-target": "its map of a random class that the reference does not predict",
+}
 
 
 def find_estimator(name: str) -> Estimator:
-    """The estimator of this id.
+    """The estimator of this id: a row of the table, or the twin `ID~TWIN` of one.
 
     Raises:
         UnknownName: There is none.
     """
-    if name not in ESTIMATORS:
-        raise UnknownName("estimator", name, ESTIMATORS, "roarbench estimators")
-    return ESTIMATORS[name]
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    parent_id, _, twin = name.partition("~")
+    parent = ESTIMATORS.get(parent_id)
+    if parent is None or twin not in _twins(parent):
+        twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
+        raise UnknownName("estimator", name, (*ESTIMATORS, *twins), "roarbench estimators")
+    return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
+
+
+def _twins(parent: Estimator) -> tuple[str, ...]:
+    if parent.base == "random":  # its blurred twin is a row of its own
+        return ()
+    return ("blurred",) if parent.control else tuple(TWINS)

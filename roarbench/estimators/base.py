@@ -1,0 +1,26 @@
+"""What an estimator is given."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """Images with all that estimators and controls may look at beside the model.
+
+    Attributes:
+        images: Float32 (n, c, h, w), normalised; float64 gives float64 maps.
+        targets: Int64 (n,), the classes to explain.
+        ids: Int64 (n,), one number per image of the data set, unique over both splits; the key of its chance.
+        truth: Planted data's true importance, (n, c, h, w), larger = more important; None for other data.
+    """
+
+    images: Tensor
+    targets: Tensor
+    ids: Tensor
+    truth: Tensor | None = None
+
+    def part(self, rows: slice) -> "Batch":
+        """These rows of the batch."""
+        truth = None if self.truth is None else self.truth[rows]
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth)

@@ -1,0 +1,79 @@
+"""Controls, which never see the model, and the blur that makes a twin of any map."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from roarbench.errors import DataError
+from roarbench.estimators import BLUR, SEED
+from roarbench.estimators.base import Batch
+from roarbench.estimators.noise import random_importance
+
+
+def control_map(base: str, form: str, batch: Batch) -> Tensor:
+    """The importance map of one control, float (n, c, h, w)."""
+    return CONTROL_MAPS[base, form](batch)
+
+
+def random(batch: Batch) -> Tensor:
+    """Uniform importance, fixed per image."""
+    return random_importance(batch.images, batch.ids, SEED)
+
+
+def sobel(batch: Batch) -> Tensor:
+    """Gradient magnitude of the 3x3 Sobel pair on the normalised image, per channel.
+
+    Beyond the border the image is mirrored about its outermost pixels, as in TensorFlow's `sobel_edges`, so the
+    border itself is no edge.
+    """
+    across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
+    pair = torch.stack((across, across.T))[:, None].to(batch.images)  # (2, 1, 3, 3)
+    channels = F.pad(batch.images, (1, 1, 1, 1), mode="reflect").flatten(0, 1)[:, None]  # (n c, 1, h + 2, w + 2)
+    return torch.hypot(*F.conv2d(channels, pair).unbind(1)).view(batch.images.shape)
+
+
+def truth(batch: Batch) -> Tensor:
+    """Planted data's true importance.
+
+    Raises:
+        DataError: The data set carries none.
+    """
+    if batch.truth is None:
+        raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
+    return batch.truth
+
+
+CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
+    ("random", "base"): random,
+    ("sobel", "base"): sobel,
+    ("truth", "base"): truth,
+    ("truth", "inverted"): lambda batch: -truth(batch),
+}
+
+
+def blurred(importance: Tensor) -> Tensor:
+    """The map after a Gaussian blur of each channel: it adds no information (Song et al., arXiv 2304.13836).
+
+    The standard deviation is 5 % of the side, the kernel ends at 4 of them, and beyond the border the map is mirrored
+    about its outermost features.
+
+    Args:
+        importance: Float (n, c, h, w).
+
+    Returns:
+        Float (n, c, h, w).
+    """
+    h, w = importance.shape[2:]
+    return _blur_matrix(h, importance).T @ importance @ _blur_matrix(w, importance)
+
+
+def _blur_matrix(side: int, like: Tensor) -> Tensor:
+    """(side, side); row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    sigma = BLUR * side
+    radius = round(4 * sigma)
+    offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
+    kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
+    lines = F.pad(torch.eye(side, dtype=torch.float64)[:, None], (radius, radius), mode="reflect")
+    return F.conv1d(lines, (kernel / kernel.sum())[None, None])[:, 0].to(like)

@@ -1,0 +1,94 @@
+"""All wanted importance maps of a batch in one shared pass, however little memory there is."""
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import RunError
+from roarbench.estimators import IG_STEPS, SAMPLES, Estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.controls import blurred, control_map
+from roarbench.estimators.ensembles import Form, model_maps, needs
+
+Maps = dict[str, Tensor]  # by the estimator's id
+
+
+def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, batch: Batch, black: Tensor) -> Maps:
+    """The importance maps of these estimators for one batch.
+
+    Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
+    `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets.
+    When memory runs out, the batch is halved until it fits; a map does not depend on how its batch was cut.
+
+    Args:
+        estimators: With maps, so not `random-redrawn`.
+        model: Logits out, eval mode; it is left as it is. None if all estimators are controls.
+        batch: The images and what belongs to them.
+        black: Float (c, 1, 1), the black pixel, normalised.
+
+    Returns:
+        For each id, float (n, c, h, w) like the images, larger = more important.
+
+    Raises:
+        ValueError: The model is in training mode: batch norm would change and let the images of a batch meet.
+        CallerError: The estimators do not suit the model or the data.
+        RunError: Memory runs out with a single image.
+    """
+    if model is not None and any(module.training for module in model.modules()):
+        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
+    return _in_halves(lambda part: _maps(estimators, model, part, black), batch)
+
+
+class Passes(NamedTuple):
+    """How often one image goes through a model."""
+
+    forward: int
+    backward: int
+
+
+def passes(estimators: Iterable[Estimator]) -> Passes:
+    """What the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
+    variants: dict[str, set[Form]] = {}
+    for e in estimators:
+        if not e.control:
+            variants.setdefault(e.variant, set()).add((e.base, e.form))
+    costs = []
+    for wanted in variants.values():
+        single, repeated = needs(wanted)
+        costs += [_cost(single), *[_cost(repeated)] * SAMPLES]
+    return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
+
+
+def _cost(bases: Set[str]) -> Passes:
+    forward = IG_STEPS if "ig" in bases else int(bool(bases))
+    return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
+
+
+def _maps(estimators: Iterable[Estimator], model: nn.Module | None, batch: Batch, black: Tensor) -> Maps:
+    found = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
+    if model is not None:
+        found |= model_maps({(e.base, e.form) for e in estimators if not e.control}, model, batch, black)
+    maps = {e.id: found[e.base, e.form] for e in estimators}
+    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}
+
+
+def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
+    """The maps of a batch, or of its halves if it does not fit: that shows in its first pass, so little is lost."""
+    n = len(batch.ids)
+    try:
+        return compute(batch)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        if n == 1:
+            shape = " x ".join(map(str, batch.images.shape[1:]))
+            raise RunError(f"out of memory with one image of {shape}; use a smaller network or free memory") from error
+    halves = [_in_halves(compute, batch.part(rows)) for rows in (slice(n // 2), slice(n // 2, n))]
+    return {name: torch.cat([half[name] for half in halves]) for name in halves[0]}
+
+
+def _out_of_memory(error: Exception) -> bool:
+    words = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error) for word in words)

@@ -1,0 +1,88 @@
+"""The three bases of Hooker et al. 2019: gradient, guided backprop and integrated gradients."""
+
+from collections.abc import Set
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import Node
+
+from roarbench.errors import CallerError
+from roarbench.estimators import IG_STEPS
+
+
+def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, bases: Set[str]) -> dict[str, Tensor]:
+    """The wanted bases of one batch; they share all passes that they can.
+
+    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
+    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image. The last point is the image itself, so its gradient
+    serves GRAD as well.
+
+    Args:
+        model: Logits out, eval mode.
+        images: Float (n, c, h, w), normalised.
+        targets: Int64 (n,), the classes to explain.
+        black: Float (c, 1, 1), the black pixel, normalised.
+        bases: Of `grad`, `gb`, `ig`.
+
+    Returns:
+        For each base, float (n, c, h, w), signed.
+    """
+    if not bases:
+        return {}
+    rules = {"gb" if base == "gb" else "grad" for base in bases}
+    maps = logit_gradients(model, images, targets, rules)
+    if "ig" in bases:
+        total = maps["grad"].clone()
+        for i in range(1, IG_STEPS):
+            point = torch.lerp(black, images, i / IG_STEPS)
+            total += logit_gradients(model, point, targets, {"grad"})["grad"]
+        maps["ig"] = (images - black) * total / IG_STEPS
+    return {base: maps[base] for base in bases}
+
+
+def logit_gradients(model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str]) -> dict[str, Tensor]:
+    """Gradients of the logit by the wanted rules, in one forward pass and one backward pass for each rule.
+
+    The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
+    each ReLU only where its output and the gradient are above 0.
+
+    Args:
+        model: Logits out, eval mode: there the images of a batch do not meet.
+        images: Float (n, c, h, w), normalised.
+        targets: Int64 (n,), the classes to explain.
+        rules: Of `grad`, `gb`.
+
+    Returns:
+        For each rule, float (n, c, h, w), signed.
+
+    Raises:
+        CallerError: `gb` is wanted and the model has no ReLU.
+    """
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        logits = model(inputs).gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+    maps = {}
+    if "grad" in rules:
+        (maps["grad"],) = torch.autograd.grad(logits, inputs, retain_graph="gb" in rules)
+    if "gb" in rules:
+        _guide(logits.grad_fn)
+        (maps["gb"],) = torch.autograd.grad(logits, inputs)
+    return maps
+
+
+def _guide(root: Node) -> None:
+    """Let only positive gradients into each ReLU of this graph. It ends with its pass and the model has no hook."""
+    relus = [node for node in _graph(root) if node.name() == "ReluBackward0"]
+    if not relus:
+        raise CallerError("guided backprop needs ReLUs and the model has none; leave out its estimators (gb …)")
+    for relu in relus:
+        relu.register_prehook(lambda gradients: tuple(gradient.clamp(min=0) for gradient in gradients))
+
+
+def _graph(root: Node) -> set[Node]:
+    found, front = {root}, [root]
+    while front:
+        parents = {node for node, _ in front.pop().next_functions if node is not None} - found
+        found |= parents
+        front += parents
+    return found

@@ -1,0 +1,69 @@
+"""Chance that belongs to an image: counter-based, so it does not depend on batch size, order or worker.
+
+Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, what the draw is for), the
+upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roarbench.estimators import NOISE
+
+
+class _Purpose(IntEnum):
+    NOISE = 0
+    RANDOM = 1
+    TARGET = 2
+
+
+def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+    """The j-th noisy copy of each image, x + n_j.
+
+    n_j ~ Normal(0, (0.15 (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
+
+    Args:
+        images: Float (n, c, h, w), normalised.
+        ids: Int64 (n,), the images' numbers.
+        j: Which copy, from 0.
+        seed: Of all noise.
+
+    Returns:
+        Like `images`, in channels_last order.
+    """
+    n, c, h, w = images.shape
+    z = np.empty((n, h, w, c), np.float32)  # drawn in channels_last order, the order in which networks run faster
+    for row, image in zip(z, ids.tolist(), strict=True):
+        _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
+    spread = images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True)
+    return images + NOISE * spread * torch.from_numpy(z).permute(0, 3, 1, 2).to(images)
+
+
+def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
+    """The random control: uniform importance in [0, 1), float32 of the images' shape, the same whenever it is asked."""
+    z = np.empty(images.shape, np.float32)
+    for row, image in zip(z, ids.tolist(), strict=True):
+        _chance(seed, _Purpose.RANDOM, image).random(dtype=np.float32, out=row)
+    return torch.from_numpy(z).to(images)
+
+
+def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
+    """A class for each image that is not its target, each of the others equally likely.
+
+    Args:
+        targets: Int64 (n,), in [0, classes).
+        ids: Int64 (n,), the images' numbers.
+        classes: Number of classes, at least 2.
+        seed: Of all other targets.
+
+    Returns:
+        Int64 (n,), in [0, classes).
+    """
+    steps = [_chance(seed, _Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
+    return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes
+
+
+def _chance(seed: int, purpose: _Purpose, image: int, j: int = 0) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))

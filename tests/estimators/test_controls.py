@@ -1,0 +1,66 @@
+"""Controls and the blur against scipy, by hand, and on data without a truth."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+
+from roarbench.errors import DataError
+from roarbench.estimators.controls import blurred, control_map
+
+
+def test_sobel_is_scipys(batch):
+    found = control_map("sobel", "base", batch)
+    for image, row in zip(batch.images.numpy(), found.numpy(), strict=True):
+        for channel, values in zip(image, row, strict=True):
+            rows, columns = (ndimage.sobel(channel, axis=axis, mode="mirror") for axis in (0, 1))
+            np.testing.assert_allclose(values, np.hypot(rows, columns), rtol=1e-12, atol=1e-12)
+
+
+def test_sobel_of_a_step_by_hand(batch):
+    image = torch.zeros(1, 1, 4, 6)
+    image[..., 3:] = 1  # an edge between columns 2 and 3, none at the border
+    found = control_map("sobel", "base", batch._replace(images=image))
+    torch.testing.assert_close(found, torch.tensor([0.0, 0, 4, 4, 0, 0]).expand(1, 1, 4, 6))
+
+
+def test_random_is_the_same_every_time_and_has_no_ties_to_speak_of(batch):
+    found = control_map("random", "base", batch)
+    assert found.shape == batch.images.shape
+    torch.testing.assert_close(found, control_map("random", "base", batch), rtol=0, atol=0)
+    assert all(len(row.unique()) > 0.99 * row.numel() for row in found)
+
+
+def test_truth_and_its_inverse_rank_the_other_way_round(batch):
+    truth, inverted = control_map("truth", "base", batch), control_map("truth", "inverted", batch)
+    torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)
+    assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
+
+
+@pytest.mark.parametrize("form", ["base", "inverted"])
+def test_truth_needs_planted_data(form, batch):
+    with pytest.raises(DataError, match="planted"):
+        control_map("truth", form, batch._replace(truth=None))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 64, 64), (1, 1, 28, 40), (1, 2, 9, 7)])
+def test_blur_is_scipys(shape):
+    importance = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
+    expected = ndimage.gaussian_filter(importance.numpy(), sigma, mode="mirror", truncate=4.0)
+    np.testing.assert_allclose(blurred(importance).numpy(), expected, rtol=0, atol=1e-12)
+
+
+def test_blur_of_one_point_by_hand():
+    importance = torch.zeros(1, 1, 20, 20, dtype=torch.float64)  # one standard deviation is one feature
+    importance[0, 0, 10, 10] = 1
+    found = blurred(importance)[0, 0]
+    torch.testing.assert_close(found.sum().item(), 1.0, rtol=1e-12, atol=0)
+    torch.testing.assert_close((found[10, 12] / found[10, 10]).item(), np.exp(-2.0), rtol=1e-12, atol=0)
+    torch.testing.assert_close((found[9, 11] / found[10, 10]).item(), np.exp(-1.0), rtol=1e-12, atol=0)
+    assert found[10, 15] == 0  # beyond four standard deviations
+
+
+def test_blur_leaves_a_constant_map_alone():
+    constant = torch.full((1, 2, 16, 16), 3.0, dtype=torch.float64)
+    torch.testing.assert_close(blurred(constant), constant, rtol=1e-12, atol=0)

@@ -1,0 +1,179 @@
+"""Passes counted, memory that runs out, twins and bad input."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import RunError
+from roarbench.estimators import CONTROLS, ESTIMATORS, PAPER, Estimator, find_estimator
+from roarbench.estimators.controls import blurred
+from roarbench.estimators.engine import Passes, importance_maps, passes
+
+
+def estimators(*names: str) -> list[Estimator]:
+    return [find_estimator(name) for name in names]
+
+
+class Counting(nn.Module):
+    """Passes on to a model and counts the images that go through, forward and back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.forwards = self.backwards = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.forwards += len(images)
+        logits = self.model(images)
+        logits.register_hook(self.count)
+        return logits
+
+    def count(self, gradient: Tensor) -> None:
+        self.backwards += len(gradient)
+
+
+QUICK = ("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
+
+
+@pytest.mark.parametrize(
+    ("names", "forward", "backward"),
+    [
+        (PAPER, 400, 416),  # docs/protocol.md, section 3
+        (QUICK, 15 + 25, 15 + 25 + 1),
+        (("grad", "grad-sq"), 1, 1),
+        (("gb",), 1, 1),
+        (("gb", "grad-sq"), 1, 2),
+        (("ig",), 25, 25),
+        (("var-gb", "sg-gb", "sg-gb~blurred"), 15, 15),
+        (CONTROLS, 0, 0),
+    ],
+)
+def test_passes_are_counted(names, forward, backward, model, batch, black):
+    counting = Counting(nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(27, 5), nn.ReLU()).double()).eval()
+    importance_maps(estimators(*names), counting, batch, black)
+    n = len(batch.ids)
+    assert (counting.forwards, counting.backwards) == (forward * n, backward * n)
+    assert passes(estimators(*names)) == Passes(forward, backward)
+
+
+def test_passes_of_variants_add_up():
+    grad, gb = Passes(1, 1), Passes(1, 1)
+    assert passes(estimators("grad", "gb")) == Passes(1, 2)
+    assert passes(estimators("grad", "gb~untrained")) == Passes(grad.forward + gb.forward, grad.backward + gb.backward)
+
+
+def test_one_call_is_every_estimator_alone(model, batch, black):
+    names = ("random", "sobel", "truth", *QUICK, "sg-gb-sq")
+    together = importance_maps(estimators(*names), model, batch, black)
+    assert tuple(together) == names
+    for name in names:
+        alone = importance_maps(estimators(name), model, batch, black)
+        torch.testing.assert_close(alone, {name: together[name]}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_maps_are_detached_finite_and_like_the_images(dtype, model, batch, black):
+    batch = batch._replace(images=batch.images.to(dtype), truth=batch.truth.to(dtype))
+    names = (*PAPER, *CONTROLS, "truth", "truth-inverted", "random-blurred", "var-grad~blurred")
+    before = batch.images.clone()
+    maps = importance_maps(estimators(*names), copy.deepcopy(model).to(dtype), batch, black.to(dtype))
+    for importance in maps.values():
+        assert importance.shape == batch.images.shape
+        assert importance.dtype == dtype
+        assert not importance.requires_grad
+        assert importance.isfinite().all()
+    torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
+
+
+def test_controls_need_no_model(batch, black):
+    names = ("random", "sobel", "truth", "truth-inverted", "random-blurred")
+    assert set(importance_maps(estimators(*names), None, batch, black)) == set(names)
+
+
+def test_blurred_twins_are_blurred_maps(model, batch, black):
+    names = ("var-grad", "var-grad~blurred", "random-blurred")
+    maps = importance_maps(estimators(*names), model, batch, black)
+    torch.testing.assert_close(maps["var-grad~blurred"], blurred(maps["var-grad"]), rtol=0, atol=0)
+    random = importance_maps(estimators("random"), None, batch, black)["random"]
+    torch.testing.assert_close(maps["random-blurred"], blurred(random), rtol=0, atol=0)
+
+
+class Small(nn.Module):
+    """Needs memory that no machine has when it is given more than `limit` images."""
+
+    def __init__(self, model: nn.Module, limit: int, seen: list[int], error: Exception | None = None) -> None:
+        super().__init__()
+        self.model, self.limit, self.seen, self.error = model, limit, seen, error
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.seen.append(len(images))
+        if len(images) > self.limit:
+            if self.error is not None:
+                raise self.error
+            torch.empty(2**50)
+        return self.model(images)
+
+
+ERRORS = [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_batches_are_halved_until_they_fit(error, model, batch, black):
+    seen: list[int] = []
+    names = ("random", "grad", "gb", "truth", "sobel")
+    found = importance_maps(estimators(*names), Small(model, 1, seen, error).eval(), batch, black)
+    assert seen == [3, 1, 2, 1, 1]
+    expected = importance_maps(estimators(*names), model, batch, black)
+    for name in names:  # other batch sizes sum in another order
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
+
+
+def test_one_image_that_does_not_fit_is_a_failed_run(model, batch, black):
+    with pytest.raises(RunError, match="one image of 3 x 12 x 12") as caught:
+        importance_maps(estimators("grad"), Small(model, 0, []).eval(), batch, black)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_errors_are_not_taken_for_memory(model, batch, black):
+    seen: list[int] = []
+    with pytest.raises(RuntimeError, match="shape"):
+        importance_maps(estimators("grad"), Small(model, 0, seen, RuntimeError("shape")).eval(), batch, black)
+    assert seen == [3]
+
+
+def test_training_mode_is_refused(batch, black):
+    model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.LazyLinear(5)).eval()
+    model[0].train()
+    with pytest.raises(ValueError, match=r"model\.eval\(\)"):
+        importance_maps(estimators("grad"), model, batch, black)
+
+
+def bins(importance: Tensor) -> np.ndarray:
+    """Which of the levels .1, .3, .5, .7, .9 a feature goes at, most important first, one row per image."""
+    ranking = np.argsort(-importance.flatten(1).numpy(), axis=1, kind="stable")
+    d = ranking.shape[1]
+    counts = [round(t * d) for t in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    places = np.argsort(ranking, axis=1)
+    return np.searchsorted(counts, places, side="right")
+
+
+@pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
+@pytest.mark.parametrize("name", ["grad", "gb", "ig"])
+def test_float32_puts_features_in_the_bins_of_captum_in_float32(name, model, batch, black, captum_base):
+    batch = batch._replace(images=batch.images.float())
+    model, black = copy.deepcopy(model).float(), black.float()
+    found = importance_maps(estimators(name), model, batch, black)[name]
+    expected = captum_base(name, model, batch.images, batch.targets, black)
+    same = float((bins(found) == bins(expected)).mean())
+    print(f"{name}: {same:.5f} of the features in the same level bin as captum's")
+    # 5 edges x 3 images, and a rounding of 1e-6 swaps neighbours at an edge at most: 2 features each of 3 x 432
+    assert same >= 1 - 5 * 3 * 2 / (3 * 432)
+
+
+def test_every_estimator_of_the_table_has_a_map_or_says_not(model, batch, black):
+    mapped = [estimator for estimator in ESTIMATORS.values() if estimator.mapped]
+    assert {e.id for e in ESTIMATORS.values()} - {e.id for e in mapped} == {"random-redrawn"}
+    assert set(importance_maps(mapped, model, batch, black)) == {e.id for e in mapped}

@@ -1,0 +1,83 @@
+"""The 18 forms against captum's bases on each noisy copy, combined in plain numpy."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roarbench.estimators import ESTIMATORS, PAPER, SAMPLES, SEED, ensembles
+from roarbench.estimators.ensembles import Moments, model_maps
+from roarbench.estimators.noise import noisy_copies
+
+WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
+
+
+@pytest.fixture(scope="module")
+def found(model, batch, black):
+    return model_maps(WANTED, model, batch, black)
+
+
+@pytest.fixture(scope="module")
+def samples(model, batch, black, captum_base):
+    """For each base, captum's map of the image and of its 15 noisy copies."""
+    copies = [batch.images] + [noisy_copies(batch.images, batch.ids, j, SEED) for j in range(SAMPLES)]
+    copies = [copy.contiguous() for copy in copies]
+    return {
+        base: [captum_base(base, model, copy, batch.targets, black).numpy() for copy in copies]
+        for base in ("grad", "gb", "ig")
+    }
+
+
+SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, section 3)
+    "base": lambda clean, noisy: clean,
+    "squared": lambda clean, noisy: clean * clean,
+    "smooth": lambda clean, noisy: sum(noisy) / 15,
+    "smooth-squared": lambda clean, noisy: (sum(noisy) / 15) ** 2,
+    "smoothed-square": lambda clean, noisy: sum(g * g for g in noisy) / 15,
+    "variance": lambda clean, noisy: np.var(noisy, axis=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
+@pytest.mark.parametrize("name", PAPER)
+def test_all_18_are_captums_bases_combined(name, found, samples):
+    base, form = ESTIMATORS[name].base, ESTIMATORS[name].form
+    clean, *noisy = samples[base]
+    expected = SLOW[form](clean, np.stack(noisy))
+    # 1e-10 of the largest value, as for the bases: the moments add no digit
+    np.testing.assert_allclose(found[base, form].numpy(), expected, rtol=1e-10, atol=1e-10 * abs(expected).max())
+
+
+def test_a_part_of_the_forms_is_the_same_maps(found, model, batch, black):
+    wanted = {("grad", "squared"), ("gb", "base"), ("grad", "variance"), ("gb", "smooth")}
+    part = model_maps(wanted, model, batch, black)
+    assert set(part) == wanted
+    torch.testing.assert_close(part, {form: found[form] for form in wanted}, rtol=0, atol=0)
+
+
+def test_without_noise_smoothgrad_is_the_gradient(model, batch, black, monkeypatch):
+    monkeypatch.setattr(ensembles, "noisy_copies", lambda images, ids, j, seed: images)
+    maps = model_maps({form for form in WANTED if form[0] != "ig"}, model, batch, black)
+    for base in ("grad", "gb"):
+        clean = maps[base, "base"]
+        torch.testing.assert_close(maps[base, "smooth"], clean, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(maps[base, "smoothed-square"], clean**2, rtol=1e-12, atol=1e-14)
+        assert maps[base, "variance"].abs().max() < 1e-24 * (1 + clean.abs().max() ** 2)
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(
+    values=st.lists(st.lists(st.floats(-10, 10), min_size=3, max_size=3), min_size=1, max_size=20),
+    offset=st.sampled_from([0.0, 1e6]),
+)
+def test_moments_are_numpys(values, offset):
+    samples = np.array(values) + offset
+    moments = Moments(torch.zeros(3, dtype=torch.float64))
+    for sample in samples:
+        moments.add(torch.from_numpy(sample))
+    # with an offset of 1e6 and values of 10 the variance keeps 16 - 5 digits of 1e2; a sum of squares would keep 4
+    np.testing.assert_allclose(moments.form("variance"), samples.var(axis=0), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(moments.form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
+    np.testing.assert_allclose(moments.form("smooth-squared"), samples.mean(axis=0) ** 2, rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(moments.form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12)

@@ -1,0 +1,60 @@
+"""The table of estimators: 18 of the paper, controls, and twins made from an id."""
+
+import subprocess
+import sys
+
+import pytest
+
+from roarbench.errors import UnknownName
+from roarbench.estimators import CONTROLS, ESTIMATORS, PAPER, TWINS, find_estimator
+
+
+def test_the_papers_18_are_six_forms_of_three_bases():
+    kinds = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
+    assert len(PAPER) == len(kinds) == 18
+    assert len({base for base, _ in kinds}) == 3
+    assert not any(ESTIMATORS[name].control or ESTIMATORS[name].twin for name in PAPER)
+    assert all(ESTIMATORS[name].control for name in CONTROLS)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_twins_are_their_parents_with_a_twin(twin):
+    found, parent = find_estimator(f"var-grad~{twin}"), find_estimator("var-grad")
+    assert (found.id, found.twin) == (f"var-grad~{twin}", twin)
+    assert (found.base, found.form, found.control) == (parent.base, parent.form, parent.control)
+    assert found.fingerprint != parent.fingerprint
+    assert found.variant == ("trained" if twin == "blurred" else twin)
+
+
+def test_controls_have_a_blurred_twin_at_most():
+    assert find_estimator("sobel~blurred").control
+    assert find_estimator("random-blurred").twin == "blurred"
+    for name in ("sobel~untrained", "sobel~other-target", "random~blurred", "random-redrawn~blurred"):
+        with pytest.raises(UnknownName, match=name):
+            find_estimator(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "guess"),
+    [
+        ("smothgrad", "no estimator 'smothgrad'"),
+        ("var-grd", "did you mean 'var-grad'"),
+        ("var-grad~blured", "did you mean 'var-grad~blurred'"),
+        ("nothing~blurred", "no estimator 'nothing~blurred'"),
+        ("grad~", "did you mean 'grad"),
+        ("grad~blurred~blurred", "no estimator"),
+    ],
+)
+def test_unknown_names_are_guessed(name, guess):
+    with pytest.raises(UnknownName, match=guess):
+        find_estimator(name)
+
+
+def test_fingerprints_differ_and_ignore_the_sentence():
+    found = [estimator.fingerprint for estimator in ESTIMATORS.values()]
+    assert len(set(found)) == len(found)
+
+
+def test_the_table_does_not_import_torch():
+    code = "import sys, roarbench.estimators; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
