@@ -1,0 +1,65 @@
+"""Reading which features of random images are gone: from the store's bit-planes, and from a float map per image."""
+
+import time
+
+import numpy as np
+import pytest
+
+from roarbench.ranking import encode, removed_bits, removed_count
+from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
+
+SPEC = RankingSpec("d" * 32, "", "e" * 32, "random", Unit.SCALAR, PAPER_LEVELS, (3, 64, 64))
+IMAGES, BATCH = 4096, 128
+PART = 256
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A sealed store, and the same importances as one file of float maps."""
+    root = tmp_path_factory.mktemp("store")
+    maps = np.memmap(root / "maps", np.float32, "w+", shape=(IMAGES, SPEC.layout.features))
+    store = RankingsStore(root)
+    rng = np.random.default_rng(0)
+    for start in range(0, IMAGES, PART):
+        keys = rng.permuted(np.tile(np.arange(SPEC.layout.features), (PART, 1)), axis=1)
+        maps[start : start + PART] = keys
+        for split in Split:
+            store.write_part(SPEC, split, start, start + PART, encode(keys, SPEC.layout), 0.0)
+    maps.flush()
+    store.seal(SPEC, dict.fromkeys(Split, IMAGES))
+    return root
+
+
+@pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
+def test_random_batch_from_bit_planes(benchmark, folder, t: float) -> None:
+    planes = RankingsStore(folder).open(SPEC).train
+    index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
+    benchmark._timer = time.process_time
+    benchmark(lambda: removed_bits(planes[index], t, Order.MORF, SPEC.layout))
+
+
+@pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
+def test_random_batch_from_float_maps(benchmark, folder, t: float) -> None:
+    maps = np.memmap(folder / "maps", np.float32, "r", shape=(IMAGES, SPEC.layout.features))
+    index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
+    kept = SPEC.layout.features - removed_count(t, SPEC.layout.features)
+
+    def batch() -> np.ndarray:
+        chosen = maps[index]
+        return np.packbits(chosen >= np.partition(chosen, kept, axis=1)[:, kept, None], axis=1)
+
+    benchmark._timer = time.process_time
+    benchmark(batch)
+
+
+@pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
+def test_whole_split(benchmark, folder, t: float) -> None:
+    rankings = RankingsStore(folder).open(SPEC)
+    benchmark._timer = time.process_time
+    benchmark(lambda: removed_bits(rankings.train, t, Order.MORF, rankings.layout))
+
+
+def test_open(benchmark, folder) -> None:
+    store = RankingsStore(folder)
+    benchmark(lambda: store.open(SPEC))
