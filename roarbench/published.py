@@ -1,0 +1,98 @@
+"""Published accuracies as curves, in the words used here; `data/README.md` has their sources."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+
+from roarbench.errors import UnknownName
+from roarbench.terms import Order
+
+Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 is the untouched images
+Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
+
+HOOKER_DATASETS = {"ImageNet": "imagenet", "Food_101": "food101", "Birdsnap": "birdsnap"}
+HOOKER_ESTIMATORS = {
+    "Random": "random",
+    "Sobel": "sobel",
+    "GRAD": "grad",
+    "SG-GRAD": "sg-grad",
+    "SG-SQ-GRAD": "sgsq-grad",
+    "VAR-GRAD": "var-grad",
+    "GB": "gb",
+    "SG-GB": "sg-gb",
+    "SG-SQ-GB": "sgsq-gb",
+    "VAR-GB": "var-gb",
+    "IG": "ig",
+    "SG-IG": "sg-ig",
+    "SG-SQ-IG": "sgsq-ig",
+    "VAR-IG": "var-ig",
+}
+KHAKZAR_DATASETS = {"CIFAR-10": "cifar10", "Birdsnap": "birdsnap"}
+KHAKZAR_ESTIMATORS = {  # only the first two are estimators of the table here
+    "Gradients": "grad",
+    "GBP": "gb",
+    "GradCAM": "gradcam",
+    "InputMCT": "input-mct",
+    "InputIntGrad": "input-intgrad",
+    "NeuronMCT": "neuron-mct",
+    "NeuronIntGrad": "neuron-intgrad",
+}
+
+# Hooker et al. 2019, section 4: the accuracy of an ImageNet model that is not retrained, 90% removed at random
+UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
+
+
+def hooker2019(order: Order) -> Curves:
+    """ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels above 0, means of 5 runs.
+
+    KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
+    """
+    mode = "remove" if order is Order.MORF else "keep"
+    rows = list(_rows("hooker2019_table2.csv"))
+    clean = {HOOKER_DATASETS[row["dataset"]]: row for row in rows if row["mode"] == "clean"}
+    curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in HOOKER_DATASETS.values()}
+    for row in (row for row in rows if row["mode"] == mode):
+        dataset, percent = HOOKER_DATASETS[row["dataset"]], int(row["threshold_percent"])
+        removed = percent if order is Order.MORF else 100 - percent
+        curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
+        curve[removed / 100] = _accuracy(row)
+    return _ascending(curves)
+
+
+def khakzar2021() -> Curves:
+    """ROAR of Khakzar et al. 2021: 7 rankings of pixels, 2 data sets, 5 levels above 0, one run each, no controls."""
+    rows = list(_rows("khakzar2021_roar.csv"))
+    clean = {KHAKZAR_DATASETS[row["dataset"]]: row for row in rows if row["estimator"] == "none"}
+    curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in KHAKZAR_DATASETS.values()}
+    for row in (row for row in rows if row["estimator"] != "none"):
+        dataset = KHAKZAR_DATASETS[row["dataset"]]
+        curve = curves[dataset].setdefault(KHAKZAR_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
+        curve[int(row["removed_percent"]) / 100] = _accuracy(row)
+    return _ascending(curves)
+
+
+def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
+    """The curves of Hooker et al. 2019 on one data set, by estimator.
+
+    Raises:
+        UnknownName: They did not use it.
+    """
+    curves = hooker2019(order)
+    if dataset not in curves:
+        raise UnknownName("published data set", dataset, curves)
+    return curves[dataset]
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with (files("roarbench") / "data" / name).open(encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _accuracy(row: Mapping[str, str]) -> float:
+    return float(row["top1_accuracy_percent"]) / 100
+
+
+def _ascending(curves: Mapping[str, Mapping[str, Curve]]) -> Curves:
+    return {
+        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
+    }

@@ -1,0 +1,73 @@
+"""Do two protocols put the estimators in the same order?"""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from roarbench.stats.bootstrap import Estimate, Sample, half_width
+
+FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
+
+
+class Agreement(NamedTuple):
+    """How alike two orders are.
+
+    Attributes:
+        tau: Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose
+            order is open under one of the protocols fall either way.
+        rows: Estimators with a gain under both.
+        settled: Pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0.
+        opposed: Those of them that the protocols order differently.
+    """
+
+    tau: Estimate
+    rows: int
+    settled: int
+    opposed: int
+
+
+def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
+    """Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
+
+    The interval is not read off the draws: noise only ever lowers tau, in each draw once more than in the data, so
+    that their percentiles miss a perfect agreement always (docs/statistics.md).
+
+    Args:
+        one, other: Gains by estimator, above 0 is better in both.
+        confidence: Of each pair's interval, in (0, 1).
+
+    Returns:
+        None for fewer than three common rows, or where one protocol gives all the same gain.
+    """
+    rows = [name for name in one if name in other]
+    if len(rows) < FEWEST_ROWS:
+        return None
+    first, second = (_signs([gains[name] for name in rows], confidence) for gains in (one, other))
+    norm = np.sqrt(np.count_nonzero(first.value) * np.count_nonzero(second.value))
+    if norm == 0:
+        return None
+    tau = kendalltau([one[name].value for name in rows], [other[name].value for name in rows]).statistic
+    products = first.value * second.value
+    settled = first.settled & second.settled
+    sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
+    interval = Estimate(float(tau), float(max(-1.0, (sure - free) / norm)), float(min(1.0, (sure + free) / norm)))
+    both = settled & (products != 0)
+    return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
+
+
+class _Signs(NamedTuple):
+    """Which one of every pair has the larger gain, and whether that is settled."""
+
+    value: np.ndarray
+    settled: np.ndarray
+
+
+def _signs(samples: list[Sample], confidence: float) -> _Signs:
+    differences = [one.minus(other) for one, other in combinations(samples, 2)]
+    values = np.array([difference.value for difference in differences])
+    halves = np.array([half_width(difference, confidence) for difference in differences])
+    # twins are settled, too: neither is above the other in any draw
+    return _Signs(np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0)))

@@ -1,0 +1,76 @@
+"""Scores without retraining: how the reference's own outputs change as features go.
+
+All take the softmax probability of the class that was predicted on the untouched image, and count images alone as
+chance: nothing is trained here.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, estimate, image_weights
+from roarbench.stats.curves import POINTS, Floats, Scores, area_weights
+
+
+class Drop(NamedTuple):
+    """How far the probability of the predicted class falls.
+
+    Attributes:
+        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017, equation 12, without the
+            level 0, whose difference is 0).
+        relative: Mean over images of |p_0 - p_k| / p_0, one per level (Khakzar et al. 2021, the code's measure).
+        probabilities: Mean of p_k, one per level, in [0, 1].
+    """
+
+    aopc: Estimate
+    relative: tuple[Estimate, ...]
+    probabilities: tuple[Estimate, ...]
+
+
+def probability_drop(untouched: Floats, degraded: Floats, bootstrap: Bootstrap | None = None) -> Drop:
+    """AOPC and its kin of one estimator and order.
+
+    Args:
+        untouched: p_0 of every image, in (0, 1], shape (images,).
+        degraded: p_k of every level and image, in [0, 1], shape (levels, images).
+        bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
+
+    Raises:
+        ValueError: The shapes do not fit, or a p_0 is not above 0.
+    """
+    if degraded.ndim != 2 or degraded.shape[1:] != untouched.shape:
+        raise ValueError(f"degraded must be (levels, {len(untouched)}), one per untouched image, got {degraded.shape}")
+    if untouched.min() <= 0:
+        raise ValueError("the probability of a predicted class is above 0, got one that is not")
+    bootstrap = bootstrap or Bootstrap()
+    drops = untouched - degraded
+    relative = np.abs(drops) / untouched
+    rows = _mean_samples(np.concatenate([drops.mean(0)[None], relative, degraded]), bootstrap)
+    aopc, *others = (estimate(sample, bootstrap.confidence) for sample in rows)
+    return Drop(aopc, tuple(others[: len(degraded)]), tuple(others[len(degraded) :]))
+
+
+def _mean_samples(values: Floats, bootstrap: Bootstrap) -> list[Sample]:
+    """Means over images, shape (rows, images), with draws of the images."""
+    draws = [weights @ values.T / values.shape[1] for weights in image_weights(values.shape[1], bootstrap)]
+    return [Sample(float(row.mean()), draw) for row, draw in zip(values, np.concatenate(draws).T, strict=True)]
+
+
+def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+    """Area between the LeRF and the MoRF curve of every estimator complete in both, in accuracy points; larger is better.
+
+    Retrained, this is DiffROAR (Shah et al. 2021); without retraining SRG (Bluecher et al. 2024). Neither depends on
+    a control.
+
+    Args:
+        scores: Those of one of the orders, for rows and levels.
+        morf, lerf: Draws of both orders on the same images and levels, from the same bootstrap.
+    """
+    weights = POINTS * area_weights((0.0, *scores.levels))
+    gaps = {}
+    for name in scores.estimators:
+        curve = scores.curve(name)
+        if all(point in draws.column for draws in (morf, lerf) for point in curve):
+            both = weights @ (lerf.curve(curve) - morf.curve(curve))
+            gaps[name] = Sample(float(both[0]), both[1:])
+    return gaps
