@@ -1,0 +1,246 @@
+"""The toy against closed forms: least squares by normal equations, accuracy by the angle between two Gaussians."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from toy.linear import (
+    FEATURES,
+    LEVELS,
+    TEST,
+    TRAIN,
+    Examples,
+    World,
+    accuracy,
+    degrade,
+    draw_examples,
+    draw_world,
+    experiment,
+    fit,
+    score_draw,
+    true_ranking,
+)
+
+DRAWS = 50
+
+
+@pytest.fixture(scope="module")
+def result():
+    return experiment(seed=0, draws=DRAWS)
+
+
+@pytest.fixture(scope="module")
+def curves(result):
+    return {(curve.ranking, curve.retrain): np.array(curve.accuracy) for curve in result.curves}
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """Every draw of the experiment, shape (draws, rankings, retrained or not, levels)."""
+    return np.stack([score_draw(rng) for rng in np.random.default_rng(0).spawn(DRAWS)])
+
+
+def exact_accuracy(world, weights, kept):
+    """sign(z) from w . x_kept: both Gaussian, so it is right with probability 1 - angle / pi."""
+    w, a, d = weights[kept], world.signal[kept], world.distractor[kept]
+    signal = w @ a / 10
+    deviation = np.sqrt(signal**2 + (w @ d) ** 2 + w @ w / 100)
+    return 0.5 if deviation == 0 else 1 - np.arccos(np.clip(signal / deviation, -1, 1)) / np.pi
+
+
+def best_accuracy(world, kept):
+    """The docstring's q(S): the best that any linear classifier of the kept features can do."""
+    a, d = world.signal[kept], world.distractor[kept]
+    q = a @ a - (a @ d) ** 2 / (0.01 + d @ d)
+    return 1 - np.arccos(np.sqrt(q / (1 + q))) / np.pi
+
+
+@pytest.mark.parametrize("t", [0, 0.5, 15 / 16, 1])
+def test_fit_is_numpy_s_least_squares(t):
+    rng = np.random.default_rng(1)
+    x, y = draw_examples(draw_world(rng), 200, rng)
+    x = degrade(x, rng.permutation(FEATURES), t, x.mean(axis=0))
+    expected = np.linalg.lstsq(np.column_stack([x, np.ones(200)]), y)[0]
+    # the normal equations have a condition number below 1e5 here: errors stay near 1e-11
+    np.testing.assert_allclose(fit(Examples(x, y)), expected, atol=1e-9)
+
+
+def test_fit_by_hand():
+    """Points (0, 0), (1, 0), (2, 1) lie about y = x / 2 - 1 / 6."""
+    examples = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 0.0, 1.0]))
+    np.testing.assert_allclose(fit(examples), [1 / 2, -1 / 6], atol=1e-12)
+    assert accuracy(fit(examples), examples) == 1  # -1/6, 1/3, 5/6 against one half
+    assert accuracy(fit(examples), Examples(examples.x, np.array([0.0, 1.0, 1.0]))) == 2 / 3
+
+
+def test_examples_have_the_moments_of_the_formula():
+    rng = np.random.default_rng(2)
+    world = draw_world(rng)
+    n = 200_000
+    x, y = draw_examples(world, n, rng)
+    expected = np.outer(world.distractor, world.distractor) + np.outer(world.signal, world.signal) / 100
+    expected += np.eye(FEATURES) / 100
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    assert np.abs((np.cov(x.T) - expected) / scale).max() < 6 * np.sqrt(2 / n)  # sd of a covariance is at most that
+    # E[x | y = 1] - E[x | y = 0] = a / 10 * (2 E|z|), E|z| = sqrt(2 / pi)
+    shift = x[y == 1].mean(axis=0) - x[y == 0].mean(axis=0)
+    bound = 6 * np.sqrt(4 * np.diag(expected) / n)
+    assert (np.abs(shift - world.signal / 10 * 2 * np.sqrt(2 / np.pi)) < bound).all()
+
+
+def test_true_ranking_by_hand():
+    signal = np.zeros(FEATURES)
+    signal[:4] = [0.5, -3.0, 0.1, 1.0]
+    ranking = true_ranking(World(signal, np.ones(FEATURES)), np.random.default_rng(0))
+    assert ranking[:4].tolist() == [1, 3, 0, 2]
+    assert sorted(ranking[4:]) == list(range(4, 16))
+
+
+def test_true_ranking_breaks_ties_by_chance():
+    signal = np.eye(FEATURES)[0]
+    world = World(signal, np.ones(FEATURES))
+    second = [true_ranking(world, np.random.default_rng(seed))[1] for seed in range(1500)]
+    counts = np.bincount(second, minlength=FEATURES)[1:]
+    assert np.abs(counts - 100).max() < 5 * np.sqrt(100)  # 1500 draws over 15 features
+
+
+def test_true_ranking_does_most_damage():
+    """Against every subset of up to four features: almost the best choice, and chance after four."""
+    worlds = [draw_world(rng) for rng in np.random.default_rng(3).spawn(20)]
+    for count, allowed in ((1, 0.002), (2, 0.002), (3, 0.002), (4, 1e-12)):
+        excess = []
+        for world in worlds:
+            ranking = true_ranking(world, np.random.default_rng(0))
+            subsets = itertools.combinations(range(FEATURES), count)
+            least = min(best_accuracy(world, np.delete(np.arange(FEATURES), removed)) for removed in subsets)
+            excess.append(best_accuracy(world, ranking[count:]) - least)
+        assert np.mean(excess) > -1e-12
+        assert np.mean(excess) < allowed
+
+
+def test_degrade_by_hand():
+    x = np.arange(32.0).reshape(2, 16)
+    before = x.copy()
+    fill = -np.ones(16)
+    degraded = degrade(x, np.arange(16)[::-1], 2 / 16, fill)
+    assert degraded[:, 14:].tolist() == [[-1, -1], [-1, -1]]
+    np.testing.assert_array_equal(degraded[:, :14], before[:, :14])
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("k", range(FEATURES + 1))
+def test_degrade_removes_exactly_k_nested(k):
+    ranking = np.random.default_rng(4).permutation(FEATURES)
+    degraded = degrade(np.ones((1, FEATURES)), ranking, LEVELS[k], np.zeros(FEATURES))
+    assert set(np.flatnonzero(degraded[0] == 0)) == set(ranking[:k])
+
+
+def test_a_removed_feature_holds_its_training_mean_and_no_weight_is_needed():
+    """Training with constant columns predicts as training without those columns."""
+    rng = np.random.default_rng(5)
+    world = draw_world(rng)
+    train, test = draw_examples(world, 300, rng), draw_examples(world, 300, rng)
+    ranking, fill = rng.permutation(FEATURES), train.x.mean(axis=0)
+    weights = fit(Examples(degrade(train.x, ranking, 0.5, fill), train.y))
+    full = np.column_stack([degrade(test.x, ranking, 0.5, fill), np.ones(300)]) @ weights
+    kept = ranking[8:]
+    small = np.column_stack([test.x[:, kept], np.ones(300)]) @ fit(Examples(train.x[:, kept], train.y))
+    np.testing.assert_allclose(full, small, atol=1e-10)
+
+
+def test_level_0_is_the_same_for_all(scores):
+    assert (scores[..., 0] == scores[:, :1, :1, 0]).all()
+
+
+def test_level_1_answers_the_more_common_training_class(scores):
+    for draw, rng in enumerate(np.random.default_rng(0).spawn(DRAWS)):
+        world = draw_world(rng)
+        train, test = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
+        expected = np.mean(test.y == float(train.y.mean() > 0.5))
+        assert (scores[draw, ..., -1] == expected).all()
+
+
+def test_the_result_is_mean_and_standard_error_of_the_draws(result, scores):
+    for index, curve in enumerate(result.curves):
+        rows = scores[:, index // 2, index % 2]
+        np.testing.assert_allclose(curve.accuracy, rows.mean(axis=0), atol=1e-15)
+        np.testing.assert_allclose(curve.error, rows.std(axis=0, ddof=1) / np.sqrt(DRAWS), atol=1e-15)
+    assert [(curve.ranking, curve.retrain) for curve in result.curves[:2]] == [("true", True), ("true", False)]
+
+
+def test_retrained_inverted_ranking_is_as_good_as_theory_allows(scores):
+    """Measured minus exact accuracy, in standard errors; 1,001 examples for 17 weights cost under one point."""
+    exact = []
+    for rng in np.random.default_rng(0).spawn(DRAWS):
+        world = draw_world(rng)
+        draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
+        inverted = true_ranking(world, rng)[::-1]
+        exact.append([best_accuracy(world, inverted[k:]) for k in range(FEATURES)])
+    difference = scores[:, 2, 0, :-1] - np.array(exact)
+    errors = difference.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+    assert (difference.mean(axis=0) < 4 * errors).all()
+    assert (difference.mean(axis=0) > -0.01 - 4 * errors).all()
+
+
+def test_without_retraining_it_is_what_the_old_weights_give(scores):
+    """The fitted weights on the features that are left, by the closed form, against what was counted."""
+    difference = []
+    for draw, rng in enumerate(np.random.default_rng(0).spawn(DRAWS)):
+        world = draw_world(rng)
+        train, _ = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
+        inverted = true_ranking(world, rng)[::-1]
+        weights = fit(train)[:FEATURES]
+        exact = [exact_accuracy(world, weights, inverted[k:]) for k in range(FEATURES)]
+        difference.append(scores[draw, 2, 1, :-1] - exact)
+    errors = np.std(difference, axis=0, ddof=1) / np.sqrt(DRAWS)
+    # the closed form has no threshold error; at 1,001 examples that is worth under half a point
+    assert (np.abs(np.mean(difference, axis=0)) < 0.005 + 4 * errors).all()
+
+
+def test_figure_2_inverted_keeps_with_retraining_and_falls_early_without(scores):
+    loss = scores[..., :1] - scores
+    mean, error = loss.mean(axis=0), loss.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+    inverted = 2
+    retrained, kept = 0, 1
+    quarter, half, three_quarters, last = 4, 8, 12, 15
+    assert mean[inverted, retrained, half] < 0.005 + 3 * error[inverted, retrained, half]  # exact .005 over all worlds
+    assert mean[inverted, retrained, three_quarters] < 0.021 + 3 * error[inverted, retrained, three_quarters]
+    assert mean[inverted, retrained, last] > 0.1
+    assert mean[inverted, kept, quarter] > 0.05 + 3 * error[inverted, kept, quarter]
+    assert mean[inverted, kept, half] > 0.1 + 3 * error[inverted, kept, half]
+
+
+def test_with_retraining_the_rankings_come_in_order(scores):
+    """True below random below inverted, by the paired difference of every level between the ends."""
+    retrained = scores[:, :, 0, 1:-1]
+    for better, worse in ((0, 1), (1, 2)):
+        difference = retrained[:, worse] - retrained[:, better]
+        error = difference.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+        assert (difference.mean(axis=0) > -2 * error).all()
+        assert (difference.mean(axis=0) > 3 * error)[1:10].all()
+
+
+def test_true_ranking_leaves_chance_once_the_informative_features_are_gone(curves):
+    sd = np.sqrt(0.25 / (DRAWS * TEST))
+    assert np.abs(curves["true", True][4:] - 0.5).max() < 4 * sd
+
+
+def test_same_seed_same_numbers_and_more_draws_keep_the_first(result):
+    assert experiment(0, 2) == experiment(0, 2)
+    assert experiment(0, 2) != experiment(1, 2)
+    one, two = experiment(0, 1), experiment(0, 2)
+    streams = np.random.default_rng(0).spawn(2)
+    second = score_draw(streams[1])
+    for index, curve in enumerate(two.curves):
+        mean = (np.array(one.curves[index].accuracy) + second[index // 2, index % 2]) / 2
+        np.testing.assert_allclose(curve.accuracy, mean, atol=1e-15)
+
+
+def test_one_draw_has_no_error():
+    assert all(curve.error is None for curve in experiment(0, 1).curves)
+
+
+def test_no_draw_is_refused():
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        experiment(0, 0)

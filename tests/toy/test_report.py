@@ -1,0 +1,71 @@
+"""The toy's numbers as text and JSON, and its picture."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from roarbench.errors import CallerError
+from toy.figure import draw, make_chart
+from toy.linear import LEVELS, ToyCurve, ToyResult, experiment
+from toy.report import to_json, to_text
+
+
+def test_json_holds_the_whole_record():
+    result = experiment(3, 2)
+    read = json.loads(to_json(result))
+    curves = tuple(
+        ToyCurve(c["ranking"], c["retrain"], tuple(c["accuracy"]), tuple(c["error"])) for c in read.pop("curves")
+    )
+    assert ToyResult(**{**read, "levels": tuple(read["levels"]), "curves": curves}) == result
+
+
+def test_json_of_one_draw_has_null_errors():
+    assert all(curve["error"] is None for curve in json.loads(to_json(experiment(0, 1)))["curves"])
+
+
+def test_text_by_hand():
+    curves = (ToyCurve("true", True, (0.8, 0.5), (0.01, 0.002)), ToyCurve("inverted", False, (0.8, 0.5), (0.01, 0.0)))
+    text = to_text(ToyResult(7, 3, 10, 10, (0.0, 1.0), curves))
+    assert text.splitlines() == [
+        "Test accuracy in percent, mean of 3 draws +- its standard error; seed 7",
+        "ranking           true       inverted",
+        "      t      retrained  not retrained",
+        " 0.0000    80.0 +- 1.0    80.0 +- 1.0",
+        " 1.0000    50.0 +- 0.2    50.0 +- 0.0",
+    ]
+
+
+def test_text_of_one_draw_shows_no_error():
+    text = to_text(experiment(0, 1))
+    assert "+-" not in text
+    assert len(text.splitlines()) == 3 + len(LEVELS)
+
+
+def test_chart_shows_the_numbers_with_two_standard_errors():
+    result = experiment(0, 3)
+    chart = make_chart(result)
+    assert [curve.family for curve in chart.curves] == ["without retraining"] * 3 + ["with retraining (ROAR)"] * 3
+    shown, source = chart.curves[3], result.curves[0]
+    assert (shown.estimator, shown.levels, shown.accuracy) == ("true", LEVELS, source.accuracy)
+    assert shown.low[5] == source.accuracy[5] - 2 * source.error[5]
+    assert shown.high[5] == source.accuracy[5] + 2 * source.error[5]
+    assert "seed 0" in chart.caption and "3 draws" in chart.caption
+
+
+def test_chart_of_one_draw_has_no_band():
+    chart = make_chart(experiment(0, 1))
+    assert {bound for curve in chart.curves for bound in (*curve.low, *curve.high)} == {None}
+    assert "Bands" not in chart.caption
+
+
+def test_picture_opens(tmp_path):
+    draw(experiment(0, 2), tmp_path / "toy.png")
+    with Image.open(tmp_path / "toy.png") as image:
+        image.load()
+        assert image.width > 1000
+
+
+def test_picture_of_another_ending_is_refused(tmp_path):
+    with pytest.raises(CallerError, match=r"toy\.gif"):
+        draw(experiment(0, 1), tmp_path / "toy.gif")

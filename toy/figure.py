@@ -1,0 +1,40 @@
+"""Figure 2 of the paper: the toy's accuracies with and without retraining."""
+
+from pathlib import Path
+
+from roarbench.figures import Axis, Chart, draw_curves
+from roarbench.panels import Curve
+from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
+
+
+def draw(result: ToyResult, path: Path) -> None:
+    """Draw the curves into a PNG, SVG or PDF file.
+
+    Raises:
+        CallerError: The file's ending is another one, or it cannot be written.
+    """
+    draw_curves(make_chart(result), path)
+
+
+def make_chart(result: ToyResult) -> Chart:
+    """Two panels, as in the paper: without retraining, and with; the band is two standard errors to each side."""
+    caption = (
+        f"{FEATURES} features, {INFORMATIVE} informative, least squares. Mean of {result.draws} draws, seed "
+        f"{result.seed}, {result.train} training and {result.test} test examples each. "
+        "Removed features hold their training mean."
+    )
+    if result.draws > 1:
+        caption += " Bands: two standard errors to each side."
+    ordered = sorted(result.curves, key=lambda curve: curve.retrain)
+    curves = tuple(_as_curve(result, curve) for curve in ordered)
+    return Chart("Does removing features find the informative ones?", caption, Axis.REMOVED, curves)
+
+
+def _as_curve(result: ToyResult, curve: ToyCurve) -> Curve:
+    panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
+    low: tuple[float | None, ...] = (None,) * len(result.levels)
+    high = low
+    if curve.error is not None:
+        low = tuple(mean - 2 * error for mean, error in zip(curve.accuracy, curve.error, strict=True))
+        high = tuple(mean + 2 * error for mean, error in zip(curve.accuracy, curve.error, strict=True))
+    return Curve(curve.ranking, panel, False, result.levels, curve.accuracy, low, high)
