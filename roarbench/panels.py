@@ -1,0 +1,154 @@
+"""One panel of a figure: its curves with bands, and their names at the line ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from scipy.optimize import isotonic_regression
+
+FONT_POINTS = 8.5
+LABEL_INCHES = 1.35 * FONT_POINTS / 72  # from one label's middle to the next: a line of text and a little air
+INK = "#222222"
+# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; black is for controls
+COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
+FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")  # an estimator's id without its family: one look each
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One estimator's accuracies.
+
+    Attributes:
+        estimator: Its id, the label at the line's end.
+        family: Base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel.
+        control: Drawn in every panel.
+        levels: t of each point, rising, in [0, 1].
+        accuracy: Fraction in [0, 1] at each level; None where it is missing.
+        low, high: Ends of its interval; None where there is none.
+    """
+
+    estimator: str
+    family: str
+    control: bool
+    levels: tuple[float, ...]
+    accuracy: tuple[float | None, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+    @property
+    def end(self) -> tuple[float, float] | None:
+        """The last point that is there, (t, accuracy); None if there is none."""
+        present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
+        return present[-1] if present else None
+
+
+class Style(NamedTuple):
+    """How a curve is drawn; markers and lines differ too, so that the picture reads in grey."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
+    """One style per estimator; the same form of another base looks the same in its own panel."""
+    styles = {"random": Style("#000000", "x", "-."), "sobel": Style("#777777", "+", "-.")}
+    others = 0
+    for curve in curves:
+        if curve.estimator in styles:
+            continue
+        form = curve.estimator.replace(curve.family, "", 1)
+        if form in FORMS:
+            i = FORMS.index(form)
+            styles[curve.estimator] = Style(COLOURS[i], "osD^vP"[i], "-")
+        else:
+            i = others % len(COLOURS)
+            styles[curve.estimator] = Style(COLOURS[-1 - i], "hdp<>*"[i], "-")
+            others += 1
+    return styles
+
+
+def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
+    """A line with a marker at each point and its band; a missing point is a gap."""
+    low, high = _with_gaps(curve.low), _with_gaps(curve.high)
+    axes.fill_between(curve.levels, low, high, color=style.colour, alpha=0.13, linewidth=0)
+    axes.plot(
+        curve.levels,
+        _with_gaps(curve.accuracy),
+        color=style.colour,
+        marker=style.marker,
+        linestyle=style.line,
+        markersize=4.2,
+        linewidth=1.6,
+        label=curve.estimator,
+    )
+
+
+def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
+    """The same look as the measured curve's, but thin, dashed and with open markers."""
+    axes.plot(
+        curve.levels,
+        _with_gaps(curve.accuracy),
+        color=style.colour,
+        marker=style.marker,
+        markerfacecolor="white",
+        linestyle=(0, (3, 2)),
+        markersize=4,
+        linewidth=0.9,
+        label=f"{curve.estimator} (published)",
+    )
+
+
+def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
+    """Write each name once right of the panel, as near to its curve's end as there is room, with a line to it.
+
+    The limits must be set before.
+    """
+    curves = {curve.estimator: curve for curve in (*published, *measured)}  # a measured curve takes the name
+    ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
+    (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "the axes are in no figure"
+    inches = axes.get_position().height * figure.get_figheight()
+    heights = spread([accuracy for _, (_, accuracy) in ends], LABEL_INCHES * (high - low) / inches, low, high)
+    beside = edge + 0.05 * (edge - left)
+    for (name, (t, accuracy)), height in zip(ends, heights, strict=True):
+        colour, marker, _ = styles[name]
+        face = colour if curves[name] in measured else "white"
+        axes.plot([t, beside], [accuracy, height], color=colour, linewidth=0.7, alpha=0.8, clip_on=False)
+        axes.plot([beside], [height], color=colour, marker=marker, markersize=4.2, markerfacecolor=face, clip_on=False)
+        _write(axes, name, beside, height)
+
+
+def _write(axes: Axes, name: str, x: float, y: float) -> None:
+    axes.annotate(
+        name,
+        (x, y),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center_baseline",
+        fontsize=FONT_POINTS,
+        color=INK,
+        parse_math=False,
+        annotation_clip=False,
+    )
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions as near as possible to the wanted ones, in the same order, at least `gap` apart, within [low, high].
+
+    Least squares: with i * gap taken from the i-th, "gap apart" becomes "not falling", which is isotonic regression;
+    clipping its answer to bounds gives the answer with bounds. Ties keep their order; what does not fit goes past high.
+    """
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(len(wanted))
+    eased = isotonic_regression(np.asarray(wanted, dtype=float)[order] - steps).x
+    positions = np.empty(len(wanted))
+    positions[order] = np.clip(eased, low, max(low, high - gap * (len(wanted) - 1))) + steps
+    return [float(position) for position in positions]
+
+
+def _with_gaps(values: Sequence[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
