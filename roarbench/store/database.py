@@ -6,6 +6,7 @@ advisory lock. What a writing transaction reads therefore still holds when it wr
 
 import os
 import sqlite3
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -21,12 +22,12 @@ from roarbench.store import schema
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _CHUNK = 10_000  # keys in one statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
+_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 PATIENCE = 60  # seconds to wait for another process's transaction; ours take milliseconds
 
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
 _BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
 _ADVICE = {  # a piece of the database's own message -> what to do
-    "not a database": "this is no SQLite database; name the store's own file, or another one",
     "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
     "is full": "the disk is full; make room and run the same command again, finished runs are kept",
     "No space left": "the server's disk is full; make room and run the same command again, finished runs are kept",
@@ -67,10 +68,13 @@ class Database:
         """A transaction that only reads, and never makes a writer wait.
 
         Raises:
-            StoreError: The database refused, for a reason that lies outside of the code.
+            StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
         """
-        with _explained(self.where), self._reader.begin() as connection:
-            yield connection
+        try:
+            with _explained(self.where), self._reader.begin() as connection:
+                yield connection
+        except ValueError as error:  # rows check themselves when they are read
+            raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -136,10 +140,7 @@ def _parse(url: str) -> URL:
 
 def _sqlite_engine(path: Path, read_only: bool) -> Engine:
     try:
-        if read_only and not (path.exists() and path.stat().st_size):
-            raise StoreError(f"no results store at {path}; `roarbench run --suite quick` makes one")
-        if not read_only:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        _look(path, read_only)
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
 
@@ -148,6 +149,20 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
 
     # A reader keeps no connection: whether the file can change while it looks is asked anew each time.
     return create_engine("sqlite://", creator=connect, poolclass=NullPool if read_only else QueuePool)
+
+
+def _look(path: Path, read_only: bool) -> None:
+    """Refuse a missing file before SQLite makes it, and another kind of file before SQLite overwrites a short one."""
+    if not read_only:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    start = b""
+    if path.exists():
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    if read_only and not start:
+        raise StoreError(f"no results store at {path}; `roarbench run --suite quick` makes one")
+    if start not in (b"", _MAGIC):
+        raise StoreError(f"results store {path}: this is no SQLite database; name another file")
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -223,9 +238,17 @@ def _migrate(connection: Connection) -> None:
 
 def _use_wal(engine: Engine, where: str) -> None:
     """Let readers and the writer work at the same time; the file remembers it."""
+    deadline = time.monotonic() + PATIENCE
     with _explained(where):
         connection = engine.raw_connection()
-        connection.cursor().execute("PRAGMA journal_mode=WAL")
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:  # SQLite does not wait here for another process that does the same
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
         connection.close()
 
 

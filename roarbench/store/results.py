@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import URL, func, insert, select
 
-from roarbench.errors import StoreError
 from roarbench.plan import Run, canonical, record, run_of
 from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
 from roarbench.store.database import Database, matching, open_database
@@ -180,21 +179,21 @@ class ResultsStore:
     def results(self, keys: Collection[str]) -> dict[str, Result]:
         """The results that there are of these keys."""
         with self._database.read() as connection:
-            return {row.key: self._result(row) for row in matching(connection, select(results), results.c.key, keys)}
+            return {row.key: _stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
 
     def runs(self, dataset: str, model: str) -> list[Run]:
         """All runs with a result on a data set and network, without their outcomes, oldest first."""
         columns = select(results.c.key, results.c.record).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self._database.read() as connection:
-            return [self._run(row) for row in connection.execute(wanted)]
+            return [_stored_run(row) for row in connection.execute(wanted)]
 
     def failures(self, keys: Collection[str]) -> dict[str, list[Failure]]:
         """What failed of these keys, oldest first; a run that succeeded later is still in it."""
         found: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
             for row in matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
-                failure = Failure(self._run(row), row.reason, row.code_version, row.created)
+                failure = Failure(_stored_run(row), row.reason, row.code_version, row.created)
                 found.setdefault(row.key, []).append(failure)
         return found
 
@@ -234,21 +233,16 @@ class ResultsStore:
         with self._database.read() as connection:
             return under_way(connection)
 
-    def _run(self, row: Any) -> Run:
-        if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
-            raise StoreError(self._damaged(row))
-        return run_of(json.loads(row.record))
 
-    def _result(self, row: Any) -> Result:
-        provenance = Provenance(row.code_version, row.versions, row.hardware)
-        outcome = {name: getattr(row, name) for name in _OUTCOME}
-        try:
-            return Result(run=self._run(row), provenance=provenance, **outcome)
-        except ValueError as error:
-            raise StoreError(self._damaged(row)) from error
+def _stored_run(row: Any) -> Run:
+    if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
+        raise ValueError(f"the record of {row.key} is not the one that was stored")
+    return run_of(json.loads(row.record))
 
-    def _damaged(self, row: Any) -> str:
-        return f"results store {self._database.where}: row {row.key} is damaged; restore a copy of the store"
+
+def _stored_result(row: Any) -> Result:
+    provenance = Provenance(row.code_version, row.versions, row.hardware)
+    return Result(run=_stored_run(row), provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
 
 
 def _row(result: Result) -> dict[str, Any]:

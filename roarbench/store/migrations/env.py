@@ -2,14 +2,12 @@
 
 from alembic import context
 
-from roarbench.store.schema import VERSION_TABLE, metadata
+from roarbench.store.schema import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
     version_table=VERSION_TABLE,
     transactional_ddl=True,  # SQLite has it too; alembic does not expect it there
-    render_as_batch=True,
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -1,0 +1,72 @@
+"""What several tests need: programs that may be missing, and a private PostgreSQL server."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+PROGRAM_FOLDERS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]  # Debian's
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[[str, str], str]:
+    """Give a program's path; where it is missing, skip with the reason, but fail where CI=true."""
+
+    def find(program: str, reason: str) -> str:
+        path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *PROGRAM_FOLDERS]))
+        if path is None and os.environ.get("CI") == "true":
+            pytest.fail(f"{program} is missing: {reason}")
+        if path is None:
+            pytest.skip(f"{program} is missing: {reason}")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
+    """The socket folder of a server that nobody else can see, with the superuser `postgres`."""
+    reason = "apt-get install postgresql"
+    initdb, pg_ctl = require("initdb", reason), require("pg_ctl", reason)
+    folder = Path(tempfile.mkdtemp(prefix="roarbench-pg-"))  # a socket's path must be short
+    user = []
+    if os.geteuid() == 0:  # the server refuses to run as root
+        user = [require("runuser", "part of util-linux"), "-u", "postgres", "--"]
+        shutil.chown(folder, "postgres")
+
+    def call(*command: str) -> None:
+        subprocess.run([*user, *command], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+
+    data = f"{folder}/data"
+    call(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+    options = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=50"
+    call(pg_ctl, "start", "-w", "-D", data, "-l", f"{folder}/log", "-o", options)
+    try:
+        yield folder
+    finally:
+        call(pg_ctl, "stop", "-m", "immediate", "-D", data)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Path) -> str:
+    """An empty database; always the same one, since making and removing databases is slow."""
+    with psycopg.connect(host=str(postgres_server), user="postgres", autocommit=True) as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> %s"
+        connection.execute(others, [connection.info.backend_pid])
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return f"postgresql://postgres@/postgres?host={postgres_server}"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store can be made, on each kind of database."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/results.sqlite"

@@ -1,0 +1,73 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roarbench.store import provenance as provenance_module
+from roarbench.store.provenance import code_version, provenance
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder in a checkout of one commit, with a file of the module's name."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "provenance.py").write_text("1")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    return folder
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_machine_and_the_libraries_are_named():
+    found = provenance("cuda: some card")
+    assert found.versions["python"] == sys.version.split()[0]
+    assert found.versions["torch"].split("+")[0] == _torch_version()
+    assert found.hardware["device"] == "cuda: some card"
+    assert found.hardware["cores"] >= 1
+    assert all(found.hardware.values())
+    assert found.code_version == code_version()
+
+
+def _torch_version() -> str:
+    print_version = "import torch; print(torch.__version__.split('+')[0])"
+    return subprocess.run(
+        [sys.executable, "-c", print_version], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_neither_provenance_nor_the_store_imports_torch():
+    program = "import sys, roarbench.store.results as r, roarbench.store.provenance as p; p.provenance(); "
+    subprocess.run([sys.executable, "-c", program + "sys.exit('torch' in sys.modules)"], check=True)
+
+
+def test_the_commit_is_named_with_its_changes(checkout: Path):
+    commit = _git(checkout, "rev-parse", "--short", "HEAD")
+    assert provenance_module._commit(checkout) == commit
+    (checkout / "notes.txt").write_text("not part of the code")
+    assert provenance_module._commit(checkout) == commit
+    (checkout / "provenance.py").write_text("2")
+    assert provenance_module._commit(checkout) == f"{commit}+dirty"
+
+
+def test_an_environment_inside_a_checkout_has_no_commit(checkout: Path):
+    installed = checkout / "venv"
+    installed.mkdir()
+    (installed / "provenance.py").write_text("1")
+    assert provenance_module._commit(installed) == ""
+
+
+def test_without_git_there_is_no_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+    assert provenance_module._commit(checkout / "absent") == ""
+    monkeypatch.setenv("PATH", "")
+    assert provenance_module._commit(checkout) == ""
+
+
+def test_a_library_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(provenance_module, "LIBRARIES", ("numpy", "no-such-library"))
+    assert set(provenance().versions) == {"python", "numpy"}

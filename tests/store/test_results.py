@@ -1,0 +1,233 @@
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from store_rows import ORIGIN, make_result, make_run
+
+from roarbench.errors import StoreError
+from roarbench.plan import canonical, record
+from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+
+
+@pytest.fixture
+def store(store_url: str):
+    with ResultsStore.open(store_url) as store:
+        yield store
+
+
+def test_a_result_comes_back_as_it_was(store: ResultsStore):
+    result = make_result(make_run())
+    assert store.add(result)
+    assert store.results([result.run.key]) == {result.run.key: result}
+
+
+def test_optional_parts_come_back_missing(store: ResultsStore):
+    run = make_run()
+    bare = Result(run, 1, 3, b"\x40", 1.0, ORIGIN)
+    store.add(bare)
+    found = store.results([run.key])[run.key]
+    assert (found.probability, found.probabilities, found.loss, found.rankings, found.weights) == (
+        None,
+        None,
+        None,
+        "",
+        "",
+    )
+
+
+def test_a_row_by_hand(tmp_path: Path):
+    """What another program finds in the file, column by column."""
+    run = make_run(seed=4, t=0.3)
+    moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
+    result = Result(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(result)
+    connection = sqlite3.connect(tmp_path / "results.sqlite")
+    connection.row_factory = sqlite3.Row
+    (row,) = connection.execute("SELECT * FROM results").fetchall()
+    connection.close()
+    assert dict(row) == {
+        "key": run.key,
+        "record": '{"cell":{"dataset":"planted","estimator":"var-grad","fill":"mean","model":"resnet8","order":"lerf",'
+        '"retrain":"masks","t":0.3,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"fast@1",'
+        '"reference":"4ef","seed":4}',
+        "dataset": "planted",
+        "model": "resnet8",
+        "estimator": "var-grad",
+        "order": "lerf",
+        "retrain": "masks",
+        "fill": "mean",
+        "unit": "pixel",
+        "t": 0.3,
+        "seed": 4,
+        "recipe": "fast@1",
+        "data": "da7a",
+        "estimator_fingerprint": "e571",
+        "reference": "4ef",
+        "correct": 3,
+        "total": 10,
+        "bits": b"\xa0\x40",
+        "probability": None,
+        "rankings": "",
+        "weights": "",
+        "loss": None,
+        "seconds": 2.5,
+        "code_version": "0.1.0 1a2b3c4",
+        "versions": '{"python": "3.11.7", "torch": "2.13.0"}',
+        "hardware": '{"cpu": "some", "cores": 2}',
+        "created": "2026-01-02 03:04:05.000600",
+    }
+    assert canonical(record(run)) == dict(row)["record"]
+    assert result.answers.tolist() == [True, False, True] + [False] * 6 + [True]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=70))
+def test_answers_pack_one_bit_each(answers: list[bool]):
+    bits = pack_answers(np.array(answers))
+    # slow: the first answer is the highest bit of the first byte, the last byte is filled up with zeros
+    text = "".join(str(int(answer)) for answer in answers)
+    text += "0" * (-len(text) % 8)
+    assert bits == bytes(int(text[start : start + 8], 2) for start in range(0, len(text), 8))
+    assert Result(make_run(), sum(answers), len(answers), bits, 1.0, ORIGIN).answers.tolist() == answers
+
+
+def test_probabilities_are_little_endian_float32():
+    result = Result(make_run(), 0, 2, b"\0", 1.0, ORIGIN, pack_probabilities(np.array([1.0, 0.5], np.float32)))
+    assert result.probability == b"\0\0\x80\x3f\0\0\0\x3f"
+    assert result.probabilities.tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("correct", "total", "bits", "probability"),
+    [
+        (2, 8, b"\x80", None),  # fewer bits than correct answers
+        (1, 8, b"\x80\x00", None),  # a byte too many
+        (1, 9, b"\x80", None),  # a byte too few
+        (1, 3, b"\x08", None),  # set beyond the last image
+        (0, 0, b"", None),  # no images
+        (1, 2, b"\x80", b"\0" * 4),  # one probability for two images
+    ],
+)
+def test_an_outcome_that_contradicts_itself_is_refused(
+    correct: int, total: int, bits: bytes, probability: bytes | None
+):
+    with pytest.raises(ValueError, match="packed|correct|probabilities"):
+        Result(make_run(), correct, total, bits, 1.0, ORIGIN, probability)
+
+
+def test_a_stored_row_never_changes(store: ResultsStore):
+    first = make_result(make_run())
+    other = replace(make_result(make_run(), total=9), seconds=99.0)
+    assert store.add(first)
+    assert not store.add(first)
+    assert not store.add(other)
+    assert store.results([first.run.key])[first.run.key] == first
+    assert store.count() == 1
+
+
+def test_adding_many_tells_which_were_new(store: ResultsStore):
+    results = [make_result(make_run(seed), total=20) for seed in range(5)]
+    store.add(results[2])
+    assert store.add_all([*results, results[0]]) == {results[seed].run.key for seed in (0, 1, 3, 4)}
+    assert store.add_all([]) == set()
+    assert store.count() == 5
+
+
+def test_many_keys_at_once(store: ResultsStore):
+    results = {result.run.key: result for result in (make_result(make_run(seed), total=20) for seed in range(300))}
+    store.add_all(results.values())
+    others = [f"{number:032x}" for number in range(25_000)]
+    assert store.done([*others, *results]) == set(results)
+    assert store.results([*others, *results]) == results
+    assert store.done([]) == set()
+
+
+def test_runs_of_a_data_set_and_network_oldest_first(store: ResultsStore):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    mine = [make_run(seed) for seed in range(4)]
+    for age, run in enumerate(mine):
+        store.add(replace(make_result(run, total=9), created=start - timedelta(hours=age)))
+    store.add(make_result(make_run(dataset="cifar10"), total=9))
+    assert store.runs("planted", "resnet8") == mine[::-1]
+    assert store.runs("planted", "resnet18") == []
+
+
+def test_failures_stay_when_the_run_succeeds_later(store: ResultsStore):
+    run = make_run()
+    store.add_failure(run, "the loss is nan")
+    store.add_failure(run, "the loss is inf")
+    store.add(make_result(run))
+    found = store.failures([run.key, make_run(1).key])
+    assert [failure.reason for failure in found[run.key]] == ["the loss is nan", "the loss is inf"]
+    assert found[run.key][0].run == run
+    assert abs(datetime.now(UTC) - found[run.key][0].created) < timedelta(minutes=5)
+    assert store.done([run.key]) == {run.key}
+    assert set(found) == {run.key}
+
+
+@pytest.mark.parametrize(
+    ("reason", "stored"),
+    [
+        ("one\ntwo\r\n\tthree", "one two three"),
+        ("\x1b[31mred\x00\x07", "[31mred"),
+        ("left\u202eright\u2028\ud800end", "left right end"),
+        ("x" * 501, "x" * 499 + "…"),
+        ("ü" * 500, "ü" * 500),
+        ("", ""),
+    ],
+)
+def test_a_reason_is_one_clean_line(store: ResultsStore, reason: str, stored: str):
+    run = make_run()
+    store.add_failure(run, reason)
+    assert store.failures([run.key])[run.key][0].reason == stored
+
+
+def test_the_state_changes_with_every_addition_alone(store: ResultsStore):
+    states = [store.state()]
+    store.done([make_run().key])
+    store.add(make_result(make_run()))
+    states.append(store.state())
+    store.add(make_result(make_run()))
+    assert store.state() == states[-1]
+    store.add_failure(make_run(1), "no")
+    states.append(store.state())
+    store.add(make_result(make_run(1)))
+    states.append(store.state())
+    assert len(set(states)) == 4
+
+
+def test_a_damaged_row_is_told_in_one_line(tmp_path: Path):
+    run = make_run()
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(make_result(run))
+    for column, value in [("bits", b"\xff" * 126), ("record", "{}"), ("versions", "{"), ("created", "yesterday")]:
+        path = tmp_path / f"{column}.sqlite"
+        path.write_bytes((tmp_path / "results.sqlite").read_bytes())
+        connection = sqlite3.connect(path)
+        connection.execute(f"UPDATE results SET {column} = ?", [value])
+        connection.commit()
+        connection.close()
+        with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store, pytest.raises(StoreError) as caught:
+            store.results([run.key])
+        assert "damaged" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_the_default_is_a_file_in_the_store(tmp_path: Path):
+    folder = tmp_path / "a folder, 100% new?"
+    with ResultsStore.open(default_url(folder)) as store:
+        store.add(make_result(make_run()))
+    assert (folder / "results.sqlite").exists()
+
+
+def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store, store._database.write() as writer:
+        assert writer.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert writer.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert writer.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert store.count() == 0  # while the writer holds its lock

@@ -1,0 +1,113 @@
+"""Schemas: made at the newest, brought up to date, and one with the code."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect
+from store_rows import make_result, make_run
+
+from roarbench.errors import StoreError
+from roarbench.store import database, schema
+from roarbench.store.results import ResultsStore
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.create_table("sources", sa.Column("hash", sa.String(64), primary_key=True), sa.Column("source", sa.Text))
+    op.add_column("results", sa.Column("origin", sa.Text, nullable=False, server_default="own"))
+    {end}
+"""
+
+
+@pytest.fixture
+def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Pretend that this version has one more migration, ending with these statements."""
+
+    def pretend(end: str = "") -> None:
+        folder = tmp_path / "100% migrations"
+        shutil.copytree(database.MIGRATIONS, folder, dirs_exist_ok=True)
+        (folder / "versions" / "r0002_next.py").write_text(NEXT.format(end=end))
+        monkeypatch.setattr(database, "MIGRATIONS", folder)
+        monkeypatch.setattr(schema, "HEAD", "0002")
+
+    return pretend
+
+
+def test_the_head_is_the_newest_migration():
+    config = Config()
+    config.set_main_option("script_location", str(database.MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    revisions = [script.revision for script in scripts.walk_revisions()]
+    assert scripts.get_current_head() == schema.HEAD
+    assert all(re.fullmatch(r"\d{4}", revision) for revision in revisions), "they are compared as text"
+    assert revisions == sorted(revisions, reverse=True)
+
+
+def test_migrations_and_tables_agree(store_url: str):
+    with ResultsStore.open(store_url) as store, store._database.read() as connection:
+        options = {"version_table": schema.VERSION_TABLE, "compare_type": True}
+        assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
+        # what compare_metadata does not look at
+        for name, table in schema.metadata.tables.items():
+            found = {column["name"]: column["nullable"] for column in inspect(connection).get_columns(name)}
+            assert found == {column.name: column.nullable for column in table.columns}
+            assert inspect(connection).get_pk_constraint(name)["constrained_columns"] == list(
+                table.primary_key.columns.keys()
+            )
+
+
+def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, next_release):
+    results = {result.run.key: result for result in (make_result(make_run(seed)) for seed in range(20))}
+    with ResultsStore.open(store_url) as store:
+        store.add_all(results.values())
+        store.add_failure(make_run(), "no")
+    next_release()
+    with ResultsStore.open(store_url) as store:
+        assert store.results(results) == results
+        assert len(store.failures([make_run().key])[make_run().key]) == 1
+        assert store.add(make_result(make_run(20)))
+        with store._database.read() as connection:
+            assert connection.exec_driver_sql("SELECT DISTINCT origin FROM results").scalars().all() == ["own"]
+            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalars().all() == ["0002"]
+
+
+def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next_release):
+    ResultsStore.open(store_url).close()
+    next_release()
+    with pytest.raises(StoreError, match="has schema 0001, this version reads 0002; `roarbench run`"):
+        ResultsStore.open(store_url, read_only=True)
+
+
+def test_a_migration_that_breaks_off_leaves_the_older_store(
+    store_url: str, next_release, monkeypatch: pytest.MonkeyPatch
+):
+    result = make_result(make_run())
+    with ResultsStore.open(store_url) as store:
+        store.add(result)
+    next_release(end="raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        ResultsStore.open(store_url)
+    monkeypatch.undo()
+    with ResultsStore.open(store_url) as store:
+        assert store.results([result.run.key]) == {result.run.key: result}
+        with store._database.read() as connection:
+            assert set(inspect(connection).get_table_names()) == {*schema.metadata.tables, schema.VERSION_TABLE}
+            assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
+
+
+def test_a_store_at_the_head_needs_no_alembic(store_url: str, monkeypatch: pytest.MonkeyPatch):
+    ResultsStore.open(store_url).close()
+    monkeypatch.setattr(database, "_migrate", None)
+    ResultsStore.open(store_url).close()
