@@ -27,7 +27,7 @@ PATIENCE = 60  # seconds to wait for another process's transaction; ours take mi
 
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
 _BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
-_ADVICE = {  # a piece of the database's own message -> what to do
+_ADVICE = {  # a piece of the database's own message -> what to do; the first that fits
     "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
     "is full": "the disk is full; make room and run the same command again, finished runs are kept",
     "No space left": "the server's disk is full; make room and run the same command again, finished runs are kept",
@@ -37,6 +37,8 @@ _ADVICE = {  # a piece of the database's own message -> what to do
     "permission denied": "this user has no right to it; ask the database's owner",
     "locked": f"another process has held it for {PATIENCE} s; wait for it or stop it",
     "lock timeout": f"another process has held it for {PATIENCE} s; wait for it or stop it",
+    "does not exist": "make the database (`createdb NAME`), or name another one",
+    "failed to resolve": "no server has this name; check the host in the URL",
     "connection": "the server cannot be reached; check that it runs, and the host, user and password of the URL",
 }
 

@@ -242,6 +242,10 @@ def test_a_url_that_names_no_store(url: str, read_only: bool):
     assert "postgresql://HOST/NAME" in refusal(url, read_only)
 
 
+def test_a_host_that_does_not_exist():
+    assert "host" in refusal("postgresql://host.invalid/name", read_only=True)
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_server_that_cannot_be_reached(tmp_path: Path, read_only: bool):
     url = f"postgresql://user:hush@/name?host={tmp_path}&password=hush"
@@ -261,7 +265,7 @@ def test_psycopg_is_an_extra(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.postgres
 def test_a_database_that_does_not_exist(postgres_url: str):
     url = postgres_url.replace("@/postgres", "@/absent")
-    assert "does not exist" in refusal(url, read_only=False)
+    assert "createdb" in refusal(url, read_only=False)
 
 
 @pytest.mark.postgres
