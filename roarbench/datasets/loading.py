@@ -241,7 +241,7 @@ def open_decoded(folder: Path) -> ImageData:
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
     count = entry["images"]
     shape = (count, record.channels, record.size, record.size)
-    pixels = np.memmap(folder / f"{split}-pixels.bin", np.uint8, "r", shape=shape)
-    labels = np.memmap(folder / f"{split}-labels.bin", np.int64, "r", shape=(count,))
-    truth = np.memmap(folder / f"{split}-truth.bin", np.float32, "r", shape=shape) if "truth" in entry else None
+    pixels = np.memmap(folder / f"{split}-pixels.bin", np.uint8, "c", shape=shape)
+    labels = np.memmap(folder / f"{split}-labels.bin", np.int64, "c", shape=(count,))
+    truth = np.memmap(folder / f"{split}-truth.bin", np.float32, "c", shape=shape) if "truth" in entry else None
     return Images(pixels, labels, truth)

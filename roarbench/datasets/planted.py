@@ -1,4 +1,12 @@
-"""Generated images whose true feature ranking is known."""
+"""Generated images whose true feature ranking is known for each of them; docs/planted.md shows them.
+
+An image of class k is a stripe pattern in noise, of a strength that differs from feature to feature:
+
+    x = GREY + AMPLITUDE * strength * pattern[k] + NOISE * e,    e standard normal, rounded and clipped to [0, 255]
+
+The pattern, +1 or -1, says which class it is; the strength, in (0, 1], says how much of it a feature carries. Strengths
+are drawn without looking at the class, so that where features are removed says nothing about the class.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +14,50 @@ from numpy.typing import NDArray
 from roarbench.datasets import DatasetRecord
 from roarbench.terms import Split
 
+GREY = 128
+AMPLITUDE = 28
+NOISE = 32
+DECAY = 5.0  # strength falls from 1 at the first feature of the ranking to exp(-DECAY) at the last
+JITTER = 1.0  # pixels: mixes neighbouring features and channels in the ranking
+STRIPE = 2  # pixels, width of a stripe
+
 
 def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Pixels, labels and true importance of one split."""
-    raise NotImplementedError
+    """One split of planted data; the same record gives the same images.
+
+    Args:
+        record: Gives numbers of images, classes (up to four) and channels, the size, and the seed.
+        split: Both are drawn alike, from seeds of their own.
+
+    Returns:
+        Pixels uint8 (n, c, h, w), labels int64 (n,) with equally many of each class, and the true importance
+        float32 (n, c, h, w): the strength, in (0, 1], different for each feature of an image.
+    """
+    generator = np.random.default_rng([record.seed, list(Split).index(split)])
+    count = record.train_images if split is Split.TRAIN else record.test_images
+    labels = generator.permutation(np.arange(count) % record.classes)
+    strength = draw_strengths(count, record.channels, record.size, generator)
+    signal = strength * patterns(record.size)[labels][:, np.newaxis]
+    noise = generator.standard_normal(signal.shape)
+    pixels = np.clip(np.rint(GREY + AMPLITUDE * signal + NOISE * noise), 0, 255)
+    return pixels.astype(np.uint8), labels, strength.astype(np.float32)
+
+
+def patterns(size: int) -> NDArray[np.int64]:
+    """The four classes, +1 and -1, (4, size, size): stripes that lie, stand, fall and rise."""
+    y, x = np.indices((size, size))
+    return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
+
+
+def draw_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Strength of each feature, (count, channels, size, size): greatest near a random point of the image.
+
+    Features are ranked by their distance from the point plus jitter; the one of place r among d has the strength
+    exp(-DECAY * r / d). So the strengths of one image are all different, and their set is the same for all images.
+    """
+    centre = generator.uniform(size / 4, 3 * size / 4, (count, 2, 1, 1, 1))
+    y, x = np.indices((size, size)) + 0.5
+    distance = np.hypot(y - centre[:, 0], x - centre[:, 1])
+    distance = distance + generator.uniform(0, JITTER, (count, channels, size, size))
+    place = distance.reshape(count, -1).argsort(axis=1).argsort(axis=1)
+    return np.exp(-DECAY * place / place.shape[1]).reshape(distance.shape)
