@@ -1,0 +1,148 @@
+"""Networks: shapes, the rules that guided backprop relies on, seeded weights, torchvision as oracle."""
+
+import importlib
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roarbench.errors import UnknownName
+from roarbench.models import MODELS, build, vision
+from roarbench.models.small import Block
+
+ALL = sorted(MODELS)
+BLOCKS = {"resnet8": 3, "resnet18": 8, "resnet50": 16}
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def make(name: str, channels: int = 3, size: int = 32, seed: int = 0) -> nn.Module:
+    return build(name, classes=7, channels=channels, size=size, generator=seeded(seed))
+
+
+class Operators(TorchDispatchMode):
+    """Writes down the name of every operator that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 32), (3, 64)])
+def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -> None:
+    logits = make(name, channels, size).eval()(torch.rand(2, channels, size, size))
+    assert logits.shape == (2, 7)
+    assert logits.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) -> None:
+    model = make(name).eval()
+    relus = [module for module in model.modules() if isinstance(module, nn.ReLU)]
+    calls: list[nn.Module] = []
+    for relu in relus:
+        relu.register_forward_hook(lambda module, given, made: calls.append(module))
+    with torch.inference_mode(), Operators() as operators:
+        model(torch.rand(1, 3, 32, 32))
+    assert sorted(map(id, calls)) == sorted(map(id, relus))  # each once: none reused, none idle
+    assert sum(operator.startswith("aten.relu") for operator in operators.names) == len(relus)  # no functional ones
+    in_place = [operator for operator in operators.names if operator.split(".")[1].endswith("_")]
+    assert in_place == []
+
+
+@pytest.mark.parametrize(("name", "count"), BLOCKS.items())
+def test_each_block_starts_as_its_shortcut(name: str, count: int) -> None:
+    zero = [m for m in make(name).modules() if isinstance(m, nn.BatchNorm2d) and not m.weight.any()]
+    assert len(zero) == count
+
+
+@pytest.mark.parametrize(("inputs", "stride"), [(4, 1), (3, 2)])
+def test_small_block_at_the_start_is_relu_of_its_shortcut(inputs: int, stride: int) -> None:
+    block, x = Block(inputs, 4, stride), torch.randn(2, inputs, 8, 8)
+    torch.testing.assert_close(block(x), block.shortcut(x).clamp(min=0), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
+    model = make(name)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
+            spread = expected / math.sqrt(2 * module.weight.numel())  # standard deviation of a standard deviation
+            assert abs(module.weight.std().item() - expected) < 5 * spread
+            assert module.bias is None
+        elif isinstance(module, nn.Linear):
+            assert abs(module.weight.std().item() - 0.01) < 5 * 0.01 / math.sqrt(2 * module.weight.numel())
+            assert not module.bias.any()
+        elif isinstance(module, nn.BatchNorm2d):
+            assert (module.momentum, module.eps) == (0.1, 1e-5)
+            assert not module.bias.any()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_weights_come_from_the_generator_alone(name: str) -> None:
+    before = torch.get_rng_state()
+    first = make(name).state_dict()
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+    torch.rand(1)  # moves the global generator on
+    torch.testing.assert_close(make(name).state_dict(), first, rtol=0, atol=0)
+    other = make(name, seed=1).state_dict()
+    assert all(not torch.equal(other[key], first[key]) for key in first if first[key].ndim > 1)
+
+
+@pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
+def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> None:
+    ours = build(name, 11, 3, size, seeded(0)).eval()
+    nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
+    theirs = getattr(vision.resnet, name)(num_classes=11).eval()
+    theirs.load_state_dict(ours.state_dict())
+    images = torch.randn(1, 3, size, size, generator=seeded(2))
+    torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("name", "size", "side"), [("resnet18", 28, 4), ("resnet18", 64, 4), ("resnet50", 224, 7)])
+def test_large_networks_end_on_a_small_map(name: str, size: int, side: int) -> None:
+    model = make(name, size=size).eval()
+    seen: list[tuple[int, ...]] = []
+    model.layer4.register_forward_hook(lambda module, given, made: seen.append(tuple(made.shape[2:])))
+    with torch.inference_mode():
+        model(torch.rand(1, 3, size, size))
+    assert seen == [(side, side)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gradient_reaches_every_pixel(name: str) -> None:
+    images = torch.randn(1, 3, 32, 32, generator=seeded(3), requires_grad=True)
+    make(name).train()(torch.cat([images, -images]))[0, 0].backward()
+    assert isinstance(images.grad, Tensor)
+    assert (images.grad != 0).float().mean() > 0.9
+
+
+def test_unknown_network_is_named() -> None:
+    with pytest.raises(UnknownName, match="no model 'resnet9'; did you mean"):
+        make("resnet9")
+
+
+def test_torchvision_that_imports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib, "import_module", lambda name: vision)
+    before = list(vision._declared)
+    assert vision._resnet_module() is vision
+    assert vision._declared == before
+
+
+def test_other_failures_of_torchvision_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise RuntimeError("no libjpeg")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(RuntimeError, match="no libjpeg"):
+        vision._resnet_module()
