@@ -36,7 +36,8 @@ def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence
     that their percentiles miss a perfect agreement always (docs/statistics.md).
 
     Args:
-        one, other: Gains by estimator, above 0 is better in both.
+        one: Gains by estimator, above 0 is better.
+        other: The same of the other protocol.
         confidence: Of each pair's interval, in (0, 1).
 
     Returns:

@@ -89,12 +89,13 @@ def seed_spread(boards: Iterable[Scores]) -> SeedSpread | None:
     n * var(seed) + noise, that of the residuals the noise (Searle, Casella, McCulloch, Variance Components, 1992,
     section 4.7).
     """
-    cells = {_digest(bits): bits for board in boards for bits in board.correct.values() if len(bits) > 1}
+    unique = {_digest(bits): bits for board in boards for bits in board.correct.values() if len(bits) > 1}
+    cells = [unique[digest] for digest in sorted(unique)]  # no order of rows may show in the draws
     if not cells:
         return None
-    freedom = sum(len(bits) - 1 for bits in cells.values())
-    squares = np.sum([_squares(bits) for bits in cells.values()], axis=0) / freedom
-    raw = np.concatenate([_deviations(bits) for bits in cells.values()])
+    freedom = sum(len(bits) - 1 for bits in cells)
+    squares = np.sum([_squares(bits) for bits in cells], axis=0) / freedom
+    raw = np.concatenate([_deviations(bits) for bits in cells])
     size = np.sqrt(np.mean(raw**2))
     return SeedSpread(float(squares[0]), float(squares[1]), freedom, raw / size if size > 0 else raw)
 

@@ -16,8 +16,8 @@ class Drop(NamedTuple):
     """How far the probability of the predicted class falls.
 
     Attributes:
-        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017, equation 12, without the
-            level 0, whose difference is 0).
+        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without
+            the level 0, whose difference is 0.
         relative: Mean over images of |p_0 - p_k| / p_0, one per level (Khakzar et al. 2021, the code's measure).
         probabilities: Mean of p_k, one per level, in [0, 1].
     """
@@ -57,14 +57,15 @@ def _mean_samples(values: Floats, bootstrap: Bootstrap) -> list[Sample]:
 
 
 def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
-    """Area between the LeRF and the MoRF curve of every estimator complete in both, in accuracy points; larger is better.
+    """Area between the LeRF and the MoRF curve of all estimators complete in both, in accuracy points.
 
-    Retrained, this is DiffROAR (Shah et al. 2021); without retraining SRG (Bluecher et al. 2024). Neither depends on
-    a control.
+    Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG
+    (Bluecher et al. 2024).
 
     Args:
         scores: Those of one of the orders, for rows and levels.
-        morf, lerf: Draws of both orders on the same images and levels, from the same bootstrap.
+        morf: Draws of the one order.
+        lerf: Draws of the other one, on the same images and levels and from the same bootstrap.
     """
     weights = POINTS * area_weights((0.0, *scores.levels))
     gaps = {}

@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+
+from roarbench.stats import bootstrap as module
+from roarbench.stats.bootstrap import Bootstrap, Sample, draw, estimate, image_weights, seed_spread
+from roarbench.stats.curves import UNTOUCHED, Bits, Scores
+
+
+def random_bits(seed: int, seeds: int, images: int, luck: float = 0.0) -> Bits:
+    """Answers with difficulties of images and luck of seeds."""
+    generator = np.random.default_rng(seed)
+    hidden = generator.normal(size=images) + luck * generator.normal(size=(seeds, 1))
+    answers: Bits = hidden + generator.normal(size=(seeds, images)) > 0
+    return answers
+
+
+def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
+    names = tuple(f"e{index}" for index in range(cells))
+    bits = {(name, 0.5): random_bits(index, seeds, images, luck) for index, name in enumerate(names)}
+    return Scores(names, (0.5,), bits)
+
+
+def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops() -> None:
+    scores = board_of(3, 2, 20)
+    drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
+    draws = draw(scores, Bootstrap(6, seed=4), None)
+    for number in range(6):
+        for point, bits in scores.correct.items():
+            total = sum(int(bits[seed, image]) for seed in range(2) for image in drawn[number])
+            assert draws.resampled[number, draws.column[point]] == pytest.approx(total / 40, rel=1e-12)
+            assert draws.values[draws.column[point]] == pytest.approx(bits.mean(), rel=1e-12)
+
+
+def test_a_paired_difference_of_one_seed_has_the_variance_of_the_textbook() -> None:
+    """Two proportions on the same n images: (b + c - (b - c)^2 / n) / n^2 with b and c the discordant counts."""
+    images, resamples = 400, 20_000
+    one, other = random_bits(0, 1, images), random_bits(1, 1, images) | random_bits(0, 1, images)
+    draws = draw(Scores(("a", "b"), (0.5,), {("a", 0.5): one, ("b", 0.5): other}), Bootstrap(resamples), None)
+    b, c = int((one & ~other).sum()), int((other & ~one).sum())
+    assert c > 20
+    exact = (b + c - (b - c) ** 2 / images) / images**2
+    found = np.var(draws.resampled[:, 0] - draws.resampled[:, 1])
+    assert abs(found / exact - 1) < 5 * np.sqrt(2 / resamples)  # a variance of normal draws is known to sqrt(2 / B)
+
+
+def test_the_interval_of_one_seed_is_the_normal_one() -> None:
+    images, resamples = 2000, 20_000
+    bits = random_bits(0, 1, images)
+    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), None)
+    value, low, high = estimate(Sample(float(draws.values[0]), draws.resampled[:, 0]), 0.95)
+    half = 1.96 * np.sqrt(bits.mean() * (1 - bits.mean()) / images)
+    assert value is not None and low is not None and high is not None
+    assert value == bits.mean()
+    # the quantile of B draws is known to about 2.1 / sqrt(B / 2000) percent; 5 of those, and 1% for counts are discrete
+    assert (high - low) / 2 == pytest.approx(half, rel=5 * 0.021 / np.sqrt(10) + 0.01)
+    assert value - low == pytest.approx(high - value, rel=1e-9)
+
+
+def spread_by_loops(scores: Scores) -> tuple[float, float, int]:
+    """Two-way analysis of variance, cell by cell, answer by answer."""
+    between = noise = 0.0
+    freedom = 0
+    for bits in scores.correct.values():
+        seeds, images = bits.shape
+        whole = bits.mean()
+        for s in range(seeds):
+            between += (bits[s].mean() - whole) ** 2
+            for i in range(images):
+                rest = float(bits[s, i]) - bits[s].mean() - bits[:, i].mean() + whole
+                noise += rest**2 / (images - 1) / images
+        freedom += seeds - 1
+    return between / freedom, noise / freedom, freedom
+
+
+def test_the_spread_over_seeds_is_the_analysis_of_variance() -> None:
+    cells = {("a", 0.5): random_bits(0, 2, 30, 0.5), ("b", 0.5): random_bits(1, 5, 30, 0.5)}
+    scores = Scores(("a", "b"), (0.5,), cells)
+    spread = seed_spread([scores])
+    assert spread is not None
+    variance, noise, freedom = spread_by_loops(scores)
+    assert (spread.variance, spread.noise) == (pytest.approx(variance, rel=1e-12), pytest.approx(noise, rel=1e-12))
+    assert spread.freedom == freedom == 5
+    assert spread.deviation == pytest.approx(np.sqrt(variance - noise), rel=1e-12)
+    assert len(spread.deviations) == 7
+    assert spread.deviations.mean() == pytest.approx(0, abs=1e-12)
+    assert np.mean(spread.deviations**2) == pytest.approx(1, rel=1e-12)
+
+
+def test_the_spread_is_found_again() -> None:
+    """Luck of .05 on a hidden normal of variance 2 moves accuracy by .05 * pdf(0) / sqrt(2)."""
+    spread = seed_spread([board_of(100, 3, 1000, luck=0.05)])
+    assert spread is not None
+    true = (0.05 * 0.39894 / np.sqrt(2)) ** 2
+    found = spread.variance - spread.noise
+    assert abs(found - true) < 4 * spread.variance * np.sqrt(2 / spread.freedom)
+
+
+def test_without_luck_the_spread_is_the_noise_of_images_alone() -> None:
+    spread = seed_spread([board_of(100, 3, 1000)])
+    assert spread is not None
+    assert abs(spread.variance / spread.noise - 1) < 4 * np.sqrt(2 / spread.freedom)
+
+
+def test_one_seed_everywhere_has_no_spread_and_the_same_training_counts_once() -> None:
+    assert seed_spread([board_of(3, 1, 30)]) is None
+    bits = random_bits(0, 2, 30)
+    scores = Scores(("a", "b"), (0.5,), {("a", 0.5): bits, ("b", 0.5): bits.copy()})
+    spread = seed_spread([scores, scores])
+    assert spread is not None and spread.freedom == 1
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> None:
+    """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
+    resamples, images = 20_000, 500
+    spread = seed_spread([board_of(60, 3, images, luck=0.2)])
+    assert spread is not None
+    bits = random_bits(99, seeds, images, luck=0.2)
+    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), spread)
+    of_seeds = spread.variance * spread.freedom / (spread.freedom - 2) - spread.noise  # mean of 1 / chi-squared
+    exact = bits.mean(0).var() / images + of_seeds / seeds
+    assert abs(np.var(draws.resampled[:, 0]) / exact - 1) < 6 * np.sqrt(2 / resamples)
+    assert abs(draws.resampled.mean() - bits.mean()) < 5 * np.sqrt(exact / resamples)
+
+
+def test_cells_get_their_own_luck_and_equal_cells_the_same() -> None:
+    spread = seed_spread([board_of(20, 2, 300, luck=0.5)])
+    bits, others = random_bits(0, 2, 300), random_bits(1, 2, 300)
+    cells = {("a", 0.5): bits, ("twin", 0.5): bits.copy(), ("b", 0.5): others}
+    draws = draw(Scores(("a", "twin", "b"), (0.5,), cells), Bootstrap(4000), spread)
+    images = draw(Scores(("a", "twin", "b"), (0.5,), cells), Bootstrap(4000), None)
+    luck = draws.resampled - images.resampled
+    np.testing.assert_array_equal(draws.resampled[:, 0], draws.resampled[:, 1])
+    assert abs(np.corrcoef(luck[:, 0], luck[:, 2])[0, 1]) < 5 / np.sqrt(4000)
+
+
+def test_no_draw_depends_on_which_other_cells_are_there_or_in_which_order() -> None:
+    scores = board_of(6, 2, 50, luck=0.2)
+    spread = seed_spread([scores])
+    whole = draw(scores, Bootstrap(50), spread)
+    some = dict(list(scores.correct.items())[4:1:-1])
+    part = draw(Scores(scores.estimators, scores.levels, some), Bootstrap(50), spread)
+    for point in some:
+        np.testing.assert_array_equal(whole.resampled[:, whole.column[point]], part.resampled[:, part.column[point]])
+
+
+def test_the_seed_fixes_the_draws_and_another_one_changes_them() -> None:
+    scores = board_of(2, 2, 50, luck=0.2)
+    spread = seed_spread([scores])
+    first = draw(scores, Bootstrap(20, seed=1), spread).resampled
+    np.testing.assert_array_equal(first, draw(scores, Bootstrap(20, seed=1), spread).resampled)
+    assert (first != draw(scores, Bootstrap(20, seed=2), spread).resampled).any()
+
+
+def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(image_weights(30, Bootstrap(10))))
+    assert whole.shape == (10, 30)
+    np.testing.assert_array_equal(whole.sum(1), 30)
+    monkeypatch.setattr(module, "_CHUNK", 90)
+    np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)
+
+
+def test_no_cells_are_no_draws() -> None:
+    assert draw(Scores(("a",), (0.5,), {}), Bootstrap(5), None).resampled.shape == (5, 0)
+
+
+def test_nothing_is_changed_in_place() -> None:
+    scores = board_of(2, 2, 40)
+    before = {point: bits.copy() for point, bits in scores.correct.items()}
+    draw(scores, Bootstrap(5), seed_spread([scores]))
+    for point, bits in scores.correct.items():
+        np.testing.assert_array_equal(bits, before[point])
+    assert UNTOUCHED not in scores.correct

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from roarbench.stats.bootstrap import Bootstrap, draw
+from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.probability import order_gaps, probability_drop
+
+
+def test_by_hand() -> None:
+    """Two images, two levels."""
+    untouched = np.array([0.8, 0.5])
+    degraded = np.array([[0.6, 0.5], [0.2, 0.6]])
+    drop = probability_drop(untouched, degraded, Bootstrap(50))
+    assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
+    assert [one.value for one in drop.relative] == [pytest.approx(0.25 / 2), pytest.approx((0.75 + 0.2) / 2)]
+    assert [one.value for one in drop.probabilities] == [pytest.approx(0.55), pytest.approx(0.4)]
+
+
+def test_the_interval_of_a_mean_is_the_normal_one() -> None:
+    generator = np.random.default_rng(0)
+    untouched, degraded = generator.uniform(0.5, 1, 1000), generator.random((3, 1000))
+    drop = probability_drop(untouched, degraded, Bootstrap(20_000))
+    half = 1.96 * (untouched - degraded.mean(0)).std() / np.sqrt(1000)
+    assert drop.aopc.low is not None and drop.aopc.high is not None
+    assert (drop.aopc.high - drop.aopc.low) / 2 == pytest.approx(half, rel=0.04)  # 5 errors of a quantile of 20,000
+
+
+def test_nothing_removed_drops_nothing() -> None:
+    untouched = np.random.default_rng(0).uniform(0.1, 1, 30)
+    drop = probability_drop(untouched, np.stack([untouched, untouched]))
+    assert drop.aopc == (0.0, 0.0, 0.0)
+    assert drop.relative == ((0.0, 0.0, 0.0),) * 2
+
+
+def test_bad_input_says_what_was_expected() -> None:
+    with pytest.raises(ValueError, match=r"must be \(levels, 3\)"):
+        probability_drop(np.ones(3), np.ones((2, 4)))
+    with pytest.raises(ValueError, match="above 0"):
+        probability_drop(np.zeros(3), np.ones((2, 3)))
+
+
+def test_the_gap_between_the_orders_by_hand() -> None:
+    """LeRF keeps all of 1.0; MoRF falls to .5 and .25: (.5 * .25 + .5 * (.5 + .75) / 2) of accuracy."""
+    full, half, quarter = (np.arange(4)[None] < count for count in (4, 2, 1))
+    morf = {UNTOUCHED: full, ("a", 0.5): half, ("a", 1.0): quarter, ("b", 0.5): half}
+    lerf = {UNTOUCHED: full, ("a", 0.5): full, ("a", 1.0): full}
+    boards = [Scores(("a", "b"), (0.5, 1.0), cells) for cells in (morf, lerf)]
+    draws = [draw(board, Bootstrap(10), None) for board in boards]
+    gaps = order_gaps(boards[0], *draws)
+    assert list(gaps) == ["a"]
+    assert gaps["a"].value == pytest.approx(100 * (0.125 + 0.3125))
+    assert gaps["a"].draws.shape == (10,)
+    turned = order_gaps(boards[0], *reversed(draws))
+    assert turned["a"].value == -gaps["a"].value
