@@ -126,7 +126,7 @@ def _update(
     """One step of the optimiser; the loss before it."""
     for group in optimiser.param_groups:
         group["lr"] = rate
-    with torch.autocast(images.device.type, torch.bfloat16, enabled=_uses_bf16(recipe.precision, images.device)):
+    with torch.autocast(images.device.type, torch.bfloat16, enabled=uses_bf16(recipe.precision, images.device)):
         logits = model(images)
     loss = cross_entropy(logits.float(), labels, label_smoothing=recipe.smoothing)
     optimiser.zero_grad()
@@ -135,7 +135,7 @@ def _update(
     return loss.item()
 
 
-def _uses_bf16(precision: Precision, device: torch.device) -> bool:
+def uses_bf16(precision: Precision, device: torch.device) -> bool:
     """Whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
     if precision is Precision.FLOAT32:
         return False

@@ -116,10 +116,13 @@ def _serve(connection: Connection, parent: int) -> None:
 
 
 def _do(job: Job) -> tuple[Any, Exception | None]:
+    """Its value or its error; errors travel as their base class and their one line, which always pickle."""
     try:
         return job.call(*job.arguments), None
-    except (CallerError, RunError) as error:
-        return None, error
+    except CallerError as error:
+        return None, CallerError(str(error))
+    except RunError as error:
+        return None, RunError(str(error))
     except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
         return None, RunError(f"{type(error).__name__}: {error}")
 

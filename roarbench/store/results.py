@@ -24,6 +24,7 @@ from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, results
 
 _OUTCOME = ("correct", "total", "bits", "seconds", "probability", "rankings", "weights", "loss", "created")
+DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
 
@@ -109,7 +110,7 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
 
 def default_url(store: Path) -> str:
     """Where the results of a store folder lie if no other database is named."""
-    return URL.create("sqlite", database=str(store / "results.sqlite")).render_as_string()
+    return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
 
 class ResultsStore:

@@ -1,0 +1,311 @@
+"""The command line: parses, calls, prints."""
+
+import json
+import os
+import signal
+import sys
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from platformdirs import user_data_path
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from roarbench import reports, tables
+from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators import find_estimator
+from roarbench.plan import Suite, select
+from roarbench.standings import Standing, standing
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.suites import find_suite
+from roarbench.tables import ShownTable
+from roarbench.terms import PROTOCOLS, ROAR, Unit
+from roarbench.workspace import Workspace
+
+app = typer.Typer(
+    name="roarbench",
+    help="Judge feature-importance estimators by experiment: remove what they call important, retrain, measure.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    LOCAL = "local"
+
+
+class Short(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_STORE = user_data_path("roarbench")
+
+SuiteName = Annotated[str, typer.Option("--suite", help="Which suite; `roarbench suites` lists them.")]
+StoreDir = Annotated[
+    Path, typer.Option("--store", envvar="ROARBENCH_STORE", help="Folder of images, references, rankings, results.")
+]
+Db = Annotated[str, typer.Option("--db", help="Results, as a database URL; an SQLite file in the store by default.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="A small version: this many images of each split.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Read the images from this folder in the hub's layout.")]
+Chosen = Annotated[str, typer.Option("--estimators", help="Only these, by id, with commas between.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
+ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
+UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]
+
+
+def _suite(name: str, estimators: str = "", seeds: int | None = None) -> Suite:
+    """The suite, or the part of it that was chosen.
+
+    Raises:
+        CallerError: There is no such suite or estimator, or the suite does not have it.
+    """
+    suite = find_suite(name)
+    chosen = [part.strip() for part in estimators.split(",") if part.strip()]
+    for estimator in chosen:
+        find_estimator(estimator)
+        if estimator not in suite.estimators:
+            raise CallerError(f"suite '{name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return select(suite, chosen or None, seeds)
+
+
+def _results(store: Path, db: str, read_only: bool) -> ResultsStore:
+    return ResultsStore.open(db or default_url(store), read_only=read_only)
+
+
+def _complain(message: str) -> None:
+    err.print(f"roarbench: {message}", soft_wrap=True)
+
+
+@app.command(epilog="Example: `roarbench run --suite quick --estimators grad,sgsq-grad`")
+def run(
+    suite: SuiteName,
+    estimators: Chosen = "",
+    seeds: Seeds = None,
+    engine: Annotated[Engine, typer.Option("--engine", help="Where the work is done.")] = Engine.LOCAL,
+    workers: Workers = None,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    data: Data = None,
+    limit: Limit = None,
+    format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
+) -> None:
+    """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
+    from roarbench.session import run_suite
+
+    chosen = _suite(suite, estimators, seeds)
+    processes = workers or len(os.sched_getaffinity(0))
+    with _results(store, db, read_only=False) as results:
+        failed = run_suite(chosen, Workspace(store), results, data, limit, processes, err)
+        held = standing(chosen, results, limit)
+        _print_table(held, ROAR.name, None, format)
+        where = f"results {db or store / DEFAULT_FILE}; rankings and references {store}"
+        err.print(f"{where}\nmore: roarbench table, plot, status --suite {suite}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: `roarbench plan --suite imagenette64`")
+def plan(
+    suite: SuiteName,
+    estimators: Chosen = "",
+    seeds: Seeds = None,
+    workers: Workers = None,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Say what would run and what it takes here: trainings, time (measured on the spot) and disk."""
+    from roarbench.session import make_plan
+
+    chosen = _suite(suite, estimators, seeds)
+    processes = workers or len(os.sched_getaffinity(0))
+    held = Standing(chosen, "", limit, {})
+    if db or (store / DEFAULT_FILE).exists():  # without a store, everything is missing
+        with _results(store, db, read_only=True) as results:
+            held = standing(chosen, results, limit)
+    made = make_plan(held, processes)
+    if format is Short.JSON:
+        out.print_json(json.dumps(made.record()))
+    else:
+        out.print(made.text())
+
+
+@app.command(epilog="Example: `roarbench status --suite quick --format json`")
+def status(
+    suite: SuiteName,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Count what is done, running, missing and failed."""
+    with _results(store, db, read_only=True) as results:
+        found = reports.status_record(standing(_suite(suite), results, limit), results)
+    if format is Short.JSON:
+        out.print_json(json.dumps(found))
+        return
+    out.print(reports.status_table(found))
+    for failure in found["failures"]:
+        out.print(f"failed: {failure['run']}: {failure['reason']}")
+
+
+@app.command(epilog="Example: `roarbench table --suite quick --protocol kar --format markdown`")
+def table(
+    suite: SuiteName,
+    estimators: Chosen = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: Annotated[
+        Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")
+    ] = None,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Show the estimators against Random and Sobel, with intervals and places."""
+    with _results(store, db, read_only=True) as results:
+        held = standing(_suite(suite, estimators), results, limit)
+    _print_table(held, protocol, unit, format)
+
+
+@app.command(epilog="Example: `roarbench plot --suite quick -o curves.svg`")
+def plot(
+    suite: SuiteName,
+    output: Annotated[Path, typer.Option("-o", "--output", help="PNG, SVG or PDF by its ending.")],
+    estimators: Chosen = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: Annotated[
+        Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")
+    ] = None,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+) -> None:
+    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each."""
+    from roarbench.charts import chart
+    from roarbench.figures import draw_curves
+
+    with _results(store, db, read_only=True) as results:
+        held = standing(_suite(suite, estimators), results, limit)
+    draw_curves(chart(_shown(held, protocol, unit)), output)
+    err.print(f"drawn: {output}")
+
+
+@app.command(epilog="Example: `roarbench toy -o toy.png`")
+def toy(
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Draw the figure into this file.")] = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""
+    from toy.figure import draw
+    from toy.linear import experiment
+    from toy.report import to_json, to_text
+
+    result = experiment()
+    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
+    if output:
+        draw(result, output)
+        err.print(f"drawn: {output}")
+
+
+@app.command(epilog="Example: `roarbench suites`")
+def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the suites with what each costs."""
+    if format is Short.JSON:
+        out.print_json(json.dumps(reports.suite_records()))
+    else:
+        out.print(reports.suite_list())
+
+
+@app.command(epilog="Example: `roarbench estimators`")
+def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the estimators and controls."""
+    if format is Short.JSON:
+        out.print_json(json.dumps(reports.estimator_records()))
+    else:
+        out.print(reports.estimator_list())
+
+
+@app.command(epilog="Example: `roarbench doctor`")
+def doctor(store: StoreDir = _STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """Look at this machine: processor, memory, disk, libraries, and what to do about each."""
+    from roarbench.doctor import examine, findings_table
+
+    found = examine(store)
+    if format is Short.JSON:
+        out.print_json(json.dumps([finding._asdict() for finding in found]))
+    else:
+        out.print(findings_table(found))
+
+
+def _shown(held: Standing, protocol: str, unit: Unit | None) -> ShownTable:
+    """One protocol's board of what the store holds.
+
+    Raises:
+        CallerError: There is no such protocol, or the suite does not have it.
+    """
+    if protocol not in PROTOCOLS:
+        raise UnknownName("protocol", protocol, PROTOCOLS)
+    asked = PROTOCOLS[protocol]
+    units = list(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == asked))
+    if not units or (unit and unit not in units):
+        has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in held.suite.blocks))
+        raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {unit or Unit.SCALAR}; it has: {has}")
+    board = held.board(asked, unit or units[0])
+    assert board is not None  # the suite has the protocol
+    return ShownTable(held, board, unit or units[0], {})
+
+
+def _print_table(held: Standing, protocol: str, unit: Unit | None, format: Format) -> None:
+    shown = _shown(held, protocol, unit)
+    if format is Format.TEXT:
+        out.print(tables.as_text(shown), crop=False)
+    else:
+        print(tables.render(shown, format))
+
+
+def main() -> NoReturn:
+    """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(standalone_mode=False)
+    except CallerError as error:
+        _complain(str(error))
+        code = 2
+    except TyperException as error:
+        _complain(f"{' '.join(error.format_message().split())} (roarbench --help)")
+        code = 2
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted; finished runs are kept, the same command goes on")
+        code = 130
+    except BrokenPipeError:  # the reader of a pipe has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """On SIGTERM: leave by the ordinary way, so that workers end and the store is closed."""
+    sys.exit(128 + number)

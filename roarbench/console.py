@@ -1,0 +1,99 @@
+"""How a run looks to the one who waits for it: a bar on a terminal, plain lines in a log."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from roarbench.bench import Bench
+from roarbench.estimate import Rates
+from roarbench.estimators import find_estimator
+from roarbench.estimators.engine import passes
+from roarbench.pipeline import Event, Step
+from roarbench.plan import Point
+from roarbench.recipes import find_recipe
+from roarbench.reports import describe, duration
+from roarbench.terms import Retrain
+
+_LINE_EVERY = 10.0  # seconds between lines of a log
+
+
+def cost(bench: Bench, step: Step, rates: Rates) -> float:
+    """Core-seconds that a step should take."""
+    train, test = len(bench.data.train.labels), len(bench.data.test.labels)
+    if step.kind == "reference":
+        epochs = find_recipe(bench.reference.recipe).epochs
+        return epochs * train * rates.train + (train + test) * rates.predict
+    if step.kind == "rank":
+        _, specs, _, start, stop = step.job.arguments
+        forward = passes(find_estimator(spec.name) for spec in specs).forward
+        return float((stop - start) * (forward * rates.explain + len(specs) * rates.rank))
+    if step.run is None:
+        return 0.0
+    trained = step.run.cell.retrain is not Retrain.NONE
+    epochs = find_recipe(step.run.recipe).epochs if trained else 0
+    return epochs * train * rates.train + test * rates.predict
+
+
+class Watch:
+    """Shows how far the work is and how long it will take; use as a context manager.
+
+    Args:
+        console: Where to.
+        total: Core-seconds in all, as estimated.
+        workers: How many cores share them.
+    """
+
+    def __init__(self, console: Console, total: float, workers: int) -> None:
+        self._console = console
+        self._total = max(total, 1e-9)
+        self._workers = workers
+        self._done = 0.0
+        self._start = time.monotonic()
+        self._last_line = 0.0
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=console
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> "Watch":
+        if self._console.is_terminal:
+            self._bar.start()
+            self._task = self._bar.add_task("", total=1.0, left="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def note(self, event: Event, cost: float) -> None:
+        """Show that a step ended."""
+        self._done += cost
+        text = _words(event)
+        left = f"about {duration(self.seconds_left)} left"
+        if event.failure:
+            self._console.print(f"failed: {text}: {event.failure}")
+        elif self._task is not None:
+            self._bar.update(self._task, completed=self._done / self._total, description=text, left=left)
+        elif time.monotonic() - self._last_line >= _LINE_EVERY:
+            self._last_line = time.monotonic()
+            share = min(1.0, self._done / self._total)
+            self._console.print(f"{share:4.0%}  {left:>18}  {text}")
+
+    @property
+    def seconds_left(self) -> float:
+        """From the estimate at first, then from what was seen."""
+        elapsed = time.monotonic() - self._start
+        rest = max(0.0, self._total - self._done)
+        if self._done < 0.05 * self._total:
+            return rest / self._workers
+        return elapsed * rest / self._done
+
+
+def _words(event: Event) -> str:
+    step = event.step
+    if step.run:
+        return describe(Point(step.run.cell, step.run.seed))
+    return {"reference": "reference trained", "rank": f"{step.job.name}", "seal": f"{step.job.name}"}[step.kind]

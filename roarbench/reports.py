@@ -1,0 +1,147 @@
+"""Lists and reports for a person and for a program: suites, estimators, plan, status. Nothing here imports torch."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from roarbench.datasets import find_dataset
+from roarbench.estimators import ESTIMATORS, TWINS
+from roarbench.plan import Point, Suite, expand
+from roarbench.recipes import find_recipe
+from roarbench.standings import Standing
+from roarbench.store.results import Failure, ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import PROTOCOLS, Retrain
+from roarbench.workspace import bind
+
+
+def suite_records() -> list[dict[str, Any]]:
+    """Every suite with what it holds and what it costs, counted."""
+    return [_suite_record(suite) for suite in SUITES.values()]
+
+
+def _suite_record(suite: Suite) -> dict[str, Any]:
+    points = expand(suite)
+    trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
+    images = find_dataset(suite.dataset).train_images
+    return {
+        "suite": suite.name,
+        "version": suite.version,
+        "about": suite.about,
+        "dataset": suite.dataset,
+        "model": suite.model,
+        "recipe": suite.recipe,
+        "estimators": len(suite.estimators),
+        "runs": len(points),
+        "trainings": trainings + 1,
+        "images_trained": round((trainings * find_recipe(suite.recipe).epochs) * images),
+    }
+
+
+def suite_list() -> str:
+    """The suites for a terminal, two lines each."""
+    lines = []
+    for row in suite_records():
+        counts = f"{row['estimators']} rankings, {row['trainings']:,} trainings of {row['model']}"
+        lines += [f"{row['suite']} v{row['version']}", f"  {row['about']}"]
+        lines += [f"  {counts}, {row['images_trained'] / 1e6:,.1f} M images"]
+    return "\n".join([*lines, "roarbench plan --suite NAME measures the time on this machine"])
+
+
+def estimator_records() -> list[dict[str, Any]]:
+    """Every estimator of the table."""
+    kinds = {True: "control", False: "estimator"}
+    return [
+        {"estimator": e.id, "kind": kinds[e.control], "base": e.base, "form": e.form, "about": e.about}
+        for e in ESTIMATORS.values()
+    ]
+
+
+def estimator_list() -> Table:
+    """The estimators for a terminal."""
+    twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
+    shown = Table(
+        box=SIMPLE_HEAD, caption=f"Twins of an estimator ID, for its checks. {twins}.", caption_justify="left"
+    )
+    for heading in ("estimator", "kind", "what"):
+        shown.add_column(heading)
+    for row in estimator_records():
+        shown.add_row(row["estimator"], row["kind"], row["about"])
+    return shown
+
+
+def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
+    """What is done, running, missing and failed, by protocol and in all."""
+    states = run_states(held, store)
+    protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
+    for point, (state, _) in states.items():
+        protocols[_protocol(point)][state] += 1
+    counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
+    failed = [{"run": describe(point), "reason": reason} for point, (_, reason) in states.items() if reason]
+    total = Counter(state for state, _ in states.values())
+    return {
+        "suite": held.suite.name,
+        "version": held.suite.version,
+        "limit": held.limit,
+        **{state: total[state] for state in _STATES},
+        "protocols": counts,
+        "failures": failed,
+    }
+
+
+_STATES = ("done", "running", "missing", "failed")
+
+
+def run_states(held: Standing, store: ResultsStore) -> dict[Point, tuple[str, str]]:
+    """State of every point, with the reason where it failed and was not done since."""
+    keys = {point: bind(held.suite, point, held.data, held.limit).key for point in expand(held.suite)}
+    running = {claim.key for claim in store.running()}
+    failures = store.failures([key for point, key in keys.items() if point not in held.results])
+    return {point: _state(point in held.results, key in running, failures.get(key)) for point, key in keys.items()}
+
+
+def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tuple[str, str]:
+    if done:
+        return "done", ""
+    if running:
+        return "running", ""
+    return ("failed", [*failures][-1].reason) if failures else ("missing", "")
+
+
+def status_table(status: dict[str, Any]) -> Table:
+    """The status for a terminal."""
+    small = f" (small version: {status['limit']} images a split)" if status["limit"] else ""
+    shown = Table(box=SIMPLE_HEAD, title=f"{status['suite']} v{status['version']}{small}")
+    for heading in ("protocol", *_STATES):
+        shown.add_column(heading, justify="left" if heading == "protocol" else "right")
+    for name, counts in status["protocols"].items():
+        shown.add_row(name, *(str(counts[state]) for state in _STATES))
+    shown.add_section()
+    shown.add_row("all", *(str(status[state]) for state in _STATES))
+    return shown
+
+
+def describe(point: Point) -> str:
+    """One run in a few words."""
+    cell = point.cell
+    return f"{_protocol(point)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+
+
+def _protocol(point: Point) -> str:
+    asked = (point.cell.order, point.cell.retrain)
+    return next(protocol.name for protocol in PROTOCOLS.values() if (protocol.order, protocol.retrain) == asked)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: `40 s`, `7 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    """Bytes in words: `926 MB`, `1.4 GB`."""
+    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

@@ -1,0 +1,119 @@
+"""What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from roarbench.bench import Bench
+from roarbench.console import Watch, cost
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import ImageData, decode_dataset
+from roarbench.estimate import Rates, Work, count_work, measure
+from roarbench.pipeline import complete, steps
+from roarbench.plan import CLEAN, Suite, expand, missing
+from roarbench.reports import duration, size
+from roarbench.standings import Standing, standing
+from roarbench.store.results import ResultsStore
+from roarbench.workspace import Workspace, bind, reference_of, stored_levels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done and what it takes.
+
+    Attributes:
+        title: The suite.
+        runs: Runs in all.
+        done: Runs that are stored.
+        work: What the missing ones need, counted.
+        rates: Measured on this machine.
+        workers: Processes that share the work.
+    """
+
+    title: str
+    runs: int
+    done: int
+    work: Work
+    rates: Rates
+    workers: int
+
+    @property
+    def seconds(self) -> float:
+        """Wall time, if every worker has a core of its own."""
+        return self.work.seconds(self.rates) / self.workers
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        work = self.work._asdict() | {"core_seconds": self.work.seconds(self.rates)}
+        counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.seconds}
+        return {"suite": self.title, **counts, "work": work, "rates": self.rates._asdict()}
+
+    def text(self) -> str:
+        """For a terminal."""
+        work, rates = self.work, self.rates
+        train, explain = work.images_trained * rates.train, work.images_explained * rates.explain
+        rest = work.seconds(rates) - train - explain
+        lines = [
+            f"{self.title}: {self.runs} runs, {self.done} done, {self.runs - self.done} to do",
+            f"  {work.trainings} trainings   {duration(train)} of one core ({work.images_trained:,.0f} images)",
+            f"  importance maps  {duration(explain)} of one core ({work.images_explained:,} passes)",
+            f"  ranking, scoring {duration(rest)} of one core ({work.images_ranked:,} rankings)",
+            f"  together about {duration(self.seconds)} with {self.workers} workers, by a measurement just now",
+            f"  disk {size(work.disk)}",
+        ]
+        return "\\n".join(lines)
+
+
+def make_plan(held: Standing, workers: int) -> Plan:
+    """Count what is missing of a suite and measure what it takes."""
+    torch.set_num_threads(1)  # as in the workers
+    points = expand(held.suite)
+    todo = [point for point in points if point not in held.results]
+    ranked = {point.cell.estimator for point in held.results} - {CLEAN}
+    work = count_work(held.suite, todo, held.limit, ranked)
+    return Plan(held.title, len(points), len(held.results), work, measure(held.suite), workers)
+
+
+def run_suite(
+    suite: Suite,
+    workspace: Workspace,
+    store: ResultsStore,
+    data: Path | None,
+    limit: int | None,
+    workers: int,
+    console: Console,
+) -> int:
+    """Do all runs of a suite that are missing.
+
+    Returns:
+        How many of them failed.
+    """
+    torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
+    images = _decode(suite, workspace, data, limit, console)
+    bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
+    held = standing(suite, store, images.limit, images.fingerprint)
+    if held.complete:
+        console.print(f"{held.title}: all {len(held.results)} runs are done")
+        return 0
+    plan = make_plan(held, workers)
+    console.print(plan.text())
+    runs = [bind(suite, point, images.fingerprint, images.limit) for point in expand(suite)]
+    todo = missing(runs, {result.run.key for result in held.results.values()})
+    rates, failed = plan.rates, 0
+    with Watch(console, sum(cost(bench, step, rates) for step in steps(bench, todo)), workers) as watch:
+        for event in complete(bench, runs, store, workers):
+            watch.note(event, cost(bench, event.step, rates))
+            failed += bool(event.failure and event.step.run)
+    return failed
+
+
+def _decode(suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, console: Console) -> ImageData:
+    start = time.monotonic()
+    images = decode_dataset(find_dataset(suite.dataset), workspace.data, data, limit)
+    count = len(images.train.labels) + len(images.test.labels)
+    console.print(f"{suite.dataset}: {count:,} images in {images.folder} ({time.monotonic() - start:.1f} s)")
+    return images

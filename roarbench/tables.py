@@ -1,0 +1,198 @@
+"""The table of a suite in four formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from roarbench.standings import Standing
+from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.terms import Retrain, Unit
+
+_MISSING = "–"
+_NARROW = 80  # columns that a caption may fill
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """One protocol's board with what it is of.
+
+    Attributes:
+        standing: The suite and its results.
+        board: The rows, judged.
+        unit: What one feature is.
+        flags: A plain sentence for each estimator whose row should be doubted.
+    """
+
+    standing: Standing
+    board: Board
+    unit: Unit
+    flags: dict[str, str]
+
+    @property
+    def rows(self) -> list[Row]:
+        """By gain, the best first; rows without a gain last, in the suite's order."""
+        return sorted(self.board.rows, key=lambda row: -row.gain.value if row.gain.value is not None else float("inf"))
+
+    @property
+    def caption(self) -> str:
+        """Of what these numbers are."""
+        board, suite = self.board, self.standing.suite
+        seeds = sorted({row.seeds for row in board.rows if row.seeds})
+        parts = [
+            f"{board.protocol.name.upper()} on {suite.dataset} with {suite.model}",
+            f"levels {', '.join(f'{t:g}' for t in board.levels)}",
+            f"{' or '.join(map(str, seeds)) or 'no'} seeds" if suite_trains(board) else "the reference as it is",
+            f"{board.images} test images",
+            f"unit {self.unit}",
+            "fill mean",
+        ]
+        return "; ".join(parts)
+
+    @property
+    def footnote(self) -> str:
+        """What the intervals cover and how small a difference could have been found."""
+        board = self.board
+        if board.covers is Covers.NOTHING:
+            return "One training per cell: no intervals, no verdicts."
+        sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
+        draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
+        text = f"{sure} ({draws}); places hold together."
+        if board.detectable is not None:
+            text += (
+                f" Smallest difference of two gains that this suite finds 4 times in 5: {board.detectable:.1f} points."
+            )
+        return text
+
+
+def suite_trains(board: Board) -> bool:
+    """Whether the board's networks were trained for it."""
+    return board.protocol.retrain is not Retrain.NONE
+
+
+def render(table: ShownTable, style: str) -> str:
+    """The table as `json`, `csv` or `markdown`."""
+    return {"json": _json, "csv": _csv, "markdown": _markdown}[style](table)
+
+
+def as_text(table: ShownTable) -> Table:
+    """The table for a terminal."""
+    note = f"{table.caption}\n{table.footnote}"
+    shown = Table(
+        title=table.standing.title, caption=note, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading, align in _headings(table):
+        shown.add_column(heading, justify=align, no_wrap=not heading.startswith("vs"))
+    for row in table.rows:
+        shown.add_row(*_cells(table, row), style="" if row.place else "dim")
+    wide = Console(width=400)
+    shown.width = max(_NARROW, wide.measure(shown).maximum)  # numbers cut by a narrow terminal would be wrong ones
+    return shown
+
+
+def _headings(table: ShownTable) -> list[tuple[str, Any]]:
+    levels = [(f"t={t:g}", "right") for t in table.board.levels]
+    fixed = [("place", "right"), ("estimator", "left"), ("gain [95%]", "right"), ("vs Random", "left")]
+    return [*fixed, ("vs Sobel", "left"), *levels]
+
+
+def _cells(table: ShownTable, row: Row) -> list[str]:
+    flag = " (!)" if row.estimator in table.flags else ""
+    return [
+        place(row),
+        row.estimator + flag,
+        interval(row.gain),
+        row.random.verdict.value if row.random else _MISSING,
+        row.sobel.verdict.value if row.sobel else _MISSING,
+        *(percent(estimate) for estimate in row.accuracies),
+    ]
+
+
+def place(row: Row) -> str:
+    """A place interval such as 2-4; a dash where a cell is missing."""
+    if row.place is None:
+        return _MISSING
+    low, high = row.place.low, row.place.high
+    if low is None or high is None:
+        return str(row.place.place)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def interval(gain: Estimate) -> str:
+    """A gain in accuracy points with its interval in brackets, as far as they are there."""
+    if gain.value is None:
+        return _MISSING
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:+.1f}"
+    return f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+
+
+def percent(accuracy: Estimate) -> str:
+    """An accuracy in percent."""
+    return _MISSING if accuracy.value is None else f"{100 * accuracy.value:.1f}"
+
+
+def _json(table: ShownTable) -> str:
+    standing, board = table.standing, table.board
+    content = {
+        "suite": standing.suite.name,
+        "version": standing.suite.version,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": "mean",
+        "images": board.images,
+        "limit": standing.limit,
+        "complete": standing.complete,
+        "confidence": board.bootstrap.confidence,
+        "resamples": board.bootstrap.resamples,
+        "bootstrap_seed": board.bootstrap.seed,
+        "intervals_cover": board.covers,
+        "detectable": board.detectable,
+        "rows": [_plain(table, row) for row in table.rows],
+    }
+    return json.dumps(content, indent=1)
+
+
+def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
+    """A row as plain values: accuracies are fractions, gains accuracy points."""
+    position = row.place
+    levels = (0.0, *table.board.levels)
+    curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
+    return {
+        "estimator": row.estimator,
+        "place": position.place if position else None,
+        "place_low": position.low if position else None,
+        "place_high": position.high if position else None,
+        "verdict": row.random.verdict if row.random else None,
+        "verdict_sobel": row.sobel.verdict if row.sobel else None,
+        "flag": table.flags.get(row.estimator),
+        "gain": row.gain.value,
+        "gain_low": row.gain.low,
+        "gain_high": row.gain.high,
+        "seeds": row.seeds,
+        "curve": curve,
+    }
+
+
+def _csv(table: ShownTable) -> str:
+    rows = [_plain(table, row) for row in table.rows]
+    flat = [{**row, **{f"accuracy_{t}": value for t, value in row.pop("curve").items()}} for row in rows]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue().rstrip("\n")
+
+
+def _markdown(table: ShownTable) -> str:
+    headings = [heading for heading, _ in _headings(table)]
+    lines = [headings, ["---"] * len(headings), *(_cells(table, row) for row in table.rows)]
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"**{table.standing.title}**\n\n{rows}\n\n{table.caption}. {table.footnote}"
