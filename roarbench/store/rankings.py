@@ -254,10 +254,11 @@ def _chain(folder: Path, split: Split, count: int) -> list[Path]:
     stops: dict[int, int] = {}
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
-        stops[start] = max(stop, stops.get(start, 0))
+        if stop <= count:
+            stops[start] = max(stop, stops.get(start, 0))
     chain, done = [], 0
     while done < count:
-        if done not in stops or stops[done] > count:
+        if done not in stops:
             raise StoreError(f"no part of {folder} begins at {split} image {done} of {count}; rank these images first")
         chain.append(folder / f"{split}-{done}-{stops[done]}.arrow")
         done = stops[done]

@@ -219,6 +219,15 @@ def test_a_missing_part_is_named(store: RankingsStore) -> None:
     np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
 
 
+def test_a_part_that_reaches_beyond_the_images_is_not_used(store: RankingsStore) -> None:
+    write_all(store)
+    with pytest.raises(StoreError, match="begins at train image 32 of 40"):
+        store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
+    write(store, Split.TRAIN, 32, 40)
+    store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
+    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN][:40])
+
+
 def test_a_broken_part_is_named(store: RankingsStore) -> None:
     write_all(store)
     part = store.folder(SPEC) / "parts" / "test-0-16.arrow"
