@@ -27,8 +27,8 @@ class Moments:
         """Takes in one more sample."""
         self.count += 1
         step = sample - self.mean
-        self.mean += step / self.count
-        self.deviations += step * (sample - self.mean)
+        self.mean.add_(step, alpha=1 / self.count)
+        self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
     def form(self, name: str) -> Tensor:
         """One of the ensembles of docs/protocol.md, section 3."""

@@ -1,0 +1,67 @@
+"""One shared pass for all 18 estimators against the 18 one by one, and peak memory against the length of the loops.
+
+Run: OMP_NUM_THREADS=1 pytest benchmarks/test_attribution.py --benchmark-only
+"""
+
+import multiprocessing
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from roarbench.estimators import PAPER, ensembles, find_estimator, gradients
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.models import build
+
+ALL = [find_estimator(name) for name in PAPER]
+BLACK = torch.full((3, 1, 1), -2.0)
+
+
+def network() -> nn.Module:
+    return build("resnet8", 10, 3, 32, torch.Generator().manual_seed(0)).eval()
+
+
+def drawn(n: int) -> Batch:
+    images = torch.randn(n, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    return Batch(images, torch.arange(n) % 10, torch.arange(n))
+
+
+def shared(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    return importance_maps(ALL, model, batch, BLACK)
+
+
+def one_by_one(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    maps: dict[str, Tensor] = {}
+    for estimator in ALL:
+        maps |= importance_maps([estimator], model, batch, BLACK)
+    return maps
+
+
+@pytest.mark.parametrize("way", [shared, one_by_one])
+def test_the_18(benchmark, way) -> None:
+    """1,674 forward and 1,674 backward passes one by one, 400 and 416 shared: the ratio should be near 4.1."""
+    benchmark.group = "the 18 of the paper, CPU seconds per batch of 8"
+    benchmark._timer = time.process_time
+    maps = benchmark.pedantic(way, (network(), drawn(8)), rounds=3)
+    assert set(maps) == set(PAPER)
+
+
+def peak_mebibytes(samples: int, steps: int) -> float:
+    """Of a new process that explains 64 images by loops of these lengths."""
+    ensembles.SAMPLES, gradients.IG_STEPS = samples, steps
+    importance_maps([find_estimator("var-grad"), find_estimator("ig")], network(), drawn(64), BLACK)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize(("samples", "steps"), [(2, 2), (15, 2), (2, 25), (15, 25)])
+def test_peak_memory(benchmark, samples: int, steps: int) -> None:
+    """Printed with -s, and kept in `extra_info`: it should not grow with the number of samples or steps."""
+    benchmark.group = "peak memory"
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        peak = benchmark.pedantic(lambda: pool.submit(peak_mebibytes, samples, steps).result(), rounds=1)
+    benchmark.extra_info["peak MiB"] = round(peak)
+    print(f"\n{samples} samples, {steps} steps: {peak:.0f} MiB")
