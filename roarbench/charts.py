@@ -2,14 +2,23 @@
 
 from roarbench.estimators import find_estimator
 from roarbench.figures import Axis, Chart
-from roarbench.panels import Curve
-from roarbench.stats.board import Row
+from roarbench.panels import Curve as PanelCurve
+from roarbench.published import Curve, published_curves
+from roarbench.stats.board import Board, Row
 from roarbench.tables import ShownTable
 from roarbench.terms import Order
 
 
-def chart(table: ShownTable) -> Chart:
-    """Accuracy against t of all rows of a table; for KAR and other LeRF protocols the axis says what is kept."""
+def chart(table: ShownTable, published: str = "") -> Chart:
+    """Accuracy against t of all rows of a table; for KAR and other LeRF protocols the axis says what is kept.
+
+    Args:
+        table: What is shown.
+        published: Name of a data set of Hooker et al. 2019 whose curves are laid over, for the rows that are shown.
+
+    Raises:
+        UnknownName: They did not use that data set.
+    """
     board = table.board
     lerf = board.protocol.order is Order.LERF
     return Chart(
@@ -17,13 +26,25 @@ def chart(table: ShownTable) -> Chart:
         caption=f"{table.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
         curves=tuple(_curve(row, board.levels) for row in board.rows),
+        published=_published(published, board) if published else (),
     )
 
 
-def _curve(row: Row, levels: tuple[float, ...]) -> Curve:
+def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
+    rows = {row.estimator for row in board.rows}
+    curves = published_curves(dataset, board.protocol.order)
+    return tuple(_as_panel(name, curve) for name, curve in curves.items() if name in rows)
+
+
+def _as_panel(name: str, curve: Curve) -> PanelCurve:
+    estimator, none = find_estimator(name), (None,) * len(curve)
+    return PanelCurve(name, estimator.base, estimator.control, tuple(curve), tuple(curve.values()), none, none)
+
+
+def _curve(row: Row, levels: tuple[float, ...]) -> PanelCurve:
     estimator = find_estimator(row.estimator)
     points = (row.clean, *row.accuracies)
-    return Curve(
+    return PanelCurve(
         estimator=row.estimator,
         family=estimator.base,
         control=estimator.control,

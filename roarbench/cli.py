@@ -209,8 +209,31 @@ def plot(
 
     with _results(store, db, read_only=True) as results:
         held = standing(_suite(suite, estimators), results, limit)
-    draw_curves(chart(_shown(held, protocol, unit)), output)
+    draw_curves(chart(_shown(held, protocol, unit), published), output)
     err.print(f"drawn: {output}")
+
+
+@app.command(epilog="Example: `roarbench claims --suite quick`")
+def claims(
+    suite: Annotated[str, typer.Option("--suite", help="Also hold them against our results of this suite.")] = "",
+    unit: UnitName = None,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
+    from roarbench import claims_report
+
+    held = None
+    if suite:
+        with _results(store, db, read_only=True) as results:
+            held = standing(_suite(suite), results, limit)
+    found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
+    if format is Short.JSON:
+        out.print_json(json.dumps({"claims": found, "published_gains": gains}))
+    else:
+        out.print(f"{claims_report.claims_text(found)}\n{claims_report.gains_text(gains)}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench toy -o toy.png`")

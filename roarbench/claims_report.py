@@ -1,0 +1,97 @@
+"""The paper's claims held against its own table and against a suite of ours, for a person and for a program."""
+
+from typing import Any
+
+from roarbench.claims import CLAIMS, Finding, Holds, Tables, curve_gain
+from roarbench.plan import CLEAN
+from roarbench.published import UNRETRAINED, hooker2019
+from roarbench.standings import Standing
+from roarbench.stats.curves import UNTOUCHED
+from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
+
+
+def published_tables() -> Tables:
+    """The paper's own numbers: its supplement's Table 2."""
+    return Tables(hooker2019(Order.MORF), UNRETRAINED)
+
+
+def own_tables(held: Standing, unit: Unit) -> Tables:
+    """Mean accuracies of a suite's complete cells."""
+    return Tables(*({held.suite.dataset: _curves(held, protocol, unit)} for protocol in (ROAR, MORF)))
+
+
+def _curves(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
+    scores = held.scores(protocol, unit)
+    if scores is None or UNTOUCHED not in scores.correct:
+        return {}
+    clean = float(scores.correct[UNTOUCHED].mean())
+    curves: dict[str, dict[float, float]] = {}
+    for (name, t), bits in scores.correct.items():
+        if name != CLEAN:
+            curves.setdefault(name, {0.0: clean})[t] = float(bits.mean())
+    return curves
+
+
+def claim_records(held: Standing | None, unit: Unit = Unit.SCALAR) -> list[dict[str, Any]]:
+    """Every claim with its verdict on the paper's numbers and, where a suite is given, on ours."""
+    tables = {"published": published_tables()} | ({"ours": own_tables(held, unit)} if held else {})
+    return [
+        {
+            "claim": claim.id,
+            "text": claim.text,
+            "where": claim.where,
+            **{name: _finding(claim.test(table)) for name, table in tables.items()},
+        }
+        for claim in CLAIMS
+    ]
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "verdict": finding.verdict,
+        "agree": finding.agree,
+        "cells": finding.cells,
+        "exceptions": finding.exceptions,
+    }
+
+
+def gain_records() -> list[dict[str, Any]]:
+    """Gains of all published rankings, in accuracy points, best first on each data set."""
+    rows = []
+    for dataset, curves in hooker2019(Order.MORF).items():
+        gains = {name: curve_gain(curve, curves["random"]) for name, curve in curves.items()}
+        known = {name: value for name, value in gains.items() if value is not None}
+        rows += [
+            {"dataset": dataset, "estimator": name, "gain": round(known[name], 2)}
+            for name in sorted(known, key=lambda name: -known[name])
+        ]
+    return rows
+
+
+def claims_text(records: list[dict[str, Any]]) -> str:
+    """The claims for a terminal: each with a line for every table."""
+    lines = []
+    for row in records:
+        lines.append(f"{row['text']} ({row['where']})")
+        lines += [f"  {name:9}  {_words(row[name])}" for name in ("published", "ours") if name in row]
+    return "\n".join(lines)
+
+
+def _words(finding: dict[str, Any]) -> str:
+    if finding["verdict"] == Holds.UNKNOWN:
+        return "no data"
+    text = f"{finding['verdict']}: {finding['agree']} of {finding['cells']} cells"
+    shown = list(finding["exceptions"][:3])
+    more = len(finding["exceptions"]) - len(shown)
+    if shown:
+        text += f"; not {', '.join(shown)}" + (f" and {more} more" if more else "")
+    return text
+
+
+def gains_text(records: list[dict[str, Any]]) -> str:
+    """The published gains for a terminal, one line for each data set."""
+    by_dataset: dict[str, list[str]] = {}
+    for row in records:
+        by_dataset.setdefault(row["dataset"], []).append(f"{row['estimator']} {row['gain']:+.2f}")
+    lines = [f"  {dataset:9}  {', '.join(gains)}" for dataset, gains in by_dataset.items()]
+    return "\n".join(["Gains over Random from the published table, in accuracy points:", *lines])
