@@ -24,7 +24,6 @@ class Holds(StrEnum):
 
     YES = "holds"
     NO = "fails"
-    PARTLY = "partly"
     UNKNOWN = "no data"
 
 
@@ -32,7 +31,7 @@ class Finding(NamedTuple):
     """A claim held against a table.
 
     Attributes:
-        verdict: Holds in all cells, in some, in none, or there are none.
+        verdict: Holds in all cells, fails in at least one, or there are none.
         agree: Cells that agree with the claim.
         cells: Cells that the table has.
         exceptions: The cells that do not agree, in words.
@@ -94,7 +93,7 @@ class Claim:
 def _verdict(agree: int, cells: int) -> Holds:
     if not cells:
         return Holds.UNKNOWN
-    return Holds.YES if agree == cells else Holds.PARTLY if agree else Holds.NO
+    return Holds.YES if agree == cells else Holds.NO  # every claim here speaks of all its cells
 
 
 def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float | None:

@@ -176,9 +176,7 @@ def table(
     suite: SuiteName,
     estimators: Chosen = "",
     protocol: ProtocolName = ROAR.name,
-    unit: Annotated[
-        Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")
-    ] = None,
+    unit: UnitName = None,
     store: StoreDir = _STORE,
     db: Db = "",
     limit: Limit = None,
@@ -196,9 +194,10 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="PNG, SVG or PDF by its ending.")],
     estimators: Chosen = "",
     protocol: ProtocolName = ROAR.name,
-    unit: Annotated[
-        Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")
-    ] = None,
+    unit: UnitName = None,
+    published: Annotated[
+        str, typer.Option("--published", help="Lay the paper's curves over: imagenet, food101 or birdsnap.")
+    ] = "",
     store: StoreDir = _STORE,
     db: Db = "",
     limit: Limit = None,
