@@ -36,7 +36,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Images:
-    """One split, read-only.
+    """One split; what is written to its arrays never reaches the files.
 
     Attributes:
         pixels: uint8 (n, c, h, w), memory-mapped.
@@ -241,6 +241,7 @@ def open_decoded(folder: Path) -> ImageData:
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
     count = entry["images"]
     shape = (count, record.channels, record.size, record.size)
+    # "c": a stray write stays in this process's memory and never reaches the file; unlike "r", torch takes it in silence
     pixels = np.memmap(folder / f"{split}-pixels.bin", np.uint8, "c", shape=shape)
     labels = np.memmap(folder / f"{split}-labels.bin", np.int64, "c", shape=(count,))
     truth = np.memmap(folder / f"{split}-truth.bin", np.float32, "c", shape=shape) if "truth" in entry else None

@@ -60,4 +60,5 @@ def draw_strengths(count: int, channels: int, size: int, generator: np.random.Ge
     distance = np.hypot(y - centre[:, 0], x - centre[:, 1])
     distance = distance + generator.uniform(0, JITTER, (count, channels, size, size))
     place = distance.reshape(count, -1).argsort(axis=1).argsort(axis=1)
-    return np.exp(-DECAY * place / place.shape[1]).reshape(distance.shape)
+    strength: NDArray[np.float64] = np.exp(-DECAY * place / place.shape[1])
+    return strength.reshape(distance.shape)

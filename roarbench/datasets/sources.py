@@ -75,9 +75,9 @@ def open_source(record: DatasetRecord, data: Path | None) -> dict[Split, RawSpli
         DataError: They cannot be reached or read, or are not what the record says.
     """
     if not record.hub:
-        splits = {split: _from_arrays(*planted.generate(record, split)) for split in Split}
+        splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
     elif data is not None and idx.has_idx(data):
-        splits = {split: _from_arrays(*idx.read_idx(data, split)) for split in Split}
+        splits = {split: _from_arrays(record, *idx.read_idx(data, split)) for split in Split}
     else:
         splits = _from_tables(record, data)
     for split, count in ((Split.TRAIN, record.train_images), (Split.TEST, record.test_images)):
@@ -97,8 +97,14 @@ def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, 
 
 
 def _from_arrays(
-    pixels: NDArray[np.uint8], labels: NDArray[np.int64], truth: NDArray[np.float32] | None = None
+    record: DatasetRecord,
+    pixels: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    truth: NDArray[np.float32] | None = None,
 ) -> RawSplit:
+    expected = (len(labels), record.channels, record.size, record.size)
+    if pixels.shape != expected:
+        raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}; is it another set?")
     return RawSplit(labels, lambda wanted: iter((pixels[wanted],)), truth)
 
 
@@ -154,7 +160,7 @@ def _data_error(error: Exception, record: DatasetRecord, where: str, local: bool
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    if record.gated or isinstance(error, DatasetNotFoundError | GatedRepoError | RepositoryNotFoundError):
+    if isinstance(error, DatasetNotFoundError | GatedRepoError | RepositoryNotFoundError):
         ask = f"accept its terms at https://huggingface.co/datasets/{where}, then `hf auth login` or set HF_TOKEN"
         return DataError(f"the hub does not open {where} to you ({seen}); {ask}, or give a local copy with --data DIR")
     return DataError(f"cannot reach {where} on the Hugging Face hub ({seen}); give a local copy with --data DIR")

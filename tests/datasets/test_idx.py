@@ -1,0 +1,77 @@
+import gzip
+import re
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.idx import has_idx, read_idx
+from roarbench.datasets.loading import decode_dataset
+from roarbench.errors import DataError
+from roarbench.terms import Split
+
+IMAGES = bytes(range(24))  # 2 images of 3 rows and 4 columns
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+
+
+def write(folder: Path, prefix: str, images: bytes, labels: bytes, pack=lambda content: content, end: str = "") -> None:
+    rows = struct.pack(">HBBiii", 0, 8, 3, len(images) // 12, 3, 4) + images
+    (folder / f"{prefix}-images-idx3-ubyte{end}").write_bytes(pack(rows))
+    (folder / f"{prefix}-labels-idx1-ubyte{end}").write_bytes(pack(struct.pack(">HBBi", 0, 8, 1, len(labels)) + labels))
+
+
+@pytest.mark.parametrize(("pack", "end"), [(lambda content: content, ""), (gzip.compress, ".gz")])
+def test_read_idx(tmp_path: Path, pack, end: str) -> None:
+    write(tmp_path, "train", IMAGES, b"\x07\x03", pack, end)
+    pixels, labels = read_idx(tmp_path, Split.TRAIN)
+    assert has_idx(tmp_path)
+    assert pixels.shape == (2, 1, 3, 4)
+    assert pixels[1, 0, 2].tolist() == [20, 21, 22, 23]
+    assert labels.tolist() == [7, 3]
+    assert labels.dtype == np.int64
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "train", IMAGES, b"\x07\x03")
+    with pytest.raises(DataError, match="has no t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz"):
+        read_idx(tmp_path, Split.TEST)
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "train", IMAGES, b"\x07\x03")
+    path = tmp_path / "train-images-idx3-ubyte"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(DataError, match=re.escape("has 23 values, its header says (2, 3, 4)")):
+        read_idx(tmp_path, Split.TRAIN)
+    path.write_bytes(b"\x89PNG" + whole[4:])
+    with pytest.raises(DataError, match="starts with 89 50 4e 47, expected an IDX file of 3 dimension"):
+        read_idx(tmp_path, Split.TRAIN)
+    path.unlink()
+    path.with_suffix(".gz").write_bytes(gzip.compress(whole)[:-9])
+    with pytest.raises(DataError, match="cannot read"):
+        read_idx(tmp_path, Split.TRAIN)
+
+
+def test_decode_from_idx(tmp_path: Path) -> None:
+    source = tmp_path / "idx"
+    source.mkdir()
+    rng = np.random.default_rng(0)
+    images = {prefix: rng.integers(0, 256, 12 * 5, np.uint8).tobytes() for prefix in ("train", "t10k")}
+    for prefix, content in images.items():
+        write(source, prefix, content, bytes((0, 1, 1, 0, 1)))
+    record = replace(find_dataset("fashion-mnist"), classes=2, train_images=5, test_images=5, size=3)
+    with pytest.raises(DataError, match=r"images of shape \(5, 1, 3, 4\), expected \(5, 1, 3, 3\)"):
+        decode_dataset(record, tmp_path / "store", source)
+
+
+@pytest.mark.skipif(not DEBIAN.is_dir(), reason="needs Debian's dataset-fashion-mnist")
+def test_fashion_mnist_of_debian(tmp_path: Path) -> None:
+    """Outside numbers: mean .2860 and standard deviation .3530 of the training pixels, as everyone normalises them."""
+    data = decode_dataset(find_dataset("fashion-mnist"), tmp_path, DEBIAN)
+    assert data.mean[0] / 255 == pytest.approx(0.2860, abs=5e-5)
+    assert data.std[0] / 255 == pytest.approx(0.3530, abs=5e-5)
+    assert np.bincount(data.test.labels).tolist() == [1000] * 10

@@ -1,0 +1,259 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY, TINY_LABELS, tiny_pixels
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roarbench.datasets import find_dataset, loading
+from roarbench.datasets.loading import balanced_subset, decode_dataset, open_decoded
+from roarbench.errors import DataError, StoreError
+
+DECODE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from conftest import TINY
+from roarbench.datasets import loading, sources
+{before}
+loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+def decode_elsewhere(store: Path, source: Path, before: str = "") -> subprocess.Popen[bytes]:
+    """Another process that decodes the tiny set, after running `before`."""
+    program = [sys.executable, "-c", DECODE.format(before=before), str(Path(__file__).parent), str(store), str(source)]
+    environment = os.environ | {"USE_TORCH": "0"}  # else `datasets` imports torch, which takes longer than the rest
+    return subprocess.Popen(program, stderr=subprocess.PIPE, env=environment)
+
+
+def test_decoded_is_what_was_stored(tiny, tiny_folder, tmp_path) -> None:
+    data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    for split, images in (("train", data.train), ("test", data.test)):
+        np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
+        assert images.labels.tolist() == TINY_LABELS[split]
+        assert (images.pixels.dtype, images.labels.dtype) == (np.uint8, np.int64)
+        assert isinstance(images.pixels, np.memmap)
+        assert images.truth is None
+    assert data.record == tiny
+    assert data.limit is None
+
+
+def test_a_stray_write_does_not_reach_the_store(tiny, tiny_folder, tmp_path) -> None:
+    data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    before = data.train.pixels[0, 0, 0, 0]
+    data.train.pixels[0, 0, 0, 0] = before ^ 255
+    data.train.labels[0] = 1
+    again = open_decoded(data.folder)
+    assert again.train.pixels[0, 0, 0, 0] == before
+    assert again.train.labels.tolist() == TINY_LABELS["train"]
+
+
+def test_moments_are_those_of_the_training_images(tiny, tiny_folder, tmp_path) -> None:
+    data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    pixels = tiny_pixels()["train"].astype(np.float64)
+    np.testing.assert_allclose(data.mean, pixels.mean(axis=(0, 1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(data.std, pixels.std(axis=(0, 1, 2)), rtol=1e-12)
+
+
+def test_a_second_call_decodes_nothing(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    first = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    monkeypatch.delattr(loading, "open_source")
+    again = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    assert again.fingerprint == first.fingerprint
+    assert again.folder == first.folder
+    assert open_decoded(first.folder).mean == first.mean
+
+
+def test_opening_needs_no_right_to_write(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    first = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    for path in (tmp_path / "store").glob("*.lock"):
+        path.unlink()
+    monkeypatch.delattr(loading, "FileLock")
+    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).fingerprint == first.fingerprint
+
+
+def test_other_sources_and_limits_lie_apart(tiny, tiny_folder, tmp_path) -> None:
+    store = tmp_path / "store"
+    whole = decode_dataset(tiny, store, tiny_folder)
+    small = decode_dataset(tiny, store, tiny_folder, limit=6)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tiny_folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    copied = decode_dataset(tiny, store, copy)
+    assert len({whole.folder, small.folder, copied.folder}) == 3
+    assert copied.fingerprint == whole.fingerprint  # the same images
+    assert small.fingerprint != whole.fingerprint
+
+
+def test_a_changed_source_is_decoded_again(tiny, tiny_folder, tmp_path) -> None:
+    first = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    os.utime(tiny_folder / "test-00000-of-00001.parquet", ns=(1, 1))
+    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).folder != first.folder
+
+
+def test_the_limit_marks_even_the_whole_set(tiny, tiny_folder, tmp_path) -> None:
+    whole = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    limited = decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=12)
+    assert limited.limit == 12
+    assert limited.fingerprint != whole.fingerprint
+    np.testing.assert_array_equal(limited.train.pixels, whole.train.pixels)
+
+
+def test_the_fingerprint_sees_one_bit(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    whole = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+
+    def flipped(*arguments):
+        for raw in (opened := opening(*arguments)).values():
+            raw.labels[0] ^= 1
+        return opened
+
+    opening = loading.open_source
+    monkeypatch.setattr(loading, "open_source", flipped)
+    assert decode_dataset(tiny, tmp_path / "other", tiny_folder).fingerprint != whole.fingerprint
+
+
+def test_limit_takes_the_first_of_each_class_evenly(tiny, tiny_folder, tmp_path) -> None:
+    """By hand: train labels 2 2 2 2 2 2 0 0 0 0 1 1; seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
+    data = decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=7)
+    assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
+    kept = tiny_pixels()["train"][[0, 1, 6, 7, 8, 10, 11]]
+    np.testing.assert_array_equal(data.train.pixels, kept.transpose(0, 3, 1, 2))
+    assert data.test.labels.tolist() == TINY_LABELS["test"]  # six are all
+    np.testing.assert_allclose(data.mean, kept.mean(axis=(0, 1, 2)), rtol=1e-12)
+
+
+@given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 45))
+def test_balanced_subset_takes_turns(labels: list[int], limit: int) -> None:
+    waiting = {label: [i for i, other in enumerate(labels) if other == label] for label in range(5)}
+    slow: list[int] = []
+    while len(slow) < limit and any(waiting.values()):
+        for label in range(5):
+            if waiting[label] and len(slow) < limit:
+                slow.append(waiting[label].pop(0))
+    marked = balanced_subset(np.array(labels, np.int64), limit)
+    assert np.flatnonzero(marked).tolist() == sorted(slow)
+
+
+def test_a_limit_below_the_classes_is_refused(tiny, tiny_folder, tmp_path) -> None:
+    with pytest.raises(DataError, match="--limit 2 is below the 3 classes of tiny; write 3 or more"):
+        decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=2)
+
+
+def test_planted_has_its_truth(tmp_path) -> None:
+    record = replace(find_dataset("planted"), train_images=8, test_images=4)
+    data = decode_dataset(record, tmp_path)
+    assert data.train.truth is not None
+    assert data.train.truth.shape == data.train.pixels.shape
+    assert data.train.truth.dtype == np.float32
+    assert data.train.truth.max() == 1
+    small = decode_dataset(record, tmp_path, limit=4)
+    assert small.train.truth is not None
+    assert small.train.truth.shape == (4, 3, 16, 16)
+
+
+@pytest.mark.parametrize("moment", ["sources._decode_image", "loading._manifest", "loading.os.fsync", "Path.rename"])
+def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
+    store = tmp_path / "store"
+    killed = decode_elsewhere(store, tiny_folder, f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)")
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert not list(store.glob("*/manifest.json")) or moment == "Path.rename"
+    data = decode_dataset(tiny, store, tiny_folder)
+    np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
+    assert not list(store.glob("*.partial"))
+
+
+def test_a_folder_without_manifest_does_not_count(tiny, tiny_folder, tmp_path) -> None:
+    data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    (data.folder / "manifest.json").unlink()
+    with pytest.raises(StoreError, match="is no decoded data set .*delete the folder"):
+        open_decoded(data.folder)
+    (data.folder / "train-pixels.bin").write_bytes(b"")
+    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
+
+
+def test_two_processes_decode_once(tiny_folder, tmp_path) -> None:
+    """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
+    before = f"""
+import time
+folder = Path({str(tmp_path)!r})
+opening = loading.open_source
+def logged(*arguments):
+    with (folder / "log").open("a") as log:
+        log.write("decoding\\n")
+    time.sleep(0.3)
+    return opening(*arguments)
+loading.open_source = logged
+(folder / f"gate{{len(list(folder.glob('gate*')))}}-{{id(folder)}}-{{__import__('os').getpid()}}").touch()
+while len(list(folder.glob("gate*"))) < 2:
+    time.sleep(0.01)
+"""
+    both = [decode_elsewhere(tmp_path / "store", tiny_folder, before) for _ in range(2)]
+    for process in both:
+        _, complaint = process.communicate()
+        assert process.returncode == 0, complaint.decode()
+    assert (tmp_path / "log").read_text() == "decoding\n"
+
+
+def failing(number: int):
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_full_disk_is_one_line_and_leaves_nothing(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(loading.os, "fsync", failing(errno.ENOSPC))
+    with pytest.raises(StoreError, match="no space left in .*; tiny takes .* MiB, free it or choose another --store"):
+        decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tiny, tiny_folder, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write to .*Not a directory.*; choose another --store"):
+        decode_dataset(tiny, tmp_path / "file" / "store", tiny_folder)
+
+
+def change(folder: Path, **values: object) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_a_newer_format_is_refused(tiny, tiny_folder, tmp_path) -> None:
+    folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
+    change(folder, format=99)
+    with pytest.raises(StoreError, match="has format 99, this version reads 1"):
+        open_decoded(folder)
+
+
+@pytest.mark.parametrize("damage", [{"record": {"name": "tiny"}}, {"splits": {}}])
+def test_a_damaged_manifest_is_one_line(damage, tiny, tiny_folder, tmp_path) -> None:
+    folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
+    change(folder, **damage)
+    with pytest.raises(StoreError, match="is no decoded data set"):
+        open_decoded(folder)
+
+
+def test_a_short_file_is_refused(tiny, tiny_folder, tmp_path) -> None:
+    folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
+    with (folder / "test-pixels.bin").open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(StoreError, match="is no decoded data set"):
+        open_decoded(folder)
+
+
+def test_the_tiny_set_is_not_balanced() -> None:
+    assert Counter(TINY_LABELS["train"]) == {2: 6, 0: 4, 1: 2}
+    assert TINY.train_images == 12
