@@ -241,7 +241,7 @@ def open_decoded(folder: Path) -> ImageData:
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
     count = entry["images"]
     shape = (count, record.channels, record.size, record.size)
-    # "c": a stray write stays in this process's memory and never reaches the file; unlike "r", torch takes it in silence
+    # "c": a stray write stays in this process and never reaches the file; "r" would make torch warn of every array
     pixels = np.memmap(folder / f"{split}-pixels.bin", np.uint8, "c", shape=shape)
     labels = np.memmap(folder / f"{split}-labels.bin", np.int64, "c", shape=(count,))
     truth = np.memmap(folder / f"{split}-truth.bin", np.float32, "c", shape=shape) if "truth" in entry else None

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -172,15 +173,23 @@ def _from_table(table: Any, record: DatasetRecord, where: str) -> RawSplit:
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
-    chunks = table.select_columns([record.label_column]).with_format("arrow").iter(CHUNK)
-    labels = np.concatenate([np.asarray(chunk[record.label_column]) for chunk in chunks])
-    return RawSplit(labels.astype(np.int64), lambda wanted: _decode(table, record, wanted))
+    labels = [np.asarray(column) for column in _column(table, record.label_column, record, where)]
+    images = partial(_column, table, record.image_column, record, where)
+    return RawSplit(np.concatenate(labels).astype(np.int64), lambda wanted: _decode(images(), record, wanted))
 
 
-def _decode(table: Any, record: DatasetRecord, wanted: NDArray[np.bool_]) -> Iterator[NDArray[np.uint8]]:
+def _column(table: Any, name: str, record: DatasetRecord, where: str) -> Iterator[Any]:
+    """One column as Arrow arrays, `CHUNK` rows at a time; nothing else of the table is read."""
+    try:
+        for chunk in table.select_columns([name]).with_format("arrow").iter(CHUNK):
+            yield chunk[name]
+    except Exception as error:  # damage in the middle of a file; see `_load`
+        raise _data_error(error, record, where, local=True) from error
+
+
+def _decode(images: Iterator[Any], record: DatasetRecord, wanted: NDArray[np.bool_]) -> Iterator[NDArray[np.uint8]]:
     start = 0
-    for chunk in table.with_format("arrow").iter(CHUNK):
-        column = chunk[record.image_column]
+    for column in images:
         keep = np.flatnonzero(wanted[start : start + len(column)])
         if len(keep):
             yield np.stack([_decode_image(column[int(row)].as_py(), start + int(row), record) for row in keep])

@@ -12,9 +12,7 @@ from roarbench.datasets.sources import BUNDLED, open_source
 from roarbench.terms import Split
 
 FOLDER = BUNDLED / "imagenette64"
-NAMES = (
-    "tench,English springer,cassette player,chain saw,church,French horn,garbage truck,gas pump,golf ball,parachute"
-)
+NAMES = "tench,English springer,cassette player,chain saw,church,French horn,garbage truck,gas pump,golf ball,parachute"
 
 
 def test_size() -> None:

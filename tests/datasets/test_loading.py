@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY, TINY_LABELS, tiny_pixels
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_set import TINY, TINY_LABELS, tiny_pixels
 
 from roarbench.datasets import find_dataset, loading
 from roarbench.datasets.loading import balanced_subset, decode_dataset, open_decoded
@@ -22,7 +22,7 @@ DECODE = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from conftest import TINY
+from tiny_set import TINY
 from roarbench.datasets import loading, sources
 {before}
 loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))

@@ -5,8 +5,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import png, write_split
 from PIL import Image
+from tiny_set import png, write_split
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_imagenette64.py"
 

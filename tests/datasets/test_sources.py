@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY_LABELS, png, tiny_pixels, write_split
+from tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import find_dataset
 from roarbench.datasets.sources import CHUNK, describe_source, open_source
 from roarbench.errors import DataError
 from roarbench.terms import Split
+
+UNREADABLE = "cannot read .*; expected parquet files in the layout of nobody/tiny"
 
 
 def decoded(record, folder: Path) -> np.ndarray:
@@ -96,13 +98,23 @@ def test_a_broken_image_is_named(tiny, tiny_folder) -> None:
 
 def test_a_damaged_file_is_one_line(tiny, tiny_folder) -> None:
     (tiny_folder / "train-00000-of-00001.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(DataError, match="cannot read .*; expected parquet files in the layout of nobody/tiny") as complaint:
+    with pytest.raises(DataError, match=UNREADABLE) as complaint:
         open_source(tiny, tiny_folder)
     assert_one_line(complaint)
 
 
+def test_damage_in_the_middle_of_a_file_is_one_line(tiny, tiny_folder) -> None:
+    path = tiny_folder / "train-00000-of-00001.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:64] = bytes(60)  # the first page of the images; labels and footer are whole
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=UNREADABLE) as complaint:
+        decoded(tiny, tiny_folder)
+    assert_one_line(complaint)
+
+
 def test_an_empty_folder_is_one_line(tiny, tmp_path) -> None:
-    with pytest.raises(DataError, match="cannot read .*; expected parquet files in the layout of nobody/tiny") as complaint:
+    with pytest.raises(DataError, match=UNREADABLE) as complaint:
         open_source(tiny, tmp_path)
     assert_one_line(complaint)
 
