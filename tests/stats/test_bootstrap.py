@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from roarbench.stats import bootstrap as module
-from roarbench.stats.bootstrap import Bootstrap, Sample, draw, estimate, image_weights, seed_spread
+from roarbench.stats.bootstrap import Bootstrap, Sample, SeedSpread, draw, estimate, image_weights, seed_spread
 from roarbench.stats.curves import UNTOUCHED, Bits, Scores
 
 
@@ -21,13 +22,14 @@ def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
 
 
 def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops() -> None:
-    scores = board_of(3, 2, 20)
+    bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
+    scores = Scores(("a", "b", "c"), (0.5,), bits)
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
     draws = draw(scores, Bootstrap(6, seed=4), None)
     for number in range(6):
         for point, bits in scores.correct.items():
-            total = sum(int(bits[seed, image]) for seed in range(2) for image in drawn[number])
-            assert draws.resampled[number, draws.column[point]] == pytest.approx(total / 40, rel=1e-12)
+            total = sum(int(row[image]) for row in bits for image in drawn[number])
+            assert draws.resampled[number, draws.column[point]] == pytest.approx(total / bits.size, rel=1e-12)
             assert draws.values[draws.column[point]] == pytest.approx(bits.mean(), rel=1e-12)
 
 
@@ -81,7 +83,11 @@ def test_the_spread_over_seeds_is_the_analysis_of_variance() -> None:
     assert (spread.variance, spread.noise) == (pytest.approx(variance, rel=1e-12), pytest.approx(noise, rel=1e-12))
     assert spread.freedom == freedom == 5
     assert spread.deviation == pytest.approx(np.sqrt(variance - noise), rel=1e-12)
-    assert len(spread.deviations) == 7
+    raw = []
+    for bits in cells.values():  # a mean over S seeds takes 1 / S of the variance out of their deviations
+        raw += [(row.mean() - bits.mean()) * np.sqrt(len(bits) / (len(bits) - 1)) for row in bits]
+    size = np.sqrt(sum(deviation**2 for deviation in raw) / 7)
+    np.testing.assert_allclose(np.sort(spread.deviations), np.sort(np.array(raw) / size), rtol=1e-9)
     assert spread.deviations.mean() == pytest.approx(0, abs=1e-12)
     assert np.mean(spread.deviations**2) == pytest.approx(1, rel=1e-12)
 
@@ -121,6 +127,16 @@ def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> Non
     exact = bits.mean(0).var() / images + of_seeds / seeds
     assert abs(np.var(draws.resampled[:, 0]) / exact - 1) < 6 * np.sqrt(2 / resamples)
     assert abs(draws.resampled.mean() - bits.mean()) < 5 * np.sqrt(exact / resamples)
+
+
+def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does() -> None:
+    """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
+    resamples, freedom = 20_000, 4
+    normal = np.random.default_rng(0).normal(size=20_000)
+    spread = SeedSpread(0.01**2, 0.0, freedom, normal / normal.std())
+    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), Bootstrap(resamples), spread)
+    inside = np.mean(np.abs(draws.resampled - 1.0) < 0.01 * t(freedom).ppf(0.975))
+    assert abs(inside - 0.95) < 4 * np.sqrt(2 * 0.95 * 0.05 / resamples)  # chance of the draws and of the pool
 
 
 def test_cells_get_their_own_luck_and_equal_cells_the_same() -> None:
