@@ -210,4 +210,5 @@ def result_of(run: Run, scored: Scored) -> Result:
         provenance=provenance(),
         probability=None if scored.probability is None else pack_probabilities(scored.probability),
         rankings=scored.rankings,
+        smoothness=scored.smoothness,
     )

@@ -20,9 +20,10 @@ from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.noise import other_targets
-from roarbench.plan import CLEAN, Run
+from roarbench.plan import CLEAN, Cell, Run
 from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
+from roarbench.smoothness import smoothness
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
 from roarbench.terms import Retrain, Split, Unit
@@ -41,12 +42,14 @@ class Scored(NamedTuple):
         correct: Whether each test image was answered correctly, bool (n,).
         probability: Softmax probability of the originally predicted class, float32 (n,), for the reference as it is.
         rankings: Checksum of the rankings used; empty where there are none.
+        smoothness: Of the removed features of the test images; None where there are no rankings.
         seconds: Wall time of training and scoring.
     """
 
     correct: NDArray[np.bool_]
     probability: NDArray[np.float32] | None
     rankings: str
+    smoothness: float | None
     seconds: float
 
 
@@ -112,8 +115,13 @@ def score(bench: Bench, run: Run) -> Scored:
     logits = predict(model, _inputs(bench, run, Split.TEST), norm)
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
+    seconds = time.perf_counter() - start
     rankings = _rankings(bench, run)
-    return Scored(correct, probability, rankings.checksum if rankings else "", time.perf_counter() - start)
+    if rankings is None:
+        return Scored(correct, probability, "", None, seconds)
+    layout = rankings.layout
+    smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
+    return Scored(correct, probability, rankings.checksum, smooth, seconds)
 
 
 def image_ids(split: Split, start: int, stop: int) -> Tensor:
@@ -180,7 +188,7 @@ def _inputs(bench: Bench, run: Run, split: Split) -> Inputs:
     if rankings is None:
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(bench.pixels(split), cell.t, bench.fill, cell.unit, generator)
-    packed = torch.from_numpy(removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout))
+    packed = torch.from_numpy(_removed(rankings, cell, split))
     if cell.retrain is Retrain.MASKS:
         return RemovedMaps(rankings.layout.shape, packed, cell.unit)
     return DegradedImages(bench.pixels(split), packed, bench.fill, cell.unit)
@@ -192,6 +200,11 @@ def _rankings(bench: Bench, run: Run) -> Rankings | None:
     if name == CLEAN or not find_estimator(name).mapped:
         return None
     return bench.rankings.open(bench.ranking_spec(find_estimator(name), run.cell.unit))
+
+
+def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:
+    """Packed removed bits of all images of a split."""
+    return removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
 
 
 def _target_probability(bench: Bench, logits: Tensor) -> NDArray[np.float32]:

@@ -23,7 +23,18 @@ from roarbench.store.database import Database, matching, open_database
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, results
 
-_OUTCOME = ("correct", "total", "bits", "seconds", "probability", "rankings", "weights", "loss", "created")
+_OUTCOME = (
+    "correct",
+    "total",
+    "bits",
+    "seconds",
+    "probability",
+    "rankings",
+    "smoothness",
+    "weights",
+    "loss",
+    "created",
+)
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
@@ -43,6 +54,7 @@ class Result:
         probability: Softmax probability of the originally predicted class, one little-endian float32 per test image,
             for runs without retraining; `pack_probabilities` makes it.
         rankings: Checksum of the rankings that were removed; empty where there are none.
+        smoothness: Of the removed features of the test images, see `smoothness`; None where there are no rankings.
         weights: Checksum of the trained weights; empty where it was not taken.
         loss: Training loss at the end, in nats; None where nothing was trained.
         created: When the run ended, in UTC.
@@ -56,6 +68,7 @@ class Result:
     provenance: Provenance
     probability: bytes | None = None
     rankings: str = ""
+    smoothness: float | None = None
     weights: str = ""
     loss: float | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))

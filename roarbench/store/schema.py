@@ -65,6 +65,7 @@ results = Table(
     Column("bits", LargeBinary, nullable=False),
     Column("probability", LargeBinary),
     Column("rankings", Text, nullable=False),
+    Column("smoothness", Double),
     Column("weights", Text, nullable=False),
     Column("loss", Double),
     Column("seconds", Double, nullable=False),

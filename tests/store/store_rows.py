@@ -27,6 +27,7 @@ def make_result(run: Run, total: int = 1001) -> Result:
         provenance=ORIGIN,
         probability=pack_probabilities(chances),
         rankings="7a4c",
+        smoothness=1.0 / 3,
         weights="3e16",
         loss=0.1 + 0.2,
     )

@@ -34,6 +34,7 @@ def upgrade() -> None:
         sa.Column("bits", sa.LargeBinary, nullable=False),
         sa.Column("probability", sa.LargeBinary),
         sa.Column("rankings", sa.Text, nullable=False),
+        sa.Column("smoothness", sa.Double),
         sa.Column("weights", sa.Text, nullable=False),
         sa.Column("loss", sa.Double),
         sa.Column("seconds", sa.Double, nullable=False),
