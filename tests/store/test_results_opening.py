@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -206,6 +207,21 @@ def test_reading_changes_nothing(filled: Path):
         with pytest.raises(StoreError):
             store.add_failure(make_run(1), "no")
     assert filled.read_bytes() == before
+
+
+def test_the_change_to_wal_waits_for_a_writer(filled: Path):
+    """SQLite itself gives up at once; it happens when two processes make the store at the same time."""
+    holder = sqlite3.connect(filled, check_same_thread=False, isolation_level=None)
+    holder.execute("PRAGMA journal_mode=DELETE")
+    holder.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.3, holder.close)
+    timer.start()
+    engine = database_module._sqlite_engine(filled, read_only=False)
+    database_module._use_wal(engine, str(filled))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    engine.dispose()
+    timer.join()
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(filled: Path):
