@@ -65,7 +65,7 @@ class Plan:
             f"  together about {duration(self.seconds)} with {self.workers} workers, by a measurement just now",
             f"  disk {size(work.disk)}",
         ]
-        return "\\n".join(lines)
+        return "\n".join(lines)
 
 
 def make_plan(held: Standing, workers: int) -> Plan:
@@ -100,7 +100,7 @@ def run_suite(
         console.print(f"{held.title}: all {len(held.results)} runs are done")
         return 0
     plan = make_plan(held, workers)
-    console.print(plan.text())
+    console.print(plan.text(), soft_wrap=True)
     runs = [bind(suite, point, images.fingerprint, images.limit) for point in expand(suite)]
     todo = missing(runs, {result.run.key for result in held.results.values()})
     rates, failed = plan.rates, 0

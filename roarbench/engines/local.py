@@ -60,8 +60,7 @@ class LocalEngine:
         for worker in workers:
             worker.process.terminate()
         for worker in workers:
-            worker.process.join()
-            worker.connection.close()
+            _bury(worker)
 
     @property
     def idle(self) -> int:
@@ -71,7 +70,12 @@ class LocalEngine:
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker."""
         worker = self._idle.pop()
-        worker.connection.send(job)
+        try:
+            worker.connection.send(job)
+        except OSError:  # it died while it waited
+            _bury(worker)
+            worker = self._start()
+            worker.connection.send(job)
         self._busy[worker.connection] = (worker, job)
 
     def wait(self, timeout: float) -> list[Outcome]:
@@ -83,9 +87,8 @@ class LocalEngine:
         worker, job = self._busy.pop(connection)
         try:
             value, error = connection.recv()
-        except EOFError:  # the process is gone: out of memory, or killed by hand
-            worker.process.join()
-            connection.close()
+        except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
+            _bury(worker)
             self._idle.append(self._start())
             return Outcome(job.name, None, RunError(f"its process died ({_death(worker.process.exitcode)})"))
         self._idle.append(worker)
@@ -97,6 +100,11 @@ class LocalEngine:
         process.start()
         there.close()
         return _Worker(process, here)
+
+
+def _bury(worker: _Worker) -> None:
+    worker.process.join()
+    worker.connection.close()
 
 
 def _serve(connection: Connection, parent: int) -> None:

@@ -1,0 +1,188 @@
+"""Jobs in processes: what comes back, and what a death takes with it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from operator import add, truediv
+from pathlib import Path
+
+import pytest
+
+from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do
+from roarbench.errors import CallerError, Diverged, RoarbenchError, RunError
+from roarbench.suites import find_suite
+
+PATIENCE = 120.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[LocalEngine]:
+    """One worker, idle again after every test, though it may be another one: to start one takes seconds."""
+    with LocalEngine(1) as made:
+        yield made
+
+
+def collect(engine: LocalEngine, count: int) -> dict[str, Outcome]:
+    outcomes: dict[str, Outcome] = {}
+    deadline = time.monotonic() + PATIENCE
+    while len(outcomes) < count and time.monotonic() < deadline:
+        outcomes |= {outcome.name: outcome for outcome in engine.wait(1.0)}
+    return outcomes
+
+
+def do(engine: LocalEngine, call: Callable[..., object], *arguments: object) -> Outcome:
+    engine.submit(Job("job", call, arguments))
+    return collect(engine, 1)["job"]
+
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_jobs_bring_values_and_a_worker_outlives_them(engine):
+    first = do(engine, os.getpid)
+    assert do(engine, add, 2, 3) == Outcome("job", 5, None)
+    assert do(engine, os.getpid) == first
+    assert first.value != os.getpid()
+
+
+def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
+    seen = do(engine, find_suite, "quikc").error
+    assert type(seen) is CallerError
+    assert str(seen) == "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"
+    seen = do(engine, truediv, 1, 0).error
+    assert type(seen) is RunError
+    assert str(seen) == "ZeroDivisionError: division by zero"
+    assert do(engine, add, "a", "b").value == "ab"
+
+
+@pytest.mark.parametrize(
+    "raised, kind, line",
+    [
+        (CallerError("the disk is full"), CallerError, "the disk is full"),
+        (RunError("no memory"), RunError, "no memory"),
+        (Diverged("loss nan"), RunError, "loss nan"),
+        (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
+        (ValueError("level t"), RunError, "ValueError: level t"),
+        (MemoryError(), RunError, "MemoryError: "),
+    ],
+)
+def test_each_class_of_error(raised, kind, line):
+    def fail() -> None:
+        raise raised
+
+    value, error = _do(Job("job", fail, ()))
+    assert value is None
+    assert (type(error), str(error)) == (kind, line)
+
+
+def test_a_worker_uses_one_thread(engine):
+    import torch
+
+    assert do(engine, torch.get_num_threads).value == 1
+
+
+def test_idle_workers_are_counted_and_work_side_by_side():
+    with LocalEngine(2) as engine:
+        assert engine.idle == 2
+        engine.submit(Job("long", time.sleep, (PATIENCE,)))
+        assert engine.idle == 1
+        engine.submit(Job("short", add, (1, 1)))
+        assert engine.idle == 0
+        assert collect(engine, 1) == {"short": Outcome("short", 2, None)}
+        assert engine.idle == 1
+
+
+def test_nothing_ends_while_nothing_is_done(engine):
+    assert engine.wait(0.01) == []
+    engine.submit(Job("short", time.sleep, (0.2,)))
+    assert engine.wait(0.01) == []
+    assert list(collect(engine, 1)) == ["short"]
+
+
+def test_a_worker_killed_amid_its_job_takes_only_that_with_it(engine):
+    outcome = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
+    assert outcome.value is None
+    assert type(outcome.error) is RunError
+    assert str(outcome.error) == "its process died (signal SIGKILL; often too little memory)"
+    assert engine.idle == 1
+    assert do(engine, add, 1, 2).value == 3
+
+
+def test_a_worker_that_leaves_tells_its_exit_code(engine):
+    assert str(do(engine, os._exit, 3).error) == "its process died (exit code 3)"
+
+
+def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job():
+    with LocalEngine(1) as engine:
+        engine.submit(Job("job", add, (1, 1)))
+        worker, _ = next(iter(engine._busy.values()))
+        os.kill(worker.process.pid, signal.SIGKILL)  # it is still importing torch
+        assert "its process died" in str(collect(engine, 1)["job"].error)
+
+
+def test_a_worker_that_dies_while_idle_is_replaced(engine):
+    pid = do(engine, os.getpid).value
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not is_alive(pid))
+    outcome = do(engine, os.getpid)
+    assert outcome.error is None
+    assert outcome.value != pid
+
+
+def test_death_names_the_signal_or_the_code():
+    assert _death(-signal.SIGTERM) == "signal SIGTERM; often too little memory"
+    assert _death(1) == "exit code 1"
+    assert _death(None) == "exit code None"
+
+
+def test_leaving_the_context_ends_workers_whatever_they_do():
+    with pytest.raises(KeyError), LocalEngine(2) as engine:
+        pid = do(engine, os.getpid).value
+        engine.submit(Job("long", time.sleep, (PATIENCE,)))
+        engine.submit(Job("long too", time.sleep, (PATIENCE,)))
+        raise KeyError
+    assert not is_alive(pid)
+
+
+PARENT = """
+import time
+from roarbench.engines.local import Job, LocalEngine
+import os
+if __name__ == "__main__":
+    with LocalEngine(1) as engine:
+        engine.submit(Job("pid", os.getpid, ()))
+        while not (outcomes := engine.wait(1.0)):
+            pass
+        engine.submit(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
+        print(outcomes[0].value, flush=True)
+        time.sleep(600)
+"""
+
+
+def test_workers_that_compute_end_soon_after_a_killed_parent(tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.kill()
+    try:
+        assert eventually(lambda: not is_alive(pid), 10.0)  # they look twice a second
+    finally:
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
