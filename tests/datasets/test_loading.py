@@ -158,8 +158,10 @@ def test_planted_has_its_truth(tmp_path) -> None:
     assert data.train.truth.dtype == np.float32
     assert data.train.truth.max() == 1
     small = decode_dataset(record, tmp_path, limit=4)
-    assert small.train.truth is not None
-    assert small.train.truth.shape == (4, 3, 16, 16)
+    kept = balanced_subset(data.train.labels, 4)
+    assert not kept[:4].all()
+    np.testing.assert_array_equal(small.train.truth, data.train.truth[kept])
+    np.testing.assert_array_equal(small.train.pixels, data.train.pixels[kept])
 
 
 @pytest.mark.parametrize("moment", ["sources._decode_image", "loading._manifest", "loading.os.fsync", "Path.rename"])
