@@ -186,7 +186,8 @@ def test_accuracy_is_written_in_percent():
 
 def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
     published = (curve("grad", end=0.2, levels=LEVELS[1:]), curve("var-grad", "grad", end=0.1))
-    figure = make_figure(Chart("one", "", Axis.REMOVED, (curve("grad"),), published))
+    chart = Chart("one", "", Axis.REMOVED, (curve("grad"),), published)
+    figure = make_figure(chart)
     (axes,) = figure.axes
     drawn = lines(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
@@ -195,11 +196,17 @@ def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
     assert drawn["grad (published)"].get_color() == drawn["grad"].get_color()
     assert to_hex(drawn["grad (published)"].get_markerfacecolor()) == "#ffffff"
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
+    leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
+    assert leaders == {(0.9, chart.curves[0].accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
+    ends = {line.get_color(): to_hex(line.get_markerfacecolor()) for line in axes.lines if len(line.get_xdata()) == 1}
+    assert ends[drawn["var-grad (published)"].get_color()] == "#ffffff"  # the name of a published curve only
+    assert ends[drawn["grad"].get_color()] != "#ffffff"
     assert any("published" in text.get_text() for text in figure.texts)
 
 
-def test_dollar_signs_are_no_formula():
-    make_figure(Chart("a $\\frac$ b", "$x$ $\\bad$", Axis.REMOVED, (curve("my$\\odd$name"),)))
+def test_dollar_signs_are_no_formula(tmp_path):
+    chart = Chart("a $\\frac$ b", "$x$ $\\bad$", Axis.REMOVED, (curve("my$\\odd$name", "$\\also$"),))
+    draw_curves(chart, tmp_path / "a.svg")
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "PNG"])
@@ -214,7 +221,7 @@ def test_files_open_and_are_the_same_each_time(tmp_path, ending):
             assert image.format == "PNG" and image.width > 1000
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending.lower()]
     assert first.startswith(start)
-    assert b"Date" not in first
+    assert b"Date" not in first and b"matplotlib" not in first.lower()[:2000]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
 
 

@@ -165,7 +165,8 @@ def fit(examples: Examples) -> Floats:
     x = _with_constant(examples.x)
     # einsum and not @: thousands of products this small take ten times as long where BLAS shares them among busy cores
     squares, products = np.einsum("ni,nj->ij", x, x), np.einsum("ni,n->i", x, examples.y)
-    return np.linalg.lstsq(squares, products, rcond=1e-10)[0]
+    weights: Floats = np.linalg.lstsq(squares, products, rcond=1e-10)[0]
+    return weights
 
 
 def accuracy(weights: Floats, examples: Examples) -> float:
