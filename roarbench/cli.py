@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from roarbench import reports, tables
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import find_estimator
+from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan import Suite, select
 from roarbench.standings import Standing, standing
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
@@ -67,26 +67,33 @@ StoreDir = Annotated[
 Db = Annotated[str, typer.Option("--db", help="Results, as a database URL; an SQLite file in the store by default.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="A small version: this many images of each split.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Read the images from this folder in the hub's layout.")]
-Chosen = Annotated[str, typer.Option("--estimators", help="Only these, by id, with commas between.")]
+Chosen = Annotated[str, typer.Option("--estimators", help="Only these and the controls, by id, with commas between.")]
+Shown = Annotated[str, typer.Option("--estimators", help="Show only these, by id, with commas between.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]
 
 
-def _suite(name: str, estimators: str = "", seeds: int | None = None) -> Suite:
-    """The suite, or the part of it that was chosen.
+def _part(name: str, estimators: str, seeds: int | None) -> Suite:
+    """The suite, or the part of it that was chosen, with the controls that every estimator is held against."""
+    suite = find_suite(name)
+    chosen = _chosen(suite, estimators)
+    return select(suite, chosen and (*CONTROLS, *chosen), seeds)
+
+
+def _chosen(suite: Suite, estimators: str) -> list[str] | None:
+    """The estimators that were named; None for all.
 
     Raises:
-        CallerError: There is no such suite or estimator, or the suite does not have it.
+        CallerError: There is no such estimator, or the suite does not have it.
     """
-    suite = find_suite(name)
     chosen = [part.strip() for part in estimators.split(",") if part.strip()]
     for estimator in chosen:
         find_estimator(estimator)
         if estimator not in suite.estimators:
-            raise CallerError(f"suite '{name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
-    return select(suite, chosen or None, seeds)
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return chosen or None
 
 
 def _results(store: Path, db: str, read_only: bool) -> ResultsStore:
@@ -113,15 +120,15 @@ def run(
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     from roarbench.session import run_suite
 
-    chosen = _suite(suite, estimators, seeds)
+    chosen = _part(suite, estimators, seeds)
     processes = workers or len(os.sched_getaffinity(0))
     with _results(store, db, read_only=False) as results:
-        failed = run_suite(chosen, Workspace(store), results, data, limit, processes, err)
-        held = standing(chosen, results, limit)
-        _print_table(held, ROAR.name, None, format)
-        where = f"results {db or store / DEFAULT_FILE}; rankings and references {store}"
-        err.print(f"{where}\nmore: roarbench table, plot, status --suite {suite}", soft_wrap=True)
-    if failed:
+        finished = run_suite(chosen, Workspace(store), results, data, limit, processes, err)
+        where = results.where
+    _print_table(finished.standing, ROAR.name, None, None, format)
+    err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
+    err.print(f"more: roarbench table, plot, status --suite {suite}", soft_wrap=True)
+    if finished.failed:
         raise typer.Exit(1)
 
 
@@ -139,7 +146,7 @@ def plan(
     """Say what would run and what it takes here: trainings, time (measured on the spot) and disk."""
     from roarbench.session import make_plan
 
-    chosen = _suite(suite, estimators, seeds)
+    chosen = _part(suite, estimators, seeds)
     processes = workers or len(os.sched_getaffinity(0))
     held = Standing(chosen, "", limit, {})
     if db or (store / DEFAULT_FILE).exists():  # without a store, everything is missing
@@ -162,7 +169,7 @@ def status(
 ) -> None:
     """Count what is done, running, missing and failed."""
     with _results(store, db, read_only=True) as results:
-        found = reports.status_record(standing(_suite(suite), results, limit), results)
+        found = reports.status_record(standing(find_suite(suite), results, limit), results)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
@@ -174,7 +181,7 @@ def status(
 @app.command(epilog="Example: `roarbench table --suite quick --protocol kar --format markdown`")
 def table(
     suite: SuiteName,
-    estimators: Chosen = "",
+    estimators: Shown = "",
     protocol: ProtocolName = ROAR.name,
     unit: UnitName = None,
     store: StoreDir = _STORE,
@@ -183,16 +190,18 @@ def table(
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
     """Show the estimators against Random and Sobel, with intervals and places."""
+    found = find_suite(suite)
+    rows = _chosen(found, estimators)
     with _results(store, db, read_only=True) as results:
-        held = standing(_suite(suite, estimators), results, limit)
-    _print_table(held, protocol, unit, format)
+        held = standing(found, results, limit)
+    _print_table(held, protocol, unit, rows, format)
 
 
 @app.command(epilog="Example: `roarbench plot --suite quick -o curves.svg`")
 def plot(
     suite: SuiteName,
     output: Annotated[Path, typer.Option("-o", "--output", help="PNG, SVG or PDF by its ending.")],
-    estimators: Chosen = "",
+    estimators: Shown = "",
     protocol: ProtocolName = ROAR.name,
     unit: UnitName = None,
     published: Annotated[
@@ -206,9 +215,11 @@ def plot(
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
 
+    found = find_suite(suite)
+    rows = _chosen(found, estimators)
     with _results(store, db, read_only=True) as results:
-        held = standing(_suite(suite, estimators), results, limit)
-    draw_curves(chart(_shown(held, protocol, unit), published), output)
+        held = standing(found, results, limit)
+    draw_curves(chart(_shown(held, protocol, unit, rows), published), output)
     err.print(f"drawn: {output}")
 
 
@@ -227,7 +238,7 @@ def claims(
     held = None
     if suite:
         with _results(store, db, read_only=True) as results:
-            held = standing(_suite(suite), results, limit)
+            held = standing(find_suite(suite), results, limit)
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
         out.print_json(json.dumps({"claims": found, "published_gains": gains}))
@@ -282,7 +293,7 @@ def doctor(store: StoreDir = _STORE, format: Annotated[Short, typer.Option("--fo
         out.print(findings_table(found))
 
 
-def _shown(held: Standing, protocol: str, unit: Unit | None) -> ShownTable:
+def _shown(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | None) -> ShownTable:
     """One protocol's board of what the store holds.
 
     Raises:
@@ -295,13 +306,13 @@ def _shown(held: Standing, protocol: str, unit: Unit | None) -> ShownTable:
     if not units or (unit and unit not in units):
         has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in held.suite.blocks))
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {unit or Unit.SCALAR}; it has: {has}")
-    board = held.board(asked, unit or units[0])
+    board = held.board(asked, unit or units[0], rows)
     assert board is not None  # the suite has the protocol
     return ShownTable(held, board, unit or units[0], {})
 
 
-def _print_table(held: Standing, protocol: str, unit: Unit | None, format: Format) -> None:
-    shown = _shown(held, protocol, unit)
+def _print_table(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | None, format: Format) -> None:
+    shown = _shown(held, protocol, unit, rows)
     if format is Format.TEXT:
         out.print(tables.as_text(shown), crop=False)
     else:

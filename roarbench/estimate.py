@@ -1,7 +1,7 @@
 """What runs cost on this machine: counted work, times rates that are measured on the spot."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import torch
 
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.degrade import DegradedImages
-from roarbench.estimators import find_estimator
+from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.models import build
@@ -19,7 +19,7 @@ from roarbench.recipes import find_recipe
 from roarbench.terms import Retrain, Unit
 from roarbench.train import Normalisation, fit, predict
 from roarbench.work import EXPLAINED
-from roarbench.workspace import stored_levels
+from roarbench.workspace import needs_reference, stored_levels
 
 _STEPS = 8  # training steps that are timed, after as many that are not
 
@@ -67,34 +67,43 @@ class Work(NamedTuple):
         return sum(count * rate for count, rate in zip(counts, rates, strict=True))
 
 
-def count_work(suite: Suite, points: Sequence[Point], limit: int | None, ranked: Collection[str]) -> Work:
+def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
     """Count what these points need.
 
     Args:
         suite: What they belong to.
         points: Those that are missing.
+        done: Those that are stored; their reference and rankings are there already.
         limit: Images per split if the data set is made small.
-        ranked: Estimators whose rankings are there already.
     """
     record = find_dataset(suite.dataset)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     trained = [point for point in points if point.cell.retrain is not Retrain.NONE]
-    rankings = {(point.cell.estimator, point.cell.unit) for point in points} - {(CLEAN, Unit.SCALAR)}
-    estimators = {name: find_estimator(name) for name, _ in rankings if name not in ranked}
-    mapped = [(name, unit) for name, unit in rankings if name in estimators and estimators[name].mapped]
-    first = int(all(find_estimator(name).control for name in ranked))  # else the reference is there, too
-    epochs = len(trained) * find_recipe(suite.recipe).epochs + first * find_recipe(suite.reference_recipe).epochs
-    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in mapped]
+    rankings = _rankings(points) - _rankings(done)
+    reference = int(_explained(points) and not _explained(done))
+    epochs = len(trained) * find_recipe(suite.recipe).epochs + reference * find_recipe(suite.reference_recipe).epochs
+    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in rankings]
     planes = sum(layout.planes * layout.width for layout in layouts)
     return Work(
-        trainings=len(trained) + first,
+        trainings=len(trained) + reference,
         scorings=len(points) - len(trained),
         images_trained=epochs * train,
-        images_scored=len(points) * test + first * (train + test),
-        images_explained=passes(estimators.values()).forward * (train + test),
-        images_ranked=len(mapped) * (train + test),
+        images_scored=len(points) * test + reference * (train + test),
+        images_explained=passes({estimator for estimator, _ in rankings}).forward * (train + test),
+        images_ranked=len(rankings) * (train + test),
         disk=(train + test) * (planes + record.channels * record.size**2) + len(points) * test // 8,
     )
+
+
+def _rankings(points: Collection[Point]) -> set[tuple[Estimator, Unit]]:
+    """The rankings that these points remove by."""
+    cells = {(point.cell.estimator, point.cell.unit) for point in points if point.cell.estimator != CLEAN}
+    wanted = {(find_estimator(name), unit) for name, unit in cells}
+    return {(estimator, unit) for estimator, unit in wanted if estimator.mapped}
+
+
+def _explained(points: Collection[Point]) -> bool:
+    return any(needs_reference(point.cell) for point in points)
 
 
 def measure(suite: Suite) -> Rates:

@@ -145,7 +145,7 @@ class Schedule:
         return self._steps[name]
 
 
-def complete(bench: Bench, runs: list[Run], store: ResultsStore, workers: int) -> Iterator[Event]:
+def complete(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEngine) -> Iterator[Event]:
     """Do whatever is missing of these runs, and tell what ended.
 
     A run that another process is doing is left to it; if that process dies, it is done here. A run that fails is
@@ -153,15 +153,14 @@ def complete(bench: Bench, runs: list[Run], store: ResultsStore, workers: int) -
     """
     owner = Owner.here()
     failed: set[str] = set()
-    with LocalEngine(workers) as engine:
-        while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
-            idle = True
-            for event in _one_pass(Schedule(steps(bench, todo)), engine, store, owner):
-                idle = False
-                failed |= {event.step.job.name} if event.failure else set()
-                yield event
-            if idle:  # all that is left is in other hands
-                time.sleep(_PATIENCE)
+    while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
+        idle = True
+        for event in _one_pass(Schedule(steps(bench, todo)), engine, store, owner):
+            idle = False
+            failed |= {event.step.job.name} if event.failure else set()
+            yield event
+        if idle:  # all that is left is in other hands
+            time.sleep(_PATIENCE)
 
 
 def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owner: Owner) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from roarbench.standings import Standing
 from roarbench.store.results import Failure, ResultsStore
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Retrain
-from roarbench.workspace import bind
+from roarbench.workspace import bind, needs_reference
 
 
 def suite_records() -> list[dict[str, Any]]:
@@ -26,7 +26,8 @@ def suite_records() -> list[dict[str, Any]]:
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
     trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
-    images = find_dataset(suite.dataset).train_images
+    reference = int(any(needs_reference(point.cell) for point in points))
+    epochs = trainings * find_recipe(suite.recipe).epochs + reference * find_recipe(suite.reference_recipe).epochs
     return {
         "suite": suite.name,
         "version": suite.version,
@@ -36,8 +37,8 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
         "runs": len(points),
-        "trainings": trainings + 1,
-        "images_trained": round((trainings * find_recipe(suite.recipe).epochs) * images),
+        "trainings": trainings + reference,
+        "images_trained": round(epochs * find_dataset(suite.dataset).train_images),
     }
 
 

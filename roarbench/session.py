@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -12,9 +12,10 @@ from roarbench.bench import Bench
 from roarbench.console import Watch, cost
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import ImageData, decode_dataset
+from roarbench.engines.local import LocalEngine
 from roarbench.estimate import Rates, Work, count_work, measure
 from roarbench.pipeline import complete, steps
-from roarbench.plan import CLEAN, Suite, expand, missing
+from roarbench.plan import Suite, expand
 from roarbench.reports import duration, size
 from roarbench.standings import Standing, standing
 from roarbench.store.results import ResultsStore
@@ -73,9 +74,20 @@ def make_plan(held: Standing, workers: int) -> Plan:
     torch.set_num_threads(1)  # as in the workers
     points = expand(held.suite)
     todo = [point for point in points if point not in held.results]
-    ranked = {point.cell.estimator for point in held.results} - {CLEAN}
-    work = count_work(held.suite, todo, held.limit, ranked)
+    work = count_work(held.suite, todo, held.results, held.limit)
     return Plan(held.title, len(points), len(held.results), work, measure(held.suite), workers)
+
+
+class Finished(NamedTuple):
+    """How a command's runs ended.
+
+    Attributes:
+        standing: What the store holds of the suite, on the images that were used.
+        failed: Runs that failed.
+    """
+
+    standing: Standing
+    failed: int
 
 
 def run_suite(
@@ -86,34 +98,31 @@ def run_suite(
     limit: int | None,
     workers: int,
     console: Console,
-) -> int:
-    """Do all runs of a suite that are missing.
-
-    Returns:
-        How many of them failed.
-    """
+) -> Finished:
+    """Do all runs of a suite that are missing."""
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
     images = _decode(suite, workspace, data, limit, console)
     bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")
-        return 0
+        return Finished(held, 0)
     plan = make_plan(held, workers)
     console.print(plan.text(), soft_wrap=True)
-    runs = [bind(suite, point, images.fingerprint, images.limit) for point in expand(suite)]
-    todo = missing(runs, {result.run.key for result in held.results.values()})
-    rates, failed = plan.rates, 0
-    with Watch(console, sum(cost(bench, step, rates) for step in steps(bench, todo)), workers) as watch:
-        for event in complete(bench, runs, store, workers):
-            watch.note(event, cost(bench, event.step, rates))
+    todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
+    expected = sum(cost(bench, step, plan.rates) for step in steps(bench, todo))
+    failed = 0
+    with LocalEngine(workers) as engine, Watch(console, expected, workers) as watch:
+        for event in complete(bench, todo, store, engine):
+            watch.note(event, cost(bench, event.step, plan.rates))
             failed += bool(event.failure and event.step.run)
-    return failed
+    return Finished(standing(suite, store, held.limit, held.data), failed)
 
 
 def _decode(suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, console: Console) -> ImageData:
     start = time.monotonic()
     images = decode_dataset(find_dataset(suite.dataset), workspace.data, data, limit)
     count = len(images.train.labels) + len(images.test.labels)
-    console.print(f"{suite.dataset}: {count:,} images in {images.folder} ({time.monotonic() - start:.1f} s)")
+    seconds = time.monotonic() - start
+    console.print(f"{suite.dataset}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
     return images

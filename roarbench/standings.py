@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roarbench.estimators import CONTROLS
 from roarbench.plan import CLEAN, Point, Run, Suite, expand
 from roarbench.stats.board import Board, board
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
@@ -42,13 +43,17 @@ class Standing:
         """No point is missing."""
         return len(self.results) == len(expand(self.suite))
 
-    def scores(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Scores | None:
-        """Correct answers of one protocol and unit; None where the suite does not have it."""
-        blocks = [block for block in self.suite.blocks if block.protocol == protocol and block.unit == unit]
+    def scores(
+        self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None, fill: str = "mean"
+    ) -> Scores | None:
+        """Correct answers of one protocol, unit and fill; None where the suite does not have it."""
+        asked = (protocol, unit, fill)
+        blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == asked]
         if not blocks:
             return None
         rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
         chosen = rows if estimators is None else tuple(name for name in rows if name in set(estimators))
+        needed = {*chosen, *CONTROLS}  # gains and verdicts need the controls, shown or not
         levels = tuple(sorted({t for block in blocks for t in block.levels}))
         found = defaultdict(list)
         for point, result in self.results.items():
@@ -57,16 +62,17 @@ class Standing:
                 continue
             if cell.estimator == CLEAN:
                 found[UNTOUCHED].append(result.answers)
-            elif (cell.order, cell.unit) == (protocol.order, unit) and cell.estimator in chosen:
+            elif (cell.order, cell.unit, cell.fill) == (protocol.order, unit, fill) and cell.estimator in needed:
                 found[cell.estimator, cell.t].append(result.answers)
         return Scores(chosen, levels, {point: np.stack(bits) for point, bits in found.items()})
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
         """The board of one protocol; how trainings vary is learnt from all that the suite trained under ROAR."""
         scores = self.scores(protocol, unit, estimators)
-        return None if scores is None else board(scores, protocol, spread=self._spread(protocol))
+        return None if scores is None else board(scores, protocol, spread=self.spread(protocol))
 
-    def _spread(self, protocol: Protocol) -> SeedSpread | None:
+    def spread(self, protocol: Protocol) -> SeedSpread | None:
+        """How trainings vary under a protocol, with all that the suite trained under ROAR; None if nothing says so."""
         if protocol.retrain is Retrain.NONE:
             return None
         trained = [self.scores(protocol, unit) for unit in Unit] + [self.scores(ROAR, unit) for unit in Unit]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.estimators import find_estimator
-from roarbench.plan import CLEAN, Point, Reference, Run, Suite
+from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
 from roarbench.terms import PAPER_LEVELS, Retrain
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -47,18 +47,21 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         limit: Images per split if the data set was made small.
     """
     cell = point.cell
-    scored = cell.retrain is Retrain.NONE
-    estimator = None if cell.estimator == CLEAN else find_estimator(cell.estimator)
-    explains = estimator is not None and not estimator.control
     return Run(
         cell=cell,
         seed=point.seed,
-        recipe=suite.reference_recipe if scored else suite.recipe,
+        recipe=suite.reference_recipe if cell.retrain is Retrain.NONE else suite.recipe,
         data=data,
-        estimator=estimator.fingerprint if estimator else "",
-        reference=reference_of(suite, data).key if scored or explains else "",
+        estimator="" if cell.estimator == CLEAN else find_estimator(cell.estimator).fingerprint,
+        reference=reference_of(suite, data).key if needs_reference(cell) else "",
         limit=limit,
     )
+
+
+def needs_reference(cell: Cell) -> bool:
+    """Whether a cell's outcome depends on the reference: it is what is scored, or what was explained."""
+    ranked = cell.estimator != CLEAN and not find_estimator(cell.estimator).control
+    return ranked or cell.retrain is Retrain.NONE
 
 
 def stored_levels(suite: Suite) -> tuple[float, ...]:

@@ -145,6 +145,11 @@ class ResultsStore:
         """
         return cls(open_database(url, read_only))
 
+    @property
+    def where(self) -> str:
+        """The file, or the URL without its password."""
+        return self._database.where
+
     def close(self) -> None:
         """Close all connections."""
         self._database.close()
