@@ -29,7 +29,12 @@ def test_the_seed_fixes_everything(train) -> None:
     for again, first in zip(generate(RECORD, Split.TRAIN), train, strict=True):
         np.testing.assert_array_equal(again, first)
     assert (generate(replace(RECORD, seed=1), Split.TRAIN)[0] != train[0]).any()
-    assert (generate(RECORD, Split.TEST)[0][:1000] != train[0]).any()
+
+
+def test_the_splits_share_no_draws() -> None:
+    even = replace(RECORD, train_images=8, test_images=8)
+    for train, test in zip(generate(even, Split.TRAIN), generate(even, Split.TEST), strict=True):
+        assert (train != test).any()
 
 
 def test_the_ranking_is_strict_and_every_image_has_the_same_strengths(train) -> None:
