@@ -19,11 +19,11 @@ def write_whole(path: Path, write: Callable[[Path], object], beside: Path) -> No
     """
     try:
         write(beside)
-        _sync(beside)
+        sync(beside)
         os.replace(beside, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
     finally:
         beside.unlink(missing_ok=True)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 @contextmanager
@@ -54,7 +54,8 @@ def sha256(path: Path) -> str:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flush a file or a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -3,9 +3,11 @@
 A folder is written beside its place and renamed when it is complete, so a folder that exists is whole.
 """
 
+import io
 import json
-import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.plan import Reference, record
+from roarbench.store.files import sync, writing
 from roarbench.terms import Split
 
 
@@ -41,10 +44,21 @@ class ReferenceStore:
         """Where this reference lies, or will."""
         return self._root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
 
-    def lock(self, reference: Reference) -> FileLock:
-        """Keeps two processes from training the same reference."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        return FileLock(self._root / f".{reference.key}.lock")
+    @contextmanager
+    def lock(self, reference: Reference) -> Iterator[None]:
+        """Keep two processes from training the same reference.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
+        lock = FileLock(self._root / f".{reference.key}.lock")
+        with writing(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def has(self, reference: Reference) -> bool:
         """Whether it is complete."""
@@ -53,18 +67,28 @@ class ReferenceStore:
     def save(
         self, reference: Reference, model: nn.Module, predictions: dict[Split, Predictions], seconds: float
     ) -> None:
-        """Write weights and predictions; the rename is the last step."""
+        """Write weights and predictions; to be called under the lock.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
         folder = self.folder(reference)
-        beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
+        beside = folder.with_name(f".{folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        torch.save(weights, beside / "weights.pt")
-        for split, said in predictions.items():
-            np.savez(beside / f"{split}.npz", targets=said.targets, probability=said.probability)
         about = {"reference": record(reference), "seconds": seconds}
-        (beside / "manifest.json").write_text(json.dumps(about, indent=1))
-        beside.replace(folder)
+        shutil.rmtree(beside, ignore_errors=True)  # of a writer that was killed
+        with writing(folder):
+            beside.mkdir(parents=True)
+            buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+            torch.save(weights, buffer)
+            (beside / "weights.pt").write_bytes(buffer.getbuffer())
+            for split, said in predictions.items():
+                np.savez(beside / f"{split}.npz", targets=said.targets, probability=said.probability)
+            (beside / "manifest.json").write_text(json.dumps(about, indent=1))
+            for path in (*beside.iterdir(), beside):
+                sync(path)
+            beside.replace(folder)
+            sync(self._root)
 
     def weights(self, reference: Reference) -> dict[str, torch.Tensor]:
         """Its state dict, on the CPU."""
@@ -72,11 +96,6 @@ class ReferenceStore:
             self.folder(reference) / "weights.pt", map_location="cpu", weights_only=True
         )
         return loaded
-
-    def seconds(self, reference: Reference) -> float:
-        """How long its training took."""
-        manifest = json.loads((self.folder(reference) / "manifest.json").read_text())
-        return float(manifest["seconds"])
 
     def predictions(self, reference: Reference, split: Split) -> Predictions:
         """What it says of the untouched images."""

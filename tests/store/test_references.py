@@ -1,0 +1,134 @@
+"""Explained models on disk: whole or not there, and trained by one process at a time."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from roarbench.errors import StoreError
+from roarbench.plan import Reference
+from roarbench.store import references
+from roarbench.store.references import Predictions, ReferenceStore
+from roarbench.terms import Split
+
+REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
+
+
+def make_model(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).to(memory_format=torch.channels_last)
+
+
+def make_predictions() -> dict[Split, Predictions]:
+    generator = np.random.default_rng(0)
+    return {
+        split: Predictions(generator.integers(10, size=n), generator.random(n, dtype=np.float32))
+        for split, n in ((Split.TRAIN, 12), (Split.TEST, 7))
+    }
+
+
+def save(store: ReferenceStore, seed: int = 0, reference: Reference = REFERENCE) -> None:
+    with store.lock(reference):
+        store.save(reference, make_model(seed), make_predictions(), 12.5)
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    store = ReferenceStore(tmp_path / "references")
+    assert not store.has(REFERENCE)
+    save(store)
+    assert store.has(REFERENCE)
+    torch.testing.assert_close(store.weights(REFERENCE), dict(make_model().state_dict()), rtol=0, atol=0)
+    for split, said in make_predictions().items():
+        found = store.predictions(REFERENCE, split)
+        np.testing.assert_array_equal(found.targets, said.targets)
+        np.testing.assert_array_equal(found.probability, said.probability)
+        assert (found.targets.dtype, found.probability.dtype) == (np.int64, np.float32)
+
+
+def test_the_folder_says_what_it_holds_and_nothing_is_left_beside_it(tmp_path):
+    save(ReferenceStore(tmp_path))
+    (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert folder.name == f"planted-resnet-planted-{REFERENCE.key[:16]}"
+    assert {path.name for path in folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
+    assert '"recipe": "planted@1"' in (folder / "manifest.json").read_text()
+
+
+def test_references_that_differ_in_anything_lie_apart(tmp_path):
+    store = ReferenceStore(tmp_path)
+    save(store)
+    others = [
+        Reference("planted", "0ther", "resnet-planted", "planted@1", 1000),
+        Reference("planted", "da7a", "resnet-planted", "planted@2", 1000),
+        Reference("planted", "da7a", "resnet-planted", "planted@1", 1001),
+    ]
+    assert not any(map(store.has, others))
+    assert len({store.folder(reference) for reference in (REFERENCE, *others)}) == 4
+
+
+@pytest.mark.parametrize("step", ["savez", "write_text", "replace"])
+def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(tmp_path, monkeypatch, step):
+    store = ReferenceStore(tmp_path)
+
+    def cut(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np if step == "savez" else Path, step, cut)
+        with pytest.raises(KeyboardInterrupt):
+            save(store, seed=1)
+    assert not store.has(REFERENCE)
+    save(store, seed=2)
+    torch.testing.assert_close(store.weights(REFERENCE), dict(make_model(2).state_dict()), rtol=0, atol=0)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
+
+
+def test_all_is_on_the_disk_before_the_name_counts(tmp_path, monkeypatch):
+    steps = []
+    sync, replace = references.sync, Path.replace
+    monkeypatch.setattr(references, "sync", lambda path: (steps.append(path.name), sync(path)))
+    monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
+    save(ReferenceStore(tmp_path))
+    assert {"weights.pt", "train.npz", "test.npz", "manifest.json"} < set(steps[: steps.index("replace")])
+    assert steps[-2:] == ["replace", tmp_path.name]
+
+
+@pytest.mark.parametrize("step", ["write_bytes", "mkdir"])
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch, step):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, step, full)
+    with pytest.raises(StoreError, match="cannot write .*: No space left on device; free space or choose another"):
+        save(ReferenceStore(tmp_path / "references"))
+
+
+def test_one_process_at_a_time(tmp_path):
+    store = ReferenceStore(tmp_path)
+    events = []
+
+    def second() -> None:
+        events.append("waits")
+        with ReferenceStore(tmp_path).lock(REFERENCE):
+            events.append("second")
+
+    with store.lock(REFERENCE):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.3)
+        events.append("first leaves")
+    thread.join()
+    assert events == ["waits", "first leaves", "second"]
+    with store.lock(REFERENCE), store.lock(Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)):
+        pass  # another reference has a lock of its own
+
+
+def test_the_lock_of_a_failed_training_is_given_up(tmp_path):
+    store = ReferenceStore(tmp_path)
+    with pytest.raises(ZeroDivisionError), store.lock(REFERENCE):
+        raise ZeroDivisionError
+    save(store)
