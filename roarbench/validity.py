@@ -1,0 +1,219 @@
+"""The validity panel: what experts object to in ROAR, answered for each estimator from the stored answers.
+
+Every number and the rule of the flag are explained in docs/validity.md. A row that the suite does not have, or that has
+not run, is missing everywhere: None, never 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from roarbench.datasets import find_dataset
+from roarbench.estimators import TWINS, find_estimator
+from roarbench.evidence import Drawn, Evidence
+from roarbench.standings import Standing
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
+from roarbench.terms import Unit
+
+KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
+DOUBTING = {  # twins that cannot be better unless the benchmark rewards something else than information
+    "blurred": "its blurred twin, which adds no information,",
+    "untrained": "its untrained twin, which has learnt nothing,",
+}
+
+
+class Twin(NamedTuple):
+    """A check made from an estimator.
+
+    Attributes:
+        gain: Of the twin, in accuracy points.
+        difference: Its gain minus the estimator's, in accuracy points, paired.
+    """
+
+    gain: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class Validity:
+    """One estimator's row of the panel.
+
+    Attributes:
+        estimator: Its id.
+        gain: In accuracy points, as the board has it.
+        masks: Mask-only accuracy per level of the panel's `mask_levels`, in [0, 1].
+        over_random: That minus Random's mask-only accuracy, in [-1, 1], paired.
+        smoothness: Of the removed features of the test images per level of the panel, see `smoothness`.
+        twins: By kind, one of `KINDS`; those that the suite has.
+        units: Gain by unit, in accuracy points; those that the suite has.
+        fills: Gain by fill, in accuracy points; those that the suite has.
+        retrained_gap: Area between its KAR and its ROAR curve, in accuracy points (DiffROAR, Shah et al. 2021).
+        reference_gap: The same without retraining (SRG, Bluecher et al. 2024).
+        flag: Why the row should be doubted, in one sentence; empty where nothing says so.
+    """
+
+    estimator: str
+    gain: Estimate
+    masks: tuple[Estimate, ...]
+    over_random: tuple[Estimate, ...]
+    smoothness: tuple[float | None, ...]
+    twins: dict[str, Twin]
+    units: dict[Unit, Estimate]
+    fills: dict[str, Estimate]
+    retrained_gap: Estimate
+    reference_gap: Estimate
+    flag: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The rows of a suite with what they share.
+
+    Attributes:
+        standing: The suite and its results.
+        unit: What one feature is, but in `units`.
+        bootstrap: Resamples, seed and confidence of every interval here.
+        chance: Accuracy of a guess, 1 / classes.
+        levels: Of ROAR.
+        mask_levels: Of the mask-only networks.
+        retrained_levels: Those that ROAR and KAR share, over which the area between them is taken; 0 comes with them.
+        reference_levels: Those that both orders share without retraining.
+        rows: Estimators and controls, without their twins, in the suite's order.
+    """
+
+    standing: Standing
+    unit: Unit
+    bootstrap: Bootstrap
+    chance: float
+    levels: tuple[float, ...]
+    mask_levels: tuple[float, ...]
+    retrained_levels: tuple[float, ...]
+    reference_levels: tuple[float, ...]
+    rows: tuple[Validity, ...]
+
+
+def panel(standing: Standing, bootstrap: Bootstrap | None = None) -> Panel:
+    """The validity panel of what a store holds of a suite.
+
+    Args:
+        standing: The suite and its results.
+        bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
+    """
+    evidence = Evidence(standing, bootstrap or Bootstrap())
+    return Panel(
+        standing=standing,
+        unit=evidence.unit,
+        bootstrap=evidence.bootstrap,
+        chance=1 / find_dataset(standing.suite.dataset).classes,
+        levels=evidence.roar.levels,
+        mask_levels=evidence.masks.levels,
+        retrained_levels=evidence.retrained.levels,
+        reference_levels=evidence.reference.levels,
+        rows=tuple(_row(evidence, name) for name in _shown(standing)),
+    )
+
+
+def flags(standing: Standing, bootstrap: Bootstrap | None = None) -> dict[str, str]:
+    """Why a row should be doubted, in one sentence, for every estimator where something says so."""
+    evidence = Evidence(standing, bootstrap or Bootstrap())
+    found = {name: _flag(evidence, name) for name in _shown(standing)}
+    return {name: flag for name, flag in found.items() if flag}
+
+
+def _shown(standing: Standing) -> list[str]:
+    """All but the twins and Random's redrawn form, which stand in the rows of what they are made from."""
+    rows = [find_estimator(name) for name in standing.suite.estimators]
+    return [row.id for row in rows if row.mapped and not row.twin]
+
+
+def _row(evidence: Evidence, name: str) -> Validity:
+    roar, masks = evidence.roar, evidence.masks
+    return Validity(
+        estimator=name,
+        gain=roar.area(name),
+        masks=tuple(masks.accuracy(name, t) for t in masks.levels),
+        over_random=tuple(masks.over_random(name, t) for t in masks.levels),
+        smoothness=tuple(evidence.smoothness.get((name, t)) for t in roar.levels),
+        twins=_twins(roar, name),
+        units={unit: drawn.area(name) for unit, drawn in evidence.units.items()},
+        fills={fill: drawn.area(name) for fill, drawn in evidence.fills.items()},
+        retrained_gap=evidence.retrained.area(name),
+        reference_gap=evidence.reference.area(name),
+        flag=_flag(evidence, name),
+    )
+
+
+def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
+    own, twins = roar.areas.get(name), {}
+    for kind in KINDS:
+        twin = f"random-{kind}" if name == RANDOM else f"{name}~{kind}"
+        if twin in roar.scores.estimators:
+            gain = roar.areas.get(twin)
+            twins[kind] = Twin(roar.estimate(gain), roar.estimate(gain.minus(own) if gain and own else None))
+    return twins
+
+
+def _flag(evidence: Evidence, name: str) -> str:
+    """All reasons to doubt a row, in one sentence; Random is what the others are held against and never doubted."""
+    if name == RANDOM:
+        return ""
+    own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
+    reasons = [_twin_reason(words, own, twins[kind]) for kind, words in DOUBTING.items() if kind in twins]
+    text = "; ".join(reason for reason in (*reasons, _mask_reason(evidence, name)) if reason)
+    return text and f"{text[0].upper()}{text[1:]}."
+
+
+def _twin_reason(words: str, own: Estimate, twin: Twin) -> str:
+    """The twin is at least as good: its gain is no smaller, and an interval says how sure that is.
+
+    The estimator has to show that it beats a twin that knows less, so a tie speaks against it. A lead of the estimator
+    that is not told apart is yet no reason: with few seeds that would doubt every row, and the flag would tell the
+    suite's size. So an estimator that truly leads is doubted less often than not however few the seeds, and hardly
+    ever if it leads by what the suite can find; one that is truly equal is doubted every second time. The words say
+    whether the twin is told apart. One training per cell says nothing either way.
+    """
+    if own.value is None or twin.gain.value is None or twin.difference.low is None or twin.gain.value < own.value:
+        return ""
+    verb = "gains more" if twin.difference.low > 0 else "gains no less"
+    return f"{words} {verb} ({twin.gain.value:+.1f} against {own.value:+.1f} points)"
+
+
+class _Leak(NamedTuple):
+    """Accuracies at a level: from an estimator's removed-maps alone, from Random's, and from the degraded images."""
+
+    t: float
+    alone: Sample
+    random: Sample
+    images: Sample
+
+
+def _mask_reason(evidence: Evidence, name: str) -> str:
+    """Mask-only accuracy is far above Random's at some level; the level with the largest lead is named."""
+    confidence, known = evidence.bootstrap.confidence, evidence.masks.repeated and evidence.roar.repeated
+    far = [leak for leak in _leaks(evidence, name) if known and _is_far(leak, confidence)]
+    if not far:
+        return ""
+    worst = max(far, key=lambda leak: leak.alone.minus(leak.random).value)
+    alone, random, images = (f"{100 * sample.value:.1f}%" for sample in (worst.alone, worst.random, worst.images))
+    words = f"where its features are missing tells the class without the images ({alone} at t = {worst.t:g}"
+    return f"{words}; {random} with Random, {images} with the images)"
+
+
+def _leaks(evidence: Evidence, name: str) -> Iterator[_Leak]:
+    masks, images = evidence.masks.draws, evidence.roar.draws
+    for t in evidence.masks.levels:
+        alone, random, seen = masks.accuracy((name, t)), masks.accuracy((RANDOM, t)), images.accuracy((name, t))
+        if alone and random and seen:
+            yield _Leak(t, alone, random, seen)
+
+
+def _is_far(leak: _Leak, confidence: float) -> bool:
+    """Mask-only accuracy is told apart from Random's, and nearer to ROAR's accuracy than to Random's.
+
+    Nearer means: most of what the retrained network knows beyond Random's masks can be read from where features are
+    missing. A number of points would mean other things for 10 classes and for 1,000. Both lower ends must be above 0.
+    """
+    lead = leak.alone.minus(leak.random)
+    nearer = lead.minus(leak.images.minus(leak.alone))
+    return all(sample.value > half_width(sample, confidence) for sample in (lead, nearer))
