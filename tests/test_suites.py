@@ -1,0 +1,100 @@
+"""The named suites: frozen, and made of things that exist."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from roarbench.datasets import DATASETS, find_dataset
+from roarbench.errors import UnknownName
+from roarbench.estimators import CONTROLS, PAPER, find_estimator
+from roarbench.models import MODELS
+from roarbench.plan import expand, fingerprint
+from roarbench.ranking import removed_count
+from roarbench.recipes import RECIPES
+from roarbench.suites import SUITES, find_suite
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
+
+# All that is computed, by hash. A published suite never changes: to change one, add its next version.
+FROZEN = {
+    ("quick", 1): "65055c981db94a23920ca8d24b7325ff",
+    ("imagenette64", 1): "a6d8864dd1ba595d74e82e93a6e3df23",
+    ("cifar10", 1): "3960ef50b2a105a68e06d9c49f8103bc",
+    ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
+    ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
+}
+everyone = pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+
+
+def blocks(name, protocol, unit=Unit.SCALAR):
+    return [block for block in find_suite(name).blocks if (block.protocol, block.unit) == (protocol, unit)]
+
+
+def test_no_suite_has_changed():
+    found = {(suite.name, suite.version): fingerprint(asdict(replace(suite, about=""))) for suite in SUITES.values()}
+    assert found == FROZEN
+
+
+@everyone
+def test_everything_that_a_suite_names_exists(suite):
+    assert suite.dataset in DATASETS
+    assert suite.model in MODELS
+    assert {suite.recipe, suite.reference_recipe} <= set(RECIPES)
+    for estimator in suite.estimators:
+        find_estimator(estimator)
+    assert {block.fill for block in suite.blocks} == {"mean"}
+
+
+@everyone
+def test_every_level_removes_something_and_leaves_something(suite):
+    record = find_dataset(suite.dataset)
+    for point in expand(suite):
+        d = record.size**2 * (record.channels if point.cell.unit is Unit.SCALAR else 1)
+        assert point.cell.t == 0 or 0 < removed_count(point.cell.t, d) < d
+
+
+@everyone
+def test_every_protocol_is_held_against_random(suite):
+    for block in suite.blocks:
+        assert "random" in {name for same in blocks(suite.name, block.protocol, block.unit) for name in same.estimators}
+
+
+@everyone
+def test_the_true_ranking_is_asked_for_where_it_is_known(suite):
+    assert ("truth" in suite.estimators) == (suite.dataset == "planted")
+
+
+def test_quick_is_what_make_run_promises():
+    eight = {*CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    roar, *twins = blocks("quick", ROAR)
+    assert (set(roar.estimators), roar.levels, roar.seeds) == (eight, (0.5, 0.9), 2)
+    for protocol, levels in ((MORF, (0.5, 0.9)), (LERF, (0.5, 0.9)), (KAR, (0.9,)), (MASK_ONLY, (0.9,))):
+        (block,) = blocks("quick", protocol)
+        assert (set(block.estimators), block.levels, block.seeds) == (eight, levels, 1)
+    assert all(find_estimator(name).twin for block in twins for name in block.estimators)
+    assert find_suite("quick").dataset == "imagenette64"
+
+
+@pytest.mark.parametrize(
+    "name, model", [("imagenette64", "resnet18"), ("cifar10", "resnet8"), ("fashion-mnist", "resnet8")]
+)
+def test_the_papers_experiment(name, model):
+    suite = find_suite(name)
+    assert (suite.dataset, suite.model) == (name, model)
+    for protocol in (ROAR, KAR, MASK_ONLY):
+        whole = blocks(name, protocol)[0]
+        assert (set(whole.estimators), whole.levels, whole.seeds) == ({*CONTROLS, *PAPER}, PAPER_LEVELS, 5)
+    assert len(PAPER) == 18
+
+
+def test_planted_judges_the_harness_both_ways():
+    for protocol in (ROAR, KAR):
+        (block,) = blocks("planted", protocol)
+        assert set(block.estimators) == {"truth", "random", "truth-inverted"}
+        assert block.seeds > 1  # intervals need two
+
+
+def test_an_unknown_suite_is_guessed():
+    with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
+        find_suite("quikc")
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: cifar10, fashion-mnist"):
+        find_suite("zzz")
