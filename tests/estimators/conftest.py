@@ -47,6 +47,17 @@ def model() -> nn.Module:
 
 
 @pytest.fixture(scope="session")
+def tiny() -> nn.Module:
+    """For tests of the bookkeeping, where only the number of passes costs time."""
+    generator = torch.Generator().manual_seed(4)
+    layers = (nn.Conv2d(3, 4, 3, stride=2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(100, CLASSES))
+    model = nn.Sequential(*layers).double().eval()
+    for values in model.parameters():
+        nn.init.normal_(values, generator=generator)
+    return model
+
+
+@pytest.fixture(scope="session")
 def batch() -> Batch:
     return images_like_photographs(3, torch.float64)
 

@@ -51,8 +51,8 @@ QUICK = ("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
         (CONTROLS, 0, 0),
     ],
 )
-def test_passes_are_counted(names, forward, backward, model, batch, black):
-    counting = Counting(nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(27, 5), nn.ReLU()).double()).eval()
+def test_passes_are_counted(names, forward, backward, tiny, batch, black):
+    counting = Counting(tiny).eval()
     importance_maps(estimators(*names), counting, batch, black)
     n = len(batch.ids)
     assert (counting.forwards, counting.backwards) == (forward * n, backward * n)
@@ -65,21 +65,21 @@ def test_passes_of_variants_add_up():
     assert passes(estimators("grad", "gb~untrained")) == Passes(grad.forward + gb.forward, grad.backward + gb.backward)
 
 
-def test_one_call_is_every_estimator_alone(model, batch, black):
+def test_one_call_is_every_estimator_alone(tiny, batch, black):
     names = ("random", "sobel", "truth", *QUICK, "sg-gb-sq")
-    together = importance_maps(estimators(*names), model, batch, black)
+    together = importance_maps(estimators(*names), tiny, batch, black)
     assert tuple(together) == names
     for name in names:
-        alone = importance_maps(estimators(name), model, batch, black)
+        alone = importance_maps(estimators(name), tiny, batch, black)
         torch.testing.assert_close(alone, {name: together[name]}, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_maps_are_detached_finite_and_like_the_images(dtype, model, batch, black):
-    batch = batch._replace(images=batch.images.to(dtype), truth=batch.truth.to(dtype))
+def test_maps_are_detached_finite_and_like_the_images(dtype, tiny, batch, black):
+    batch = batch._replace(images=batch.images.to(dtype), truth=batch.truth.to(dtype)).part(slice(2))
     names = (*PAPER, *CONTROLS, "truth", "truth-inverted", "random-blurred", "var-grad~blurred")
     before = batch.images.clone()
-    maps = importance_maps(estimators(*names), copy.deepcopy(model).to(dtype), batch, black.to(dtype))
+    maps = importance_maps(estimators(*names), copy.deepcopy(tiny).to(dtype), batch, black.to(dtype))
     for importance in maps.values():
         assert importance.shape == batch.images.shape
         assert importance.dtype == dtype
@@ -93,12 +93,18 @@ def test_controls_need_no_model(batch, black):
     assert set(importance_maps(estimators(*names), None, batch, black)) == set(names)
 
 
-def test_blurred_twins_are_blurred_maps(model, batch, black):
+def test_blurred_twins_are_blurred_maps(tiny, batch, black):
     names = ("var-grad", "var-grad~blurred", "random-blurred")
-    maps = importance_maps(estimators(*names), model, batch, black)
+    maps = importance_maps(estimators(*names), tiny, batch, black)
     torch.testing.assert_close(maps["var-grad~blurred"], blurred(maps["var-grad"]), rtol=0, atol=0)
     random = importance_maps(estimators("random"), None, batch, black)["random"]
     torch.testing.assert_close(maps["random-blurred"], blurred(random), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("twin", ["untrained", "other-target"])
+def test_other_twins_are_the_same_estimator_on_what_the_caller_passes(twin, tiny, batch, black):
+    maps = importance_maps(estimators("grad", f"grad~{twin}"), tiny, batch, black)
+    torch.testing.assert_close(maps[f"grad~{twin}"], maps["grad"], rtol=0, atol=0)
 
 
 class Small(nn.Module):
@@ -121,26 +127,26 @@ ERRORS = [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Run
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_batches_are_halved_until_they_fit(error, model, batch, black):
+def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
     seen: list[int] = []
     names = ("random", "grad", "gb", "truth", "sobel")
-    found = importance_maps(estimators(*names), Small(model, 1, seen, error).eval(), batch, black)
+    found = importance_maps(estimators(*names), Small(tiny, 1, seen, error).eval(), batch, black)
     assert seen == [3, 1, 2, 1, 1]
-    expected = importance_maps(estimators(*names), model, batch, black)
+    expected = importance_maps(estimators(*names), tiny, batch, black)
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
 
-def test_one_image_that_does_not_fit_is_a_failed_run(model, batch, black):
+def test_one_image_that_does_not_fit_is_a_failed_run(tiny, batch, black):
     with pytest.raises(RunError, match="one image of 3 x 12 x 12") as caught:
-        importance_maps(estimators("grad"), Small(model, 0, []).eval(), batch, black)
+        importance_maps(estimators("grad"), Small(tiny, 0, []).eval(), batch, black)
     assert "\n" not in str(caught.value)
 
 
-def test_other_errors_are_not_taken_for_memory(model, batch, black):
+def test_other_errors_are_not_taken_for_memory(tiny, batch, black):
     seen: list[int] = []
     with pytest.raises(RuntimeError, match="shape"):
-        importance_maps(estimators("grad"), Small(model, 0, seen, RuntimeError("shape")).eval(), batch, black)
+        importance_maps(estimators("grad"), Small(tiny, 0, seen, RuntimeError("shape")).eval(), batch, black)
     assert seen == [3]
 
 
@@ -173,7 +179,7 @@ def test_float32_puts_features_in_the_bins_of_captum_in_float32(name, model, bat
     assert same >= 1 - 5 * 3 * 2 / (3 * 432)
 
 
-def test_every_estimator_of_the_table_has_a_map_or_says_not(model, batch, black):
+def test_every_estimator_of_the_table_has_a_map_or_says_not(tiny, batch, black):
     mapped = [estimator for estimator in ESTIMATORS.values() if estimator.mapped]
     assert {e.id for e in ESTIMATORS.values()} - {e.id for e in mapped} == {"random-redrawn"}
-    assert set(importance_maps(mapped, model, batch, black)) == {e.id for e in mapped}
+    assert set(importance_maps(mapped, tiny, batch.part(slice(1)), black)) == {e.id for e in mapped}
