@@ -16,7 +16,7 @@ from torch import Tensor
 
 from roarbench.bench import Bench
 from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.noise import other_targets
@@ -31,7 +31,6 @@ from roarbench.train import Inputs, Normalisation, fit, normalise, predict
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
 _TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
-_OTHER_TARGETS = 4000  # seed of the classes that `other-target` twins explain
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
 
@@ -157,7 +156,7 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
         model = bench.untrained_reference() if variant == "untrained" else bench.trained_reference()
     if variant == "other-target":
         classes = bench.data.record.classes
-        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, _OTHER_TARGETS))
+        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
     n = len(batch.ids)
     parts = [
         importance_maps(estimators, model, batch.part(slice(first, first + EXPLAINED)), bench.black)
