@@ -327,7 +327,7 @@ def figure(results: dict[str, dict[str, tuple[float, float]]], path: Path) -> No
         means, errors = np.array([result[key] for result in results.values()]).T * 100
         axes.errorbar(means, rows, xerr=2 * errors, color=colour, marker=marker, linestyle="", label=label)
     axes.set_yticks(rows, list(results))
-    axes.set_xlabel("true gains inside their 95% intervals, percent (bars: two standard errors of the simulation)")
+    axes.set_xlabel("true gains inside their 95% intervals, in percent")
     drawing.legend(loc="outside upper center", ncols=4, frameon=False, fontsize="small")
     drawing.savefig(path, metadata={"Date": None})
 
@@ -347,9 +347,8 @@ def main() -> None:
         print("   " + "  ".join(f"{key} {mean:.3f}±{error:.3f}" for key, (mean, error) in results[world.name].items()))
     taus = {}
     for rows, spread, likeness in product((8, 20), (3.0, 10.0), (0.0, 0.6, 1.0)):
-        taus[f"{rows} rows, spread {spread:g}, likeness {likeness:g}"] = found = simulate_agreement(
-            rows, spread, likeness, options.boards, options.seed
-        )
+        found = simulate_agreement(rows, spread, likeness, options.boards, options.seed)
+        taus[f"{rows} rows, spread {spread:g}, likeness {likeness:g}"] = found._asdict()
         print(rows, spread, likeness, found, flush=True)
     record = {"boards": options.boards, "seed": options.seed, "worlds": results, "agreement": taus}
     (options.out / "statistics-coverage.json").write_text(json.dumps(record, indent=1) + "\n")
