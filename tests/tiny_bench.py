@@ -1,0 +1,64 @@
+"""A suite of seconds: planted images of 8 x 8, a small network, and an engine that works in this process."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from roarbench.bench import Bench
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.engines.local import Job, Outcome, _do
+from roarbench.plan import Block, Run, Suite, expand
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from roarbench.workspace import Workspace, bind, reference_of, stored_levels
+
+TRAIN, TEST = 40, 24
+RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
+SUITE = Suite(
+    name="tiny",
+    version=1,
+    about="",
+    dataset="planted",
+    model="resnet-planted",
+    recipe="planted@1",
+    reference_recipe="planted@1",
+    blocks=(
+        Block(ROAR, ("random", "grad", "truth"), (0.5, 0.9), seeds=2),
+        Block(KAR, ("random", "grad"), (0.9,), seeds=1),
+        Block(MASK_ONLY, ("random", "grad"), (0.9,), seeds=1),
+        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+        Block(LERF, ("random", "grad"), (0.9,), seeds=1),
+        Block(ROAR, ("random", "grad"), (0.5,), seeds=1, unit=Unit.PIXEL),
+    ),
+)
+
+
+def make_bench(folder: Path, suite: Suite = SUITE) -> Bench:
+    """Decoded images and the folders of a store; nothing is trained."""
+    workspace = Workspace(folder)
+    images = decode_dataset(RECORD, workspace.data)
+    return Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
+
+
+def make_runs(bench: Bench, suite: Suite = SUITE) -> list[Run]:
+    """All runs of a suite on the bench's images."""
+    return [bind(suite, point, bench.data.fingerprint, None) for point in expand(suite)]
+
+
+class InlineEngine:
+    """Does each job when it is submitted; knows what it did."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self._ended: list[Outcome] = []
+
+    @property
+    def idle(self) -> int:
+        return 0 if self._ended else 1
+
+    def submit(self, job: Job) -> None:
+        self.done.append(job.name)
+        self._ended.append(Outcome(job.name, *_do(job)))
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        ended, self._ended = self._ended, []
+        return ended
