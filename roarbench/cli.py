@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from roarbench import reports, tables
+from roarbench import reports, tables, validity_tables
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan import Suite, select
@@ -23,6 +23,7 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, ROAR, Unit
+from roarbench.validity import flags, panel
 from roarbench.workspace import Workspace
 
 app = typer.Typer(
@@ -42,6 +43,14 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+class Prose(StrEnum):
+    """How a report with sentences is written."""
+
+    TEXT = "text"
+    JSON = "json"
     MARKDOWN = "markdown"
 
 
@@ -197,6 +206,23 @@ def table(
     _print_table(held, protocol, unit, rows, format)
 
 
+@app.command(epilog="Example: `roarbench validity --suite quick`")
+def validity(
+    suite: SuiteName,
+    store: StoreDir = _STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
+) -> None:
+    """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
+    with _results(store, db, read_only=True) as results:
+        made = panel(standing(find_suite(suite), results, limit))
+    if format is Prose.TEXT:
+        out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
+    else:
+        print(validity_tables.as_json(made) if format is Prose.JSON else validity_tables.as_markdown(made))
+
+
 @app.command(epilog="Example: `roarbench plot --suite quick -o curves.svg`")
 def plot(
     suite: SuiteName,
@@ -308,7 +334,7 @@ def _shown(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | N
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {unit or Unit.SCALAR}; it has: {has}")
     board = held.board(asked, unit or units[0], rows)
     assert board is not None  # the suite has the protocol
-    return ShownTable(held, board, unit or units[0], {})
+    return ShownTable(held, board, unit or units[0], flags(held, unit or units[0]))
 
 
 def _print_table(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | None, format: Format) -> None:

@@ -64,16 +64,13 @@ class Evidence:
 
     Attributes:
         standing: The suite and its results.
+        unit: What one feature is, but in `units`.
         bootstrap: How often and from which seed; one for all, so that everything is paired.
     """
 
     standing: Standing
+    unit: Unit
     bootstrap: Bootstrap
-
-    @cached_property
-    def unit(self) -> Unit:
-        """That of the suite's first ROAR block, which its tables show."""
-        return next((block.unit for block in self.standing.suite.blocks if block.protocol == ROAR), Unit.SCALAR)
 
     @cached_property
     def roar(self) -> Drawn:

@@ -15,7 +15,7 @@ from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Retrain, Unit
 
-_MISSING = "–"
+MISSING = "–"
 _NARROW = 80  # columns that a caption may fill
 
 
@@ -68,6 +68,8 @@ class ShownTable:
             text += (
                 f" Smallest difference of two gains that this suite finds 4 times in 5: {board.detectable:.1f} points."
             )
+        if any(row.estimator in self.flags for row in board.rows):
+            text += f" (!) roarbench validity --suite {self.standing.suite.name} says why to doubt a row."
         return text
 
 
@@ -108,8 +110,8 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
         place(row),
         row.estimator + flag,
         interval(row.gain),
-        row.random.verdict.value if row.random else _MISSING,
-        row.sobel.verdict.value if row.sobel else _MISSING,
+        row.random.verdict.value if row.random else MISSING,
+        row.sobel.verdict.value if row.sobel else MISSING,
         *(percent(estimate) for estimate in row.accuracies),
     ]
 
@@ -117,7 +119,7 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
 def place(row: Row) -> str:
     """A place interval such as 2-4; a dash where a cell is missing."""
     if row.place is None:
-        return _MISSING
+        return MISSING
     low, high = row.place.low, row.place.high
     if low is None or high is None:
         return str(row.place.place)
@@ -127,7 +129,7 @@ def place(row: Row) -> str:
 def interval(gain: Estimate) -> str:
     """A gain in accuracy points with its interval in brackets, as far as they are there."""
     if gain.value is None:
-        return _MISSING
+        return MISSING
     if gain.low is None or gain.high is None:
         return f"{gain.value:+.1f}"
     return f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
@@ -135,7 +137,7 @@ def interval(gain: Estimate) -> str:
 
 def percent(accuracy: Estimate) -> str:
     """An accuracy in percent."""
-    return _MISSING if accuracy.value is None else f"{100 * accuracy.value:.1f}"
+    return MISSING if accuracy.value is None else f"{100 * accuracy.value:.1f}"
 
 
 def _json(table: ShownTable) -> str:

@@ -14,7 +14,7 @@ from roarbench.evidence import Drawn, Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
-from roarbench.terms import Unit
+from roarbench.terms import ROAR, Unit
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 DOUBTING = {  # twins that cannot be better unless the benchmark rewards something else than information
@@ -72,8 +72,9 @@ class Panel:
 
     Attributes:
         standing: The suite and its results.
-        unit: What one feature is, but in `units`.
+        unit: What one feature is: that of the suite's first ROAR block, but in `units`.
         bootstrap: Resamples, seed and confidence of every interval here.
+        repeated: Whether anything says how trainings vary; if not, there are values without intervals and no flags.
         chance: Accuracy of a guess, 1 / classes.
         levels: Of ROAR.
         mask_levels: Of the mask-only networks.
@@ -85,6 +86,7 @@ class Panel:
     standing: Standing
     unit: Unit
     bootstrap: Bootstrap
+    repeated: bool
     chance: float
     levels: tuple[float, ...]
     mask_levels: tuple[float, ...]
@@ -100,11 +102,13 @@ def panel(standing: Standing, bootstrap: Bootstrap | None = None) -> Panel:
         standing: The suite and its results.
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
     """
-    evidence = Evidence(standing, bootstrap or Bootstrap())
+    units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
+    evidence = Evidence(standing, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
     return Panel(
         standing=standing,
         unit=evidence.unit,
         bootstrap=evidence.bootstrap,
+        repeated=evidence.roar.repeated,
         chance=1 / find_dataset(standing.suite.dataset).classes,
         levels=evidence.roar.levels,
         mask_levels=evidence.masks.levels,
@@ -114,9 +118,9 @@ def panel(standing: Standing, bootstrap: Bootstrap | None = None) -> Panel:
     )
 
 
-def flags(standing: Standing, bootstrap: Bootstrap | None = None) -> dict[str, str]:
-    """Why a row should be doubted, in one sentence, for every estimator where something says so."""
-    evidence = Evidence(standing, bootstrap or Bootstrap())
+def flags(standing: Standing, unit: Unit, bootstrap: Bootstrap | None = None) -> dict[str, str]:
+    """Why a row should be doubted, in one sentence, for every estimator where this unit's cells say so."""
+    evidence = Evidence(standing, unit, bootstrap or Bootstrap())
     found = {name: _flag(evidence, name) for name in _shown(standing)}
     return {name: flag for name, flag in found.items() if flag}
 

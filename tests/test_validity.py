@@ -1,78 +1,19 @@
 """The validity panel on made-up stores whose truth is known."""
 
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from made_up import IMAGES, LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
-from roarbench.plan import CLEAN, Block, Cell, Point, Suite, expand
+from roarbench.plan import Block, Cell, Point, Suite, expand
 from roarbench.standings import Standing
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, pack_answers
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
+from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain, Unit
 from roarbench.validity import Panel, Validity, flags, panel
-from roarbench.workspace import bind
 
-IMAGES = 2000
 BOOTSTRAP = Bootstrap(600, seed=4)
-LEVELS = (0.3, 0.9)
-MAIN = ("random", "sobel", "grad", "var-grad")
-TWINS = ("random-blurred", "random-redrawn", *(f"grad~{kind}" for kind in ("blurred", "untrained", "other-target")))
-SUITE = Suite(
-    name="made-up",
-    version=1,
-    about="",
-    dataset="planted",  # of four classes
-    model="resnet-planted",
-    recipe="planted@1",
-    reference_recipe="planted@1",
-    blocks=(
-        Block(ROAR, MAIN, LEVELS, seeds=3),
-        Block(KAR, MAIN, (0.5, 0.9), seeds=1),
-        Block(MORF, MAIN, LEVELS, seeds=1),
-        Block(LERF, MAIN, LEVELS, seeds=1),
-        Block(MASK_ONLY, MAIN, LEVELS, seeds=2),
-        Block(ROAR, TWINS, LEVELS, seeds=1),
-        Block(ROAR, MAIN, LEVELS, seeds=1, unit=Unit.PIXEL),
-    ),
-)
-SHARED = np.random.default_rng(0).normal(size=IMAGES)  # what makes an image hard for every network
-
-Accuracy = Callable[[Cell], float]
-
-
-def usual(cell: Cell) -> float:
-    """True accuracies: grad is worse than Random, var-grad and the blurred grad are better, masks say nothing."""
-    if cell.estimator == CLEAN:
-        return 0.9
-    if cell.retrain is Retrain.MASKS:
-        return 0.25
-    steep = {"grad": -0.1, "var-grad": 0.2, "grad~blurred": 0.1, "grad~untrained": -0.3, "sobel": 0.1}
-    falls = 0.4 + steep.get(cell.estimator, 0.0) * (1 if cell.order is Order.MORF else -1)
-    return 0.9 - cell.t * falls
-
-
-def answers(point: Point, accuracy: float) -> np.ndarray:
-    """Bits of a training with this true accuracy, up to its own luck of half a point."""
-    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
-    hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
-    return norm.cdf(hidden) < accuracy + 0.005 * own.normal()
-
-
-def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | None = None) -> Result:
-    run = bind(suite, point, "da7a", None)
-    origin = Provenance("0", {}, {})
-    return Result(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
-
-
-def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> Standing:
-    """A complete store of a suite."""
-    bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
-    return Standing(suite, "da7a", None, {point: result(suite, point, bits[point]) for point in bits})
 
 
 def altered(standing: Standing, alike: dict[str, str]) -> Standing:
@@ -89,10 +30,6 @@ def altered(standing: Standing, alike: dict[str, str]) -> Standing:
 def without(standing: Standing, gone: Callable[[Point], bool]) -> Standing:
     kept = {point: found for point, found in standing.results.items() if not gone(point)}
     return replace(standing, results=kept)
-
-
-def one_seed(suite: Suite) -> Suite:
-    return replace(suite, blocks=tuple(replace(block, seeds=1) for block in suite.blocks))
 
 
 def one_seed_of(suite: Suite, name: str) -> Suite:
@@ -258,17 +195,6 @@ def twin_lag(cell: Cell) -> float:
     return -0.3 * cell.t if cell.estimator == "grad~blurred" else 0.0
 
 
-def leaky(alone: float, images: float = 0.6) -> Accuracy:
-    """var-grad's masks reach `alone` at t = .9 and a chance of .25 below; its images reach `images` at t = .9."""
-
-    def accuracy(cell: Cell) -> float:
-        if (cell.estimator, cell.t) != ("var-grad", 0.9) or cell.retrain is Retrain.NONE:
-            return usual(cell)
-        return alone if cell.retrain is Retrain.MASKS else images
-
-    return accuracy
-
-
 @pytest.mark.parametrize(
     ("alone", "images", "doubted"),
     [(0.5, 0.6, True), (0.36, 0.6, False), (0.25, 0.27, False), (0.7, 0.6, True), (0.45, 0.2, True)],
@@ -347,7 +273,7 @@ def test_an_empty_store_has_rows_without_numbers() -> None:
     assert grad.smoothness == (None, None)
     assert {*grad.units.values(), *grad.fills.values(), grad.retrained_gap, grad.reference_gap} == {Estimate()}
     assert {twin for twin in grad.twins.values()} == {(Estimate(), Estimate())}
-    assert flags(Standing(SUITE, "", None, {})) == {}
+    assert flags(Standing(SUITE, "", None, {}), Unit.SCALAR) == {}
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
@@ -374,7 +300,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags() -> None:
     grad = row(found, "grad")
     assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
     assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
-    assert grad.gain.low is not None and flags(held(suite)) == {}
+    assert grad.gain.low is not None and flags(held(suite), Unit.SCALAR) == {}
 
 
 def test_a_suite_without_roar_has_masks_alone() -> None:
@@ -428,4 +354,5 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
 
 def test_flags_are_those_of_the_panel(whole: Standing, made: Panel) -> None:
     expected = {found.estimator: found.flag for found in made.rows if found.flag}
-    assert flags(whole, BOOTSTRAP) == expected and set(expected) == {"grad"}
+    assert flags(whole, Unit.SCALAR, BOOTSTRAP) == expected and set(expected) == {"grad"}
+    assert flags(whole, Unit.PIXEL, BOOTSTRAP) == {}, "of pixels the suite has neither twins nor masks"
