@@ -57,11 +57,13 @@ def steps(bench: Bench, runs: list[Run]) -> list[Step]:
     """Everything that has to be done for these runs and is not yet in the stores."""
     wanted = _rankings_needed(bench, runs)
     lacking = {spec: estimator for spec, estimator in wanted.items() if not bench.rankings.has(spec)}
-    ranking = [*_rank_steps(bench, lacking), *_seal_steps(bench, lacking)]
-    scoring = [_run_step(bench, run, lacking) for run in runs]
+    reference = () if bench.references.has(bench.reference) else ("reference",)
+    ranking = list(_rank_steps(bench, lacking, reference))
+    sealing = list(_seal_steps(bench, lacking, {step.job.name for step in ranking}))
+    scoring = [_run_step(bench, run, lacking, reference) for run in runs]
     explained = any("reference" in step.needs for step in (*ranking, *scoring))
     first = [Step("reference", Job("reference", work.train_reference, (bench,)), ())] if explained else []
-    return [*first, *ranking, *scoring]
+    return [*first, *ranking, *sealing, *scoring]
 
 
 def _rankings_needed(bench: Bench, runs: list[Run]) -> dict[RankingSpec, Estimator]:
@@ -70,29 +72,30 @@ def _rankings_needed(bench: Bench, runs: list[Run]) -> dict[RankingSpec, Estimat
     return {bench.ranking_spec(find_estimator(name), unit): find_estimator(name) for name, unit in ranked}
 
 
-def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator]) -> Iterator[Step]:
-    controls = tuple(spec for spec, estimator in lacking.items() if estimator.control)
-    explainers = tuple(spec for spec, estimator in lacking.items() if not estimator.control)
-    for specs, needs in ((controls, ()), (explainers, ("reference",))):
-        for split in Split if specs else ():
-            count = len(bench.images(split).labels)
-            for start in range(0, count, SHARD):
-                stop = min(start + SHARD, count)
-                name = _shard_name(bool(needs), split, start)
-                yield Step("rank", Job(name, work.rank_shard, (bench, specs, split, start, stop)), needs)
+def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], reference: tuple[str, ...]) -> Iterator[Step]:
+    for control, needs in ((True, ()), (False, reference)):
+        specs = [spec for spec, estimator in lacking.items() if estimator.control is control]
+        for split, start, stop in _shards(bench):
+            todo = tuple(spec for spec in specs if not bench.rankings.has_part(spec, split, start, stop))
+            if todo:
+                name = _shard_name(control, split, start)
+                yield Step("rank", Job(name, work.rank_shard, (bench, todo, split, start, stop)), needs)
 
 
-def _shard_name(explained: bool, split: Split, start: int) -> str:
-    return f"rank {'estimators' if explained else 'controls'} {split} {start}"
+def _shards(bench: Bench) -> list[tuple[Split, int, int]]:
+    """All images in ranges: split, first image, first image beyond."""
+    counts = {split: len(bench.images(split).labels) for split in Split}
+    return [(split, start, min(start + SHARD, n)) for split, n in counts.items() for start in range(0, n, SHARD)]
 
 
-def _seal_steps(bench: Bench, lacking: dict[RankingSpec, Estimator]) -> Iterator[Step]:
+def _shard_name(control: bool, split: Split, start: int) -> str:
+    return f"rank {'controls' if control else 'estimators'} {split} {start}"
+
+
+def _seal_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], ranking: set[str]) -> Iterator[Step]:
     for spec, estimator in lacking.items():
-        needs = tuple(
-            _shard_name(not estimator.control, split, start)
-            for split in Split
-            for start in range(0, len(bench.images(split).labels), SHARD)
-        )
+        shards = [_shard_name(estimator.control, split, start) for split, start, _ in _shards(bench)]
+        needs = tuple(name for name in shards if name in ranking)
         yield Step("seal", Job(_seal_name(spec), work.seal, (bench, spec)), needs)
 
 
@@ -100,12 +103,12 @@ def _seal_name(spec: RankingSpec) -> str:
     return f"seal {spec.name} {spec.unit}"
 
 
-def _run_step(bench: Bench, run: Run, lacking: dict[RankingSpec, Estimator]) -> Step:
-    needs = ["reference"] if run.cell.retrain is Retrain.NONE and not bench.references.has(bench.reference) else []
+def _run_step(bench: Bench, run: Run, lacking: dict[RankingSpec, Estimator], reference: tuple[str, ...]) -> Step:
+    needs = reference if run.cell.retrain is Retrain.NONE else ()
     if run.cell.estimator != CLEAN:
         spec = bench.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
-        needs += [_seal_name(spec)] if spec in lacking else []
-    return Step("run", Job(run.key, work.score, (bench, run)), tuple(needs), run)
+        needs += (_seal_name(spec),) if spec in lacking else ()
+    return Step("run", Job(run.key, work.score, (bench, run)), needs, run)
 
 
 class Schedule:

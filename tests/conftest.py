@@ -1,6 +1,9 @@
 """What several tests need: programs that may be missing, and a private PostgreSQL server."""
 
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per core; more threads fight for it
+
 import shutil
 import subprocess
 import tempfile

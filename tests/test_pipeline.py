@@ -1,0 +1,373 @@
+"""The graph of jobs: what is done in which order, what fails with what, and two commands on one store."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_bench import SUITE, TEST, TRAIN, InlineEngine, make_bench, make_runs
+
+from roarbench import pipeline, work
+from roarbench.augment import Augmentation
+from roarbench.engines.local import Job
+from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.pipeline import Schedule, Step, complete, steps
+from roarbench.plan import Block
+from roarbench.recipes import RECIPES, Decay, Recipe
+from roarbench.store.claims import Owner
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR, Retrain, Split
+
+WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[ResultsStore]:
+    with ResultsStore.open(default_url(folder)) as store:
+        yield store
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(pipeline, "SHARD", 16)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(pipeline, "_PATIENCE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A suite that was done from nothing: its bench, runs, events, the names of the jobs in order, and its results."""
+    folder = tmp_path_factory.mktemp("done")
+    bench, engine = make_bench(folder), InlineEngine()
+    runs = make_runs(bench)
+    with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
+        patch.setattr(pipeline, "SHARD", 16)
+        events = list(complete(bench, runs, store, engine))
+        yield bench, runs, events, engine.done, store
+
+
+# --- the graph
+
+
+def test_a_fresh_suite_needs_one_reference_shards_seals_and_runs(tmp_path):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    graph = steps(bench, runs)
+    kinds = Counter(step.kind for step in graph)
+    shards = -(-TRAIN // 16) + -(-TEST // 16)
+    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
+    assert kinds == {"reference": 1, "rank": 2 * shards, "seal": rankings, "run": len(runs)}
+    assert len({step.job.name for step in graph}) == len(graph)
+
+
+def test_steps_need_what_they_read(tmp_path):
+    bench = make_bench(tmp_path)
+    graph = {step.job.name: step for step in steps(bench, make_runs(bench))}
+    assert graph["rank controls train 0"].needs == ()
+    assert graph["rank estimators train 16"].needs == ("reference",)
+    assert set(graph["seal truth scalar"].needs) == {
+        f"rank controls {split} {start}"
+        for split, starts in (("train", (0, 16, 32)), ("test", (0, 16)))
+        for start in starts
+    }
+    assert all("estimators" in name for name in graph["seal grad pixel"].needs)
+    for step in graph.values():
+        if step.run:
+            cell = step.run.cell
+            expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
+            assert set(step.needs) == expected | ({"reference"} if cell.retrain is Retrain.NONE else set())
+
+
+def test_shards_cover_every_image_once(tmp_path):
+    bench = make_bench(tmp_path)
+    for kind in ("controls", "estimators"):
+        for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
+            ranges = [
+                step.job.arguments[3:]
+                for step in steps(bench, make_runs(bench))
+                if step.job.name.startswith(f"rank {kind} {split}")
+            ]
+            assert [image for start, stop in ranges for image in range(start, stop)] == list(range(count))
+
+
+def test_controls_alone_need_no_reference(tmp_path):
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random", "truth"), (0.9,), seeds=1),))
+    bench = make_bench(tmp_path, suite)
+    assert "reference" not in {step.kind for step in steps(bench, make_runs(bench, suite))}
+
+
+def test_what_is_in_the_stores_is_not_planned(done):
+    bench, runs, *_ = done
+    graph = steps(bench, runs)
+    assert {step.kind for step in graph} == {"run"}
+    assert all(step.needs == () for step in graph)
+
+
+def test_a_redrawn_ranking_is_not_made(tmp_path):
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),))
+    bench = make_bench(tmp_path, suite)
+    graph = steps(bench, make_runs(bench, suite))
+    assert [step.kind for step in graph] == ["run", "run"]
+    assert all(step.needs == () for step in graph)
+
+
+# --- the schedule
+
+
+def make_step(kind, name, *needs):
+    return Step(kind, Job(name, print, ()), needs)
+
+
+def drain(schedule, failing=()):
+    """Names in the order in which they come, each ended at once, and the obstacle of each."""
+    order, obstacles = [], {}
+    while schedule.active:
+        step = schedule.next()
+        order.append(step.job.name)
+        obstacles[step.job.name] = schedule.obstacle(step)
+        reason = "too bad" if step.job.name in failing else obstacles[step.job.name]
+        schedule.ended(step, reason)
+    return order, obstacles
+
+
+def test_the_reference_comes_first_then_rankings_then_runs():
+    made = [
+        make_step("run", "clean"),
+        make_step("seal", "seal", "controls", "explained"),
+        make_step("run", "degraded", "seal"),
+        make_step("rank", "explained", "reference"),
+        make_step("rank", "controls"),
+        make_step("reference", "reference"),
+    ]
+    order, _ = drain(Schedule(made))
+    assert order == ["reference", "explained", "controls", "seal", "clean", "degraded"]
+
+
+def test_equals_come_in_the_order_of_the_plan():
+    order, _ = drain(Schedule([make_step("run", name) for name in ("b", "a", "c")]))
+    assert order == ["b", "a", "c"]
+
+
+def test_nothing_is_ready_while_all_that_is_left_waits():
+    schedule = Schedule([make_step("reference", "reference"), make_step("run", "run", "reference")])
+    reference = schedule.next()
+    assert schedule.next() is None
+    assert schedule.active
+    schedule.ended(reference)
+    assert schedule.next().job.name == "run"
+
+
+def test_a_failure_is_an_obstacle_for_what_needs_it_and_for_nothing_else():
+    made = [
+        make_step("reference", "reference"),
+        make_step("rank", "explained", "reference"),
+        make_step("rank", "controls"),
+        make_step("run", "one", "explained"),
+        make_step("run", "other", "controls"),
+    ]
+    _, obstacles = drain(Schedule(made), failing=["reference"])
+    assert {name for name, obstacle in obstacles.items() if obstacle} == {"explained", "one"}
+
+
+# --- from nothing to rows
+
+
+def test_everything_is_done_and_stored(done):
+    _, runs, events, names, store = done
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert store.count() == len(runs)
+    assert not any(event.failure for event in events)
+    assert [event.step.job.name for event in events] == names
+    assert store.running() == []
+
+
+def test_jobs_come_in_the_order_of_the_house(done):
+    _, runs, events, names, _ = done
+    assert names[0] == "reference"
+    assert Counter(names) == Counter(set(names))
+    seen = set()
+    for event in events:
+        assert set(event.step.needs) <= seen
+        seen.add(event.step.job.name)
+
+
+def test_rows_hold_what_was_scored(done):
+    bench, runs, *_, store = done
+    found = store.results([run.key for run in runs])
+    for run in runs:
+        result = found[run.key]
+        scored = work.score(bench, run)
+        assert result.run == run
+        assert (result.correct, result.total) == (scored.correct.sum(), TEST)
+        np.testing.assert_array_equal(result.answers, scored.correct)
+        assert result.rankings == scored.rankings
+        assert (result.probabilities is None) == (run.cell.retrain is not Retrain.NONE)
+        if scored.probability is not None:
+            np.testing.assert_array_equal(result.probabilities, scored.probability)
+
+
+def test_a_second_time_nothing_is_done(done):
+    bench, runs, *_, store = done
+    engine = InlineEngine()
+    assert list(complete(bench, runs, store, engine)) == []
+    assert engine.done == []
+
+
+def test_it_goes_on_where_it_was_cut_off(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    done: list[str] = []
+    for count in (1, 7, 13, 9, 1000):  # cut off after so many
+        engine = InlineEngine()
+        events = complete(bench, runs, store, engine)
+        done += [event.step.job.name for event in islice(events, count)]
+        events.close()
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert set(Counter(done).values()) == {1}
+
+
+# --- what fails
+
+
+def test_a_run_that_fails_is_recorded_and_the_others_go_on(tmp_path, store, monkeypatch):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    bad = runs[3]
+    score = work.score
+
+    def sometimes(bench, run):
+        if run == bad:
+            raise RunError("the loss went away")
+        return score(bench, run)
+
+    monkeypatch.setattr(work, "score", sometimes)
+    engine = InlineEngine()
+    events = list(complete(bench, runs, store, engine))
+    assert [(event.step.run, event.failure) for event in events if event.failure] == [(bad, "the loss went away")]
+    assert store.done([run.key for run in runs]) == {run.key for run in runs} - {bad.key}
+    assert [failure.reason for failure in store.failures([bad.key])[bad.key]] == ["the loss went away"]
+    assert engine.done.count(bad.key) == 1  # by one call tried once
+    assert store.running() == []  # its claim is given up
+    monkeypatch.setattr(work, "score", score)
+    assert [event.step.run for event in complete(bench, runs, store, InlineEngine())] == [bad]
+
+
+def test_a_training_that_diverges_fails_alone(tmp_path, store, monkeypatch):
+    monkeypatch.setitem(RECIPES, WILD.title, WILD)
+    bench = make_bench(tmp_path)
+    tame = make_runs(bench)
+    wild = [replace(run, recipe=WILD.title) for run in tame if run.cell.estimator == "random" and run.cell.t == 0.5]
+    list(complete(bench, [*tame, *wild], store, InlineEngine()))
+    trained = [run for run in wild if run.cell.retrain is not Retrain.NONE]
+    assert trained
+    assert store.done([run.key for run in (*tame, *wild)]) == {run.key for run in tame}
+    for run in trained:
+        (failure,) = store.failures([run.key])[run.key]
+        assert failure.reason.startswith("loss ")
+        assert "expected a finite number; lower the peak rate" in failure.reason
+
+
+def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(tmp_path, store, monkeypatch):
+    monkeypatch.setitem(RECIPES, WILD.title, WILD)
+    suite = replace(SUITE, reference_recipe=WILD.title)
+    bench = make_bench(tmp_path, suite)
+    runs = make_runs(bench, suite)
+    engine = InlineEngine()
+    events = list(complete(bench, runs, store, engine))
+    failed = {event.step.run for event in events if event.failure and event.step.run}
+    assert failed == {run for run in runs if run.reference}
+    assert store.done([run.key for run in runs]) == {run.key for run in runs if not run.reference}
+    assert not any("estimators" in name or "grad" in name for name in engine.done)  # not even tried
+    assert engine.done.count("reference") == 1
+    reasons = {failure.reason for run in failed for failure in store.failures([run.key])[run.key]}
+    assert all("reference failed: loss " in reason for reason in reasons)
+
+
+def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypatch):
+    rank_shard = work.rank_shard
+
+    def not_the_last(bench, specs, split, start, stop):
+        if split is Split.TEST and start == 16 and specs[0].reference:
+            raise RunError("importance of image 3 is not finite")
+        rank_shard(bench, specs, split, start, stop)
+
+    monkeypatch.setattr(work, "rank_shard", not_the_last)
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    events = list(complete(bench, runs, store, InlineEngine()))
+    failed = {event.step.run for event in events if event.failure and event.step.run}
+    assert failed == {run for run in runs if run.cell.estimator == "grad"}
+    assert store.done([run.key for run in runs]) == {run.key for run in runs} - {run.key for run in failed}
+    (reason,) = {
+        failure.reason for run in failed if (failure := store.failures([run.key])[run.key][0]).run.cell.unit == "pixel"
+    }
+    assert reason == ("seal grad pixel failed: rank estimators test 16 failed: importance of image 3 is not finite")
+
+
+def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, store, monkeypatch):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    score = work.score
+
+    def until_full(bench, run):
+        if store.count() == 3:
+            raise StoreError("the disk is full")
+        return score(bench, run)
+
+    monkeypatch.setattr(work, "score", until_full)
+    with pytest.raises(CallerError, match="the disk is full"):
+        list(complete(bench, runs, store, InlineEngine()))
+    assert store.count() == 3
+    assert store.failures([run.key for run in runs]) == {}
+
+
+# --- two on one store
+
+
+def test_two_at_once_do_no_run_twice(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    engines = InlineEngine(), InlineEngine()
+    with open_store(tmp_path) as other:
+        one, two = (complete(bench, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+        for _ in zip_longest(one, two):
+            pass
+    done = Counter(name for engine in engines for name in engine.done)
+    keys = {run.key for run in runs}
+    assert {name: count for name, count in done.items() if name in keys} == dict.fromkeys(keys, 1)
+    assert min(len(keys.intersection(engine.done)) for engine in engines) > 2  # both had some
+    assert store.done(keys) == keys
+
+
+def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_path, store, monkeypatch):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)[:2]  # untouched images, two seeds
+    living, dead = Owner.here(), replace(Owner.here(), pid=2**22 + 1)  # beyond the largest process number
+    store.claim([runs[0].key], living)
+    store.claim([runs[1].key], dead)
+    engine = InlineEngine()
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            store.release([runs[0].key], living)
+
+    monkeypatch.setattr(pipeline.time, "sleep", sleep)
+    events = list(complete(bench, runs, store, engine))
+    assert [event.step.run for event in events] == [runs[1], runs[0]]
+    assert len(looks) == 3
+    assert engine.done == [runs[1].key, runs[0].key]
