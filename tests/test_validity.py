@@ -197,8 +197,8 @@ def twin_lag(cell: Cell) -> float:
 
 @pytest.mark.parametrize(
     ("alone", "images", "doubted"),
-    [(0.5, 0.6, True), (0.36, 0.6, False), (0.25, 0.27, False), (0.7, 0.6, True), (0.45, 0.2, True)],
-    ids=["nearer to the images", "nearer to Random", "no lead", "beyond the images", "images below Random's masks"],
+    [(0.5, 0.6, True), (0.36, 0.6, False), (0.7, 0.6, True), (0.45, 0.2, True), (0.25, 0.1, False)],
+    ids=["nearer to the images", "nearer to Random", "beyond the images", "images below Random's masks", "no lead"],
 )
 def test_masks_that_tell_the_class(alone: float, images: float, doubted: bool) -> None:
     flag = row(panel(held(accuracy=leaky(alone, images)), BOOTSTRAP), "var-grad").flag
@@ -311,7 +311,7 @@ def test_a_suite_without_roar_has_masks_alone() -> None:
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
-    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, MAIN, LEVELS, seeds=2, fill="zero")))
+    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, MAIN, (0.5, 0.9), seeds=2, fill="zero")))
 
     def accuracy(cell: Cell) -> float:
         return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
@@ -320,6 +320,8 @@ def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
     grad = row(panel(standing, BOOTSTRAP), "grad")
     assert covers(grad.fills["mean"], -4.5) and covers(grad.fills["zero"], 9.0)
     assert grad.gain == grad.fills["mean"]
+    zero = standing.scores(ROAR, Unit.SCALAR, fill="zero")
+    assert zero is not None and zero.levels == (0.5, 0.9) and grad.smoothness == (None, None)
 
 
 def test_equal_curves_of_both_orders_have_no_area_and_no_width() -> None:
