@@ -48,7 +48,7 @@ class ShownTable:
         parts = [
             f"{board.protocol.name.upper()} on {suite.dataset} with {suite.model}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
-            f"{' or '.join(map(str, seeds)) or 'no'} seeds" if suite_trains(board) else "the reference as it is",
+            _seeds(seeds) if suite_trains(board) else "the reference as it is",
             f"{board.images} test images",
             f"unit {self.unit}",
             "fill mean",
@@ -71,6 +71,10 @@ class ShownTable:
         if any(row.estimator in self.flags for row in board.rows):
             text += f" (!) roarbench validity --suite {self.standing.suite.name} says why to doubt a row."
         return text
+
+
+def _seeds(counts: list[int]) -> str:
+    return "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
 
 
 def suite_trains(board: Board) -> bool:
@@ -185,7 +189,8 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
 
 def _csv(table: ShownTable) -> str:
     rows = [_plain(table, row) for row in table.rows]
-    flat = [{**row, **{f"accuracy_{t}": value for t, value in row.pop("curve").items()}} for row in rows]
+    curves = [row.pop("curve") for row in rows]
+    flat = [row | {f"accuracy_{t}": v for t, v in curve.items()} for row, curve in zip(rows, curves, strict=True)]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
     writer.writeheader()

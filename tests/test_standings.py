@@ -1,0 +1,159 @@
+"""What a store holds of a suite: the right rows, of one version of the images, under the right protocol."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
+
+from roarbench.plan import CLEAN, Block, Cell, Point, expand
+from roarbench.standings import standing
+from roarbench.stats.board import Covers
+from roarbench.stats.curves import UNTOUCHED
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+from roarbench.workspace import bind
+
+SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[ResultsStore]:
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return held()
+
+
+def made(point, data="da7a", limit=None, hour=0):
+    """A row as a run of SMALL on these images would have left it."""
+    row = result(SMALL, point, answers(point, usual(point.cell)))
+    return replace(row, run=bind(SMALL, point, data, limit), created=NOON + timedelta(hours=hour))
+
+
+def test_an_empty_store_holds_nothing(store):
+    found = standing(SMALL, store)
+    assert (found.results, found.data, found.complete) == ({}, "", False)
+    assert found.scores(ROAR, Unit.SCALAR).correct == {}
+    assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+
+
+def test_it_holds_the_rows_of_its_points_and_no_others(store):
+    points = expand(SMALL)
+    rows = {point: made(point) for point in points[:-1]}
+    store.add_all(rows.values())
+    other = made(points[-1])
+    for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
+        store.add(replace(other, run=replace(other.run, **change)))
+    found = standing(SMALL, store)
+    assert found.results == rows
+    assert not found.complete
+    store.add(other)
+    assert standing(SMALL, store).complete
+
+
+def test_small_versions_are_kept_apart_and_named(store):
+    points = expand(SMALL)
+    store.add_all([made(point) for point in points[:2]])
+    store.add_all([made(point, "5ma11", limit=40) for point in points])
+    assert (len(standing(SMALL, store).results), standing(SMALL, store).title) == (2, "made-up v1")
+    small = standing(SMALL, store, limit=40)
+    assert (len(small.results), small.title) == (len(points), "made-up v1 (small version: 40 images a split)")
+    assert standing(SMALL, store, limit=50).results == {}
+
+
+def test_of_several_versions_of_the_images_that_with_most_results_is_shown(store):
+    points = expand(SMALL)
+    store.add_all([made(point, "many") for point in points])
+    store.add_all([made(point, "few", hour=1) for point in points[:-1]])
+    assert standing(SMALL, store).data == "many"
+    assert len(standing(SMALL, store).results) == len(points)
+    assert standing(SMALL, store, data="few").data == "few"
+    assert len(standing(SMALL, store, data="few").results) == len(points) - 1
+
+
+def test_of_equally_many_the_newest_is_shown(store):
+    points = expand(SMALL)
+    store.add_all([made(point, "old", hour=0) for point in points])
+    store.add_all([made(point, "new", hour=1) for point in points])
+    assert standing(SMALL, store).data == "new"
+
+
+def test_images_that_were_asked_for_are_named_even_where_nothing_is_done(store):
+    store.add(made(expand(SMALL)[0]))
+    assert (standing(SMALL, store, data="0ther").data, standing(SMALL, store, data="0ther").results) == ("0ther", {})
+
+
+@pytest.mark.parametrize(
+    "protocol, unit, rows, levels, untouched",
+    [
+        (ROAR, Unit.SCALAR, (*MAIN, *TWINS), LEVELS, 3),
+        (ROAR, Unit.PIXEL, MAIN, LEVELS, 3),
+        (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # untouched images are the same for every retrained network
+        (MASK_ONLY, Unit.SCALAR, MAIN, LEVELS, 0),
+        (MORF, Unit.SCALAR, MAIN, LEVELS, 1),
+        (LERF, Unit.SCALAR, MAIN, LEVELS, 1),
+    ],
+)
+def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
+    scores = whole.scores(protocol, unit)
+    assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
+    assert len(scores.correct.get(UNTOUCHED, ())) == untouched
+    assert set(scores.correct) - {UNTOUCHED} == {(name, t) for name in rows for t in levels}
+    for (name, t), bits in scores.correct.items():
+        place = (SUITE.dataset, SUITE.model)
+        cell = Cell(*place, name, protocol.order, protocol.retrain, "mean", unit, t)
+        if name == CLEAN:
+            cell = Cell(*place, CLEAN, Order.MORF, protocol.retrain, "mean", Unit.SCALAR, 0.0)
+        for seed, row in enumerate(bits):
+            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
+
+
+def test_seeds_come_in_their_order_however_they_were_stored(store):
+    points = expand(SMALL)
+    store.add_all([made(point, hour=-number) for number, point in enumerate(points)])
+    bits = standing(SMALL, store).scores(ROAR, Unit.SCALAR).correct["grad", 0.9]
+    cell = next(point.cell for point in points if point.cell.estimator == "grad")
+    expected = [answers(Point(cell, seed), usual(cell)) for seed in (0, 1)]
+    np.testing.assert_array_equal(bits, expected)
+
+
+def test_a_protocol_that_the_suite_does_not_have_is_none(whole):
+    assert whole.scores(KAR, Unit.PIXEL) is None
+    assert whole.board(KAR, Unit.PIXEL) is None
+    assert whole.scores(Protocol("odd", Order.LERF, Retrain.MASKS), Unit.SCALAR) is None
+    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
+
+
+def test_rows_that_are_asked_for_come_in_the_suites_order_with_the_same_numbers(whole):
+    everything = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
+    some = whole.board(ROAR, Unit.SCALAR, ["var-grad", "grad"]).rows
+    assert [row.estimator for row in some] == ["grad", "var-grad"]
+    for row in some:  # the controls and the spread of trainings are those of the whole board
+        assert (row.gain, row.accuracies) == (everything[row.estimator].gain, everything[row.estimator].accuracies)
+        assert row.sobel is not None
+
+
+def test_what_the_intervals_cover(whole):
+    assert whole.board(ROAR, Unit.SCALAR).covers is Covers.BOTH
+    assert whole.board(KAR, Unit.SCALAR).covers is Covers.BOTH  # its single seeds vary like ROAR's three
+    assert whole.board(MORF, Unit.SCALAR).covers is Covers.IMAGES
+    single = replace(SUITE, blocks=tuple(replace(block, seeds=1) for block in SUITE.blocks))
+    assert held(single).board(ROAR, Unit.SCALAR).covers is Covers.NOTHING
+
+
+def test_a_missing_cell_leaves_its_row_without_gain_and_place(whole):
+    gone = {point: row for point, row in whole.results.items() if point.cell.estimator != "grad" or point.cell.t != 0.9}
+    found = replace(whole, results=gone)
+    assert not found.complete
+    rows = {row.estimator: row for row in found.board(ROAR, Unit.SCALAR).rows}
+    assert (rows["grad"].gain.value, rows["grad"].place, rows["grad"].seeds) == (None, None, 0)
+    assert rows["grad"].accuracies[0].value is not None
+    assert rows["grad"].accuracies[1].value is None
+    assert rows["var-grad"].place.place == 1

@@ -1,0 +1,251 @@
+"""The table in its four formats, from a board that was written by hand."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from made_up import SUITE, held
+from rich.console import Console
+
+from roarbench.standings import Standing
+from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.places import Place
+from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.tables import ShownTable, as_text, interval, percent, place, render
+from roarbench.terms import MORF, ROAR, Unit
+
+NONE = Estimate()
+CLEAN = Estimate(0.9, 0.88, 0.92)
+BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
+
+
+def make_row(name, accuracies, gain, position=None, random=None, sobel=None, seeds=2):
+    return Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, position)
+
+
+ROWS = (
+    make_row("random", (Estimate(0.8, 0.78, 0.82), Estimate(0.6, 0.5, 0.7)), Estimate(0.0, 0.0, 0.0), Place(3, 3, 4)),
+    make_row("grad", (Estimate(0.75), NONE), NONE, seeds=0),
+    make_row(
+        "ig", (Estimate(0.7, 0.6, 0.8), Estimate(0.45678, 0.4, 0.5)), Estimate(-1.25, -3.0, 0.5), Place(4, 3, 4), SAME
+    ),
+    make_row(
+        "var-grad",
+        (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6)),
+        Estimate(12.345, 10.0, 14.0),
+        Place(1, 1, 1),
+        BETTER,
+        BETTER,
+    ),
+    make_row(
+        "sobel", (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6)), Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER
+    ),
+)
+BOARD = Board(
+    protocol=ROAR,
+    levels=(0.5, 0.9),
+    rows=ROWS,
+    images=2000,
+    bootstrap=Bootstrap(),
+    covers=Covers.BOTH,
+    detectable=2.25,
+    seed_deviation=0.5,
+    seed_freedom=7,
+)
+TABLE = ShownTable(Standing(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
+
+
+def printed(table, width=80):
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(as_text(table), crop=False)
+    return console.file.getvalue()
+
+
+def json_row(name):
+    return next(row for row in json.loads(render(TABLE, "json"))["rows"] if row["estimator"] == name)
+
+
+def test_rows_come_by_gain_and_those_without_last():
+    assert [row.estimator for row in TABLE.rows] == ["var-grad", "sobel", "random", "ig", "grad"]
+    tied = replace(TABLE, board=replace(BOARD, rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2])))
+    assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
+
+
+def test_json_has_the_keys_that_others_read():
+    found = json.loads(render(TABLE, "json"))
+    assert list(found)[:3] == ["suite", "version", "levels"]
+    assert {key: found[key] for key in found if key != "rows"} == {
+        "suite": "made-up",
+        "version": 1,
+        "levels": [0.5, 0.9],
+        "protocol": "roar",
+        "unit": "scalar",
+        "fill": "mean",
+        "images": 2000,
+        "limit": None,
+        "complete": False,
+        "confidence": 0.95,
+        "resamples": 2000,
+        "bootstrap_seed": 0,
+        "intervals_cover": "images and seeds",
+        "detectable": 2.25,
+    }
+    assert len(found["rows"]) == len(ROWS)
+
+
+def test_json_accuracies_are_fractions_and_gains_points():
+    assert json_row("var-grad") == {
+        "estimator": "var-grad",
+        "place": 1,
+        "place_low": 1,
+        "place_high": 1,
+        "verdict": "better",
+        "verdict_sobel": "better",
+        "flag": "Its masks tell the class.",
+        "gain": 12.345,
+        "gain_low": 10.0,
+        "gain_high": 14.0,
+        "seeds": 2,
+        "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5},
+    }
+
+
+def test_json_has_null_where_something_is_missing():
+    assert json_row("grad") == {
+        "estimator": "grad",
+        "place": None,
+        "place_low": None,
+        "place_high": None,
+        "verdict": None,
+        "verdict_sobel": None,
+        "flag": None,
+        "gain": None,
+        "gain_low": None,
+        "gain_high": None,
+        "seeds": 0,
+        "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
+    }
+
+
+def test_csv_says_the_same_and_leaves_the_missing_empty():
+    rows = list(csv.DictReader(StringIO(render(TABLE, "csv"))))
+    assert [row["estimator"] for row in rows] == ["var-grad", "sobel", "random", "ig", "grad"]
+    for row in rows:
+        plain = json_row(row["estimator"])
+        curve = plain.pop("curve")
+        flat = plain | {f"accuracy_{t}": value for t, value in curve.items()}
+        assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
+    assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
+
+
+def test_markdown_is_a_table_with_its_caption():
+    assert render(TABLE, "markdown").splitlines() == [
+        "**made-up v1**",
+        "",
+        "| place | estimator | gain [95%] | vs Random | vs Sobel | t=0.5 | t=0.9 |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | 70.0 | 50.0 |",
+        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | 70.0 | 50.0 |",
+        "| 3-4 | random | +0.0 [+0.0, +0.0] | – | – | 80.0 | 60.0 |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | 70.0 | 45.7 |",
+        "| – | grad | – | – | – | 75.0 | – |",
+        "",
+        f"{TABLE.caption}. {TABLE.footnote}",
+    ]
+
+
+def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
+    assert TABLE.caption == (
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean"
+    )
+    assert TABLE.footnote == (
+        "95% intervals over images and seeds (2000 paired resamples, seed 0); places hold together. "
+        "Smallest difference of two gains that this suite finds 4 times in 5: 2.2 points. "
+        "(!) roarbench validity --suite made-up says why to doubt a row."
+    )
+
+
+def test_text_has_the_same_cells():
+    text = printed(TABLE)
+    for cells in (line.split("|")[1:-1] for line in render(TABLE, "markdown").splitlines() if line.startswith("| ")):
+        assert all(cell.strip() in text for cell in cells if "---" not in cell)
+
+
+def test_text_is_never_cut_however_narrow_the_terminal():
+    levels = tuple(n / 20 for n in range(1, 20))
+    wide = replace(BOARD, levels=levels, rows=(replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels)),))
+    text = printed(replace(TABLE, board=wide), width=40)
+    assert text.count("98.8") == len(levels)
+    assert "…" not in text
+
+
+@pytest.mark.parametrize(
+    "position, words",
+    [(None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1"), (Place(2, 1, 2), "1-2")],
+)
+def test_a_place_is_an_interval(position, words):
+    assert place(replace(ROWS[0], place=position)) == words
+
+
+@pytest.mark.parametrize(
+    "gain, words",
+    [
+        (NONE, "–"),
+        (Estimate(1.26), "+1.3"),
+        (Estimate(-0.04), "-0.0"),
+        (Estimate(-1.26, -2.0, 0.04), "-1.3 [-2.0, +0.0]"),
+    ],
+)
+def test_a_gain_has_its_sign(gain, words):
+    assert interval(gain) == words
+
+
+def test_an_accuracy_is_a_percentage_to_the_eye():
+    assert (percent(Estimate(0.12345)), percent(Estimate(1.0)), percent(NONE)) == ("12.3", "100.0", "–")
+
+
+def test_the_footnote_says_what_is_known():
+    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None))
+    assert once.footnote == "One training per cell: no intervals, no verdicts."
+    images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
+    assert images.footnote == "95% intervals over images (2000 paired resamples, seed 0); places hold together."
+    assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
+
+
+def test_the_caption_counts_seeds_where_something_was_trained():
+    assert "; 2 seeds; " in TABLE.caption
+    one = tuple(replace(row, seeds=1) for row in ROWS)
+    assert "; 1 seed; " in replace(TABLE, board=replace(BOARD, rows=one)).caption
+    assert "; 1 or 2 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*one, *ROWS))).caption
+    assert "; no seeds; " in replace(TABLE, board=replace(BOARD, rows=())).caption
+    assert "; the reference as it is; " in replace(TABLE, board=replace(BOARD, protocol=MORF)).caption
+
+
+def test_a_small_version_is_marked_in_every_format():
+    small = replace(TABLE, standing=replace(TABLE.standing, limit=40))
+    assert json.loads(render(small, "json"))["limit"] == 40
+    for text in (render(small, "markdown"), printed(small)):
+        assert "made-up v1 (small version: 40 images a split)" in text
+
+
+@pytest.mark.parametrize("style", ["json", "csv", "markdown"])
+def test_an_empty_store_gives_rows_without_numbers(style):
+    empty = Standing(SUITE, "", None, {})
+    table = ShownTable(empty, empty.board(ROAR, Unit.SCALAR), Unit.SCALAR, {})
+    text = render(table, style)
+    assert all(name in text for name in SUITE.blocks[0].estimators)
+    if style == "json":
+        assert {value for row in json.loads(text)["rows"] for value in row["curve"].values()} == {None}
+
+
+def test_a_store_of_results_gives_numbers_that_json_can_hold():
+    standing = held()
+    found = json.loads(render(ShownTable(standing, standing.board(ROAR, Unit.SCALAR), Unit.SCALAR, {}), "json"))
+    assert found["complete"] is True
+    for row in found["rows"]:
+        assert row["place_low"] <= row["place"] <= row["place_high"]
+        assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+        assert all(0 <= accuracy <= 1 for accuracy in row["curve"].values())
