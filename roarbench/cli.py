@@ -19,6 +19,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan import Suite, select
 from roarbench.standings import Standing, standing
+from roarbench.store.provenance import cores
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.tables import ShownTable
@@ -130,7 +131,7 @@ def run(
     from roarbench.session import run_suite
 
     chosen = _part(suite, estimators, seeds)
-    processes = workers or len(os.sched_getaffinity(0))
+    processes = workers or cores()
     with _results(store, db, read_only=False) as results:
         finished = run_suite(chosen, Workspace(store), results, data, limit, processes, err)
         where = results.where
@@ -156,7 +157,7 @@ def plan(
     from roarbench.session import make_plan
 
     chosen = _part(suite, estimators, seeds)
-    processes = workers or len(os.sched_getaffinity(0))
+    processes = workers or cores()
     held = Standing(chosen, "", limit, {})
     if db or (store / DEFAULT_FILE).exists():  # without a store, everything is missing
         with _results(store, db, read_only=True) as results:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from roarbench.recipes import Precision
 from roarbench.reports import size
+from roarbench.store.provenance import cores
 from roarbench.train import uses_bf16
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
@@ -46,12 +47,12 @@ def findings_table(findings: list[Finding]) -> Table:
 
 
 def _compute() -> list[Finding]:
-    cores, cuda = len(os.sched_getaffinity(0)), torch.cuda.is_available()
+    count, cuda = cores(), torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
     name = torch.cuda.get_device_name() if cuda else "no GPU; networks are trained on the processor"
     fast = uses_bf16(Precision.BF16, device)
     return [
-        Finding("processor", f"{cores} cores", cores > 1, "one worker per core: more cores finish sooner"),
+        Finding("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
         Finding("device", name, True, ""),
         Finding(
             "bfloat16", "in hardware" if fast else "not in hardware", fast, "trainings use float32 and take longer"
@@ -60,6 +61,8 @@ def _compute() -> list[Finding]:
 
 
 def _memory() -> Finding:
+    if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
+        return Finding("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     return Finding("free memory", size(free), free > _MEMORY, f"quick wants {size(_MEMORY)}; use fewer --workers")
 

@@ -43,7 +43,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
 
 
 def suite_list() -> str:
-    """The suites for a terminal, two lines each."""
+    """The suites for a terminal, three lines each."""
     lines = []
     for row in suite_records():
         counts = f"{row['estimators']} rankings, {row['trainings']:,} trainings of {row['model']}"

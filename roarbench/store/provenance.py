@@ -34,7 +34,7 @@ def provenance(device: str = "cpu") -> Provenance:
     """
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := _version(name))}
-    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": _cores(), "device": device}
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores(), "device": device}
     return Provenance(code_version(), versions, hardware)
 
 
@@ -76,6 +76,6 @@ def _cpu() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use; a container may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
