@@ -4,7 +4,7 @@ from roarbench.estimators import find_estimator
 from roarbench.figures import Axis, Chart
 from roarbench.panels import Curve as PanelCurve
 from roarbench.published import Curve, published_curves
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board import Board, Covers, Row
 from roarbench.tables import ShownTable
 from roarbench.terms import Order
 
@@ -23,11 +23,17 @@ def chart(table: ShownTable, published: str = "") -> Chart:
     lerf = board.protocol.order is Order.LERF
     return Chart(
         title=f"{table.standing.title}: {board.protocol.name.upper()}",
-        caption=f"{table.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.",
+        caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
         curves=tuple(_curve(row, board.levels) for row in board.rows),
         published=_published(published, board) if published else (),
     )
+
+
+def _bands(board: Board) -> str:
+    if board.covers is Covers.NOTHING:
+        return "One training per cell: no bands."
+    return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
 
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:

@@ -66,7 +66,8 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._task is not None:
+            self._bar.stop()
 
     def note(self, event: Event, cost: float) -> None:
         """Show that a step ended."""
@@ -74,13 +75,13 @@ class Watch:
         text = _words(event)
         left = f"about {duration(self.seconds_left)} left"
         if event.failure:
-            self._console.print(f"failed: {text}: {event.failure}")
+            self._console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
         elif self._task is not None:
             self._bar.update(self._task, completed=self._done / self._total, description=text, left=left)
         elif time.monotonic() - self._last_line >= _LINE_EVERY:
             self._last_line = time.monotonic()
             share = min(1.0, self._done / self._total)
-            self._console.print(f"{share:4.0%}  {left:>18}  {text}")
+            self._console.print(f"{share:4.0%}  {left:>18}  {text}", soft_wrap=True)
 
     @property
     def seconds_left(self) -> float:

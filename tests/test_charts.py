@@ -1,0 +1,73 @@
+"""From a board to the curves that are drawn."""
+
+import pytest
+from made_up import LEVELS, MAIN, SUITE, held, one_seed
+
+from roarbench.charts import chart
+from roarbench.errors import UnknownName
+from roarbench.figures import Axis
+from roarbench.published import published_curves
+from roarbench.standings import Standing
+from roarbench.tables import ShownTable
+from roarbench.terms import KAR, ROAR, Order, Unit
+
+
+@pytest.fixture(scope="module")
+def standing():
+    return held()
+
+
+def shown(standing, protocol=ROAR, estimators=None):
+    return ShownTable(standing, standing.board(protocol, Unit.SCALAR, estimators), Unit.SCALAR, {})
+
+
+def test_a_curve_is_its_row_from_the_untouched_images_on(standing):
+    table = shown(standing)
+    curves = {curve.estimator: curve for curve in chart(table).curves}
+    assert list(curves) == [row.estimator for row in table.board.rows]
+    for row in table.board.rows:
+        curve, points = curves[row.estimator], (row.clean, *row.accuracies)
+        assert curve.levels == (0.0, *LEVELS)
+        assert curve.accuracy == tuple(point.value for point in points)
+        assert list(zip(curve.low, curve.high, strict=True)) == [(point.low, point.high) for point in points]
+
+
+def test_families_and_controls_are_those_of_the_table_of_estimators(standing):
+    found = {curve.estimator: (curve.family, curve.control) for curve in chart(shown(standing)).curves}
+    assert found["var-grad"] == found["grad~blurred"] == ("grad", False)
+    assert found["random"] == ("random", True)
+    assert found["sobel"] == ("sobel", True)
+
+
+def test_the_axis_says_what_is_removed_or_what_is_kept(standing):
+    assert chart(shown(standing)).axis is Axis.REMOVED
+    assert chart(shown(standing, KAR)).axis is Axis.KEPT
+
+
+def test_title_and_caption_say_what_it_is_of(standing):
+    made = chart(shown(standing))
+    assert made.title == "made-up v1: ROAR"
+    assert made.caption.startswith(shown(standing).caption)
+    assert made.caption.endswith("Bands: 95% intervals over images and seeds.")
+    assert chart(shown(held(one_seed(SUITE)))).caption.endswith("One training per cell: no bands.")
+
+
+def test_missing_points_are_none():
+    curves = chart(shown(Standing(SUITE, "", None, {}))).curves
+    assert {value for curve in curves for value in (*curve.accuracy, *curve.low, *curve.high)} == {None}
+
+
+@pytest.mark.parametrize("protocol", [ROAR, KAR])
+def test_published_curves_are_those_of_the_rows_that_are_shown(standing, protocol):
+    found = {curve.estimator: curve for curve in chart(shown(standing, protocol, MAIN), "imagenet").published}
+    table = published_curves("imagenet", Order.MORF if protocol is ROAR else Order.LERF)
+    assert set(found) == set(MAIN) & set(table)
+    for name, curve in found.items():
+        assert dict(zip(curve.levels, curve.accuracy, strict=True)) == table[name]
+        assert set(curve.low) == {None}
+
+
+def test_published_curves_are_asked_for(standing):
+    assert chart(shown(standing)).published == ()
+    with pytest.raises(UnknownName, match="imagenet"):
+        chart(shown(standing), "imagenette")

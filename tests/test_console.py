@@ -1,0 +1,145 @@
+"""What the one who waits sees: lines in a log, a bar on a terminal, and the time left."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
+
+from roarbench import console as module
+from roarbench.console import Watch, cost
+from roarbench.engines.local import Job
+from roarbench.estimate import Rates, count_work
+from roarbench.estimators.engine import passes
+from roarbench.pipeline import Event, Step, steps
+from roarbench.plan import expand
+from roarbench.recipes import find_recipe
+
+RATES = Rates(train=1.0, predict=0.1, explain=0.5, rank=0.01)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return make_bench(tmp_path_factory.mktemp("bench"))
+
+
+def log() -> Console:
+    return Console(file=StringIO(), width=80, highlight=False, markup=False)
+
+
+def event(bench, kind="run", failure=""):
+    found = next(step for step in steps(bench, make_runs(bench)) if step.kind == kind)
+    return Event(found, failure)
+
+
+def test_a_log_has_plain_lines_with_share_and_time_left(bench, clock):
+    console = log()
+    with Watch(console, total=100.0, workers=2) as watch:
+        clock.now += 20
+        watch.note(event(bench), 25.0)
+    assert console.file.getvalue() == " 25%     about 60 s left  roar none t=0 scalar seed 0\n"
+
+
+def test_a_log_has_a_line_every_ten_seconds_at_most(bench, clock):
+    console = log()
+    with Watch(console, total=100.0, workers=1) as watch:
+        for _ in range(50):
+            clock.now += 1
+            watch.note(event(bench), 2.0)
+    shares = [line.split()[0] for line in console.file.getvalue().splitlines()]
+    assert shares == ["2%", "22%", "42%", "62%", "82%"]
+
+
+def test_a_failure_is_always_told_on_one_line(bench, clock):
+    console = log()
+    reason = "loss nan at step 3 of 40, expected a finite number; lower the peak rate" * 2
+    with Watch(console, total=100.0, workers=1) as watch:
+        for _ in range(3):
+            watch.note(event(bench, failure=reason), 1.0)
+    assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
+
+
+@pytest.mark.parametrize(
+    "kind, words",
+    [("reference", "reference trained"), ("rank", "rank controls train 0"), ("seal", "seal grad pixel")],
+)
+def test_every_kind_of_step_has_words(bench, clock, kind, words):
+    console = log()
+    with Watch(console, total=100.0, workers=1) as watch:
+        watch.note(event(bench, kind), 1.0)
+    assert console.file.getvalue().endswith(f"{words}\n")
+
+
+def test_a_terminal_has_a_bar(bench):
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    with Watch(console, total=100.0, workers=2) as watch:
+        watch.note(event(bench), 50.0)
+        watch.note(event(bench, failure="no memory"), 50.0)
+    text = console.file.getvalue()
+    assert "━" in text
+    assert "roar none t=0 scalar seed 0" in text
+    assert "left" in text
+    assert "failed: roar none t=0 scalar seed 0: no memory" in text
+
+
+def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(bench, clock):
+    with Watch(log(), total=100.0, workers=2) as watch:
+        assert watch.seconds_left == 50.0
+        clock.now += 10
+        watch.note(event(bench), 4.0)
+        assert watch.seconds_left == 48.0  # too early to judge
+        watch.note(event(bench), 16.0)
+        assert watch.seconds_left == 40.0  # a fifth took 10 s
+        watch.note(event(bench), 90.0)
+        assert watch.seconds_left == 0.0  # the estimate was too low
+
+
+def test_nothing_to_do_is_no_division_by_zero(bench, clock):
+    with Watch(log(), total=0.0, workers=1) as watch:
+        watch.note(event(bench), 0.0)
+        assert watch.seconds_left >= 0
+
+
+def test_what_steps_cost_by_hand(bench):
+    plan = {step.job.name: step for step in steps(bench, make_runs(bench))}
+    epochs = find_recipe("planted@1").epochs
+    assert cost(bench, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
+    assert cost(bench, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
+    assert cost(bench, plan["rank estimators test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
+    assert cost(bench, plan["seal grad pixel"], RATES) == 0.0
+    costs = {step.run.cell.retrain.value: cost(bench, step, RATES) for step in plan.values() if step.run}
+    trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
+    assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
+
+
+def test_the_steps_cost_what_the_plan_said(bench, monkeypatch):
+    """The bar's total is the plan's estimate, whatever path they were counted on."""
+    monkeypatch.setattr("roarbench.estimate.find_dataset", lambda name: bench.data.record)
+    work = count_work(SUITE, expand(SUITE), (), None)
+    total = sum(cost(bench, step, RATES) for step in steps(bench, make_runs(bench)))
+    assert total == pytest.approx(work.seconds(RATES))
+
+
+def test_the_cost_of_a_shard_is_of_one_shared_pass(bench):
+    step = next(step for step in steps(bench, make_runs(bench)) if step.job.name == "rank estimators test 0")
+    bench_, specs, *rest = step.job.arguments
+    assert len(specs) == 2  # both units, one map
+    alone = Step("rank", Job("rank", print, (bench_, specs[:1], *rest)), ())
+    assert passes([]).forward == 0
+    assert cost(bench, step, RATES) - cost(bench, alone, RATES) == pytest.approx(TEST * 0.01)
