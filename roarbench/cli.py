@@ -1,31 +1,49 @@
-"""The command line: parses, calls, prints."""
+"""The command line: parses, calls, prints.
+
+What a command needs is imported in it: `--help` and a mistyped name are answered at once, and only `run`, `plan` and
+`doctor` wait for torch.
+"""
 
 import json
 import os
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from platformdirs import user_data_path
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from roarbench import reports, tables, validity_tables
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.options import (
+    STORE,
+    Chosen,
+    Data,
+    Db,
+    Engine,
+    Format,
+    Limit,
+    Prose,
+    ProtocolName,
+    Seeds,
+    Short,
+    Shown,
+    StoreDir,
+    SuiteName,
+    UnitName,
+    Workers,
+)
 from roarbench.plan import Suite, select
-from roarbench.standings import Standing, standing
 from roarbench.store.provenance import cores
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.suites import find_suite
-from roarbench.tables import ShownTable
-from roarbench.terms import PROTOCOLS, ROAR, Unit
-from roarbench.validity import flags, panel
+from roarbench.terms import ROAR, Unit
 from roarbench.workspace import Workspace
+
+if TYPE_CHECKING:
+    from roarbench.tables import ShownTable
 
 app = typer.Typer(
     name="roarbench",
@@ -37,52 +55,7 @@ app = typer.Typer(
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 
-
-class Format(StrEnum):
-    """How a table is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-
-
-class Prose(StrEnum):
-    """How a report with sentences is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    LOCAL = "local"
-
-
-class Short(StrEnum):
-    """How a report is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-_STORE = user_data_path("roarbench")
-
-SuiteName = Annotated[str, typer.Option("--suite", help="Which suite; `roarbench suites` lists them.")]
-StoreDir = Annotated[
-    Path, typer.Option("--store", envvar="ROARBENCH_STORE", help="Folder of images, references, rankings, results.")
-]
-Db = Annotated[str, typer.Option("--db", help="Results, as a database URL; an SQLite file in the store by default.")]
-Limit = Annotated[int | None, typer.Option("--limit", help="A small version: this many images of each split.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Read the images from this folder in the hub's layout.")]
-Chosen = Annotated[str, typer.Option("--estimators", help="Only these and the controls, by id, with commas between.")]
-Shown = Annotated[str, typer.Option("--estimators", help="Show only these, by id, with commas between.")]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
-ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
-UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 def _part(name: str, estimators: str, seeds: int | None) -> Suite:
@@ -106,10 +79,6 @@ def _chosen(suite: Suite, estimators: str) -> list[str] | None:
     return chosen or None
 
 
-def _results(store: Path, db: str, read_only: bool) -> ResultsStore:
-    return ResultsStore.open(db or default_url(store), read_only=read_only)
-
-
 def _complain(message: str) -> None:
     err.print(f"roarbench: {message}", soft_wrap=True)
 
@@ -121,21 +90,21 @@ def run(
     seeds: Seeds = None,
     engine: Annotated[Engine, typer.Option("--engine", help="Where the work is done.")] = Engine.LOCAL,
     workers: Workers = None,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     data: Data = None,
     limit: Limit = None,
     format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
+    chosen = _part(suite, estimators, seeds)
+    from roarbench.reading import open_results, shown_table
     from roarbench.session import run_suite
 
-    chosen = _part(suite, estimators, seeds)
-    processes = workers or cores()
-    with _results(store, db, read_only=False) as results:
-        finished = run_suite(chosen, Workspace(store), results, data, limit, processes, err)
+    with open_results(store, db, read_only=False) as results:
+        finished = run_suite(chosen, Workspace(store), results, data, limit, workers or cores(), err)
         where = results.where
-    _print_table(finished.standing, ROAR.name, None, None, format)
+    _print_table(shown_table(finished.standing, ROAR.name, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
     err.print(f"more: roarbench table, plot, status --suite {suite}", soft_wrap=True)
     if finished.failed:
@@ -148,21 +117,17 @@ def plan(
     estimators: Chosen = "",
     seeds: Seeds = None,
     workers: Workers = None,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Say what would run and what it takes here: trainings, time (measured on the spot) and disk."""
+    chosen = _part(suite, estimators, seeds)
+    from roarbench.reading import hold_if_any
     from roarbench.session import make_plan
 
-    chosen = _part(suite, estimators, seeds)
-    processes = workers or cores()
-    held = Standing(chosen, "", limit, {})
-    if db or (store / DEFAULT_FILE).exists():  # without a store, everything is missing
-        with _results(store, db, read_only=True) as results:
-            held = standing(chosen, results, limit)
-    made = make_plan(held, processes)
+    made = make_plan(hold_if_any(chosen, store, db, limit), workers or cores())
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:
@@ -172,20 +137,25 @@ def plan(
 @app.command(epilog="Example: `roarbench status --suite quick --format json`")
 def status(
     suite: SuiteName,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
-    with _results(store, db, read_only=True) as results:
-        found = reports.status_record(standing(find_suite(suite), results, limit), results)
+    asked = find_suite(suite)
+    from roarbench import reports
+    from roarbench.reading import open_results
+    from roarbench.standings import standing
+
+    with open_results(store, db) as results:
+        found = reports.status_record(standing(asked, results, limit), results)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
     out.print(reports.status_table(found))
     for failure in found["failures"]:
-        out.print(f"failed: {failure['run']}: {failure['reason']}")
+        out.print(f"failed: {failure['run']}: {failure['reason']}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench table --suite quick --protocol kar --format markdown`")
@@ -194,30 +164,34 @@ def table(
     estimators: Shown = "",
     protocol: ProtocolName = ROAR.name,
     unit: UnitName = None,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
     """Show the estimators against Random and Sobel, with intervals and places."""
-    found = find_suite(suite)
-    rows = _chosen(found, estimators)
-    with _results(store, db, read_only=True) as results:
-        held = standing(found, results, limit)
-    _print_table(held, protocol, unit, rows, format)
+    asked = find_suite(suite)
+    rows = _chosen(asked, estimators)
+    from roarbench.reading import hold, shown_table
+
+    _print_table(shown_table(hold(asked, store, db, limit), protocol, unit, rows), format)
 
 
 @app.command(epilog="Example: `roarbench validity --suite quick`")
 def validity(
     suite: SuiteName,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
     format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
 ) -> None:
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
-    with _results(store, db, read_only=True) as results:
-        made = panel(standing(find_suite(suite), results, limit))
+    asked = find_suite(suite)
+    from roarbench import validity_tables
+    from roarbench.reading import hold
+    from roarbench.validity import panel
+
+    made = panel(hold(asked, store, db, limit))
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
     else:
@@ -234,38 +208,36 @@ def plot(
     published: Annotated[
         str, typer.Option("--published", help="Lay the paper's curves over: imagenet, food101 or birdsnap.")
     ] = "",
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each."""
+    asked = find_suite(suite)
+    rows = _chosen(asked, estimators)
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
+    from roarbench.reading import hold, shown_table
 
-    found = find_suite(suite)
-    rows = _chosen(found, estimators)
-    with _results(store, db, read_only=True) as results:
-        held = standing(found, results, limit)
-    draw_curves(chart(_shown(held, protocol, unit, rows), published), output)
-    err.print(f"drawn: {output}")
+    draw_curves(chart(shown_table(hold(asked, store, db, limit), protocol, unit, rows), published), output)
+    err.print(f"drawn: {output}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench claims --suite quick`")
 def claims(
     suite: Annotated[str, typer.Option("--suite", help="Also hold them against our results of this suite.")] = "",
     unit: UnitName = None,
-    store: StoreDir = _STORE,
+    store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
+    asked = find_suite(suite) if suite else None
     from roarbench import claims_report
+    from roarbench.reading import hold
 
-    held = None
-    if suite:
-        with _results(store, db, read_only=True) as results:
-            held = standing(find_suite(suite), results, limit)
+    held = hold(asked, store, db, limit) if asked else None
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
         out.print_json(json.dumps({"claims": found, "published_gains": gains}))
@@ -287,12 +259,14 @@ def toy(
     out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
     if output:
         draw(result, output)
-        err.print(f"drawn: {output}")
+        err.print(f"drawn: {output}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench suites`")
 def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
     """List the suites with what each costs."""
+    from roarbench import reports
+
     if format is Short.JSON:
         out.print_json(json.dumps(reports.suite_records()))
     else:
@@ -302,6 +276,8 @@ def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> N
 @app.command(epilog="Example: `roarbench estimators`")
 def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
     """List the estimators and controls."""
+    from roarbench import reports
+
     if format is Short.JSON:
         out.print_json(json.dumps(reports.estimator_records()))
     else:
@@ -309,7 +285,7 @@ def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) 
 
 
 @app.command(epilog="Example: `roarbench doctor`")
-def doctor(store: StoreDir = _STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
     """Look at this machine: processor, memory, disk, libraries, and what to do about each."""
     from roarbench.doctor import examine, findings_table
 
@@ -320,26 +296,9 @@ def doctor(store: StoreDir = _STORE, format: Annotated[Short, typer.Option("--fo
         out.print(findings_table(found))
 
 
-def _shown(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | None) -> ShownTable:
-    """One protocol's board of what the store holds.
+def _print_table(shown: "ShownTable", format: Format) -> None:
+    from roarbench import tables
 
-    Raises:
-        CallerError: There is no such protocol, or the suite does not have it.
-    """
-    if protocol not in PROTOCOLS:
-        raise UnknownName("protocol", protocol, PROTOCOLS)
-    asked = PROTOCOLS[protocol]
-    units = list(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == asked))
-    if not units or (unit and unit not in units):
-        has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in held.suite.blocks))
-        raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {unit or Unit.SCALAR}; it has: {has}")
-    board = held.board(asked, unit or units[0], rows)
-    assert board is not None  # the suite has the protocol
-    return ShownTable(held, board, unit or units[0], flags(held, unit or units[0]))
-
-
-def _print_table(held: Standing, protocol: str, unit: Unit | None, rows: list[str] | None, format: Format) -> None:
-    shown = _shown(held, protocol, unit, rows)
     if format is Format.TEXT:
         out.print(tables.as_text(shown), crop=False)
     else:
@@ -350,19 +309,20 @@ def main() -> NoReturn:
     """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except CallerError as error:
         _complain(str(error))
         code = 2
     except TyperException as error:
-        _complain(f"{' '.join(error.format_message().split())} (roarbench --help)")
+        if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
+            _complain(f"{seen} (roarbench --help)")
         code = 2
-    except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted; finished runs are kept, the same command goes on")
-        code = 130
     except BrokenPipeError:  # the reader of a pipe has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    if code == _INTERRUPTED:
+        _complain("interrupted; finished runs are kept, the same command goes on")
     sys.exit(code)
 
 

@@ -1,0 +1,57 @@
+"""The options that commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from platformdirs import user_data_path
+
+from roarbench.terms import Unit
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+class Prose(StrEnum):
+    """How a report with sentences is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    LOCAL = "local"
+
+
+class Short(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+STORE = user_data_path("roarbench")
+
+SuiteName = Annotated[str, typer.Option("--suite", help="Which suite; `roarbench suites` lists them.")]
+StoreDir = Annotated[
+    Path, typer.Option("--store", envvar="ROARBENCH_STORE", help="Folder of images, references, rankings, results.")
+]
+Db = Annotated[str, typer.Option("--db", help="Results, as a database URL; an SQLite file in the store by default.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="A small version: this many images of each split.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Read the images from this folder in the hub's layout.")]
+Chosen = Annotated[str, typer.Option("--estimators", help="Only these and the controls, by id, with commas between.")]
+Shown = Annotated[str, typer.Option("--estimators", help="Show only these, by id, with commas between.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
+ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
+UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]
