@@ -13,6 +13,7 @@ from roarbench.recipes import Augmentation
 
 AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
 ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform
+NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy copies which SmoothGrad explains
 SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
 
 
@@ -36,8 +37,19 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
             return shift(images, generator)
         case Augmentation.SHIFT_FLIP:
             return flip(shift(images, generator), generator)
+        case Augmentation.NOISE_FLIP:
+            return flip(add_noise(images, generator), generator)
         case Augmentation.CROP_FLIP:
             return flip(random_resized_crop(images, generator), generator)
+
+
+def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Images with normal noise, its standard deviation drawn uniformly from [0, `NOISE`] for each; not clipped.
+
+    A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
+    """
+    strength = NOISE * torch.rand(len(images), 1, 1, 1, generator=generator)
+    return images + (strength * torch.randn(images.shape, generator=generator)).to(images.device)
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:

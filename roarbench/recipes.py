@@ -20,6 +20,7 @@ class Augmentation(StrEnum):
     FLIP = "flip"  # mirrored left to right, every second time
     SHIFT = "shift"  # moved by up to 1/16 of the size in each direction, the edge mirrored into the gap
     SHIFT_FLIP = "shift-flip"
+    NOISE_FLIP = "noise-flip"  # normal noise of a strength drawn for each image, and flip
     CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
 
 
@@ -94,8 +95,8 @@ _TABLE = (
     _paper("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
     _paper("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
     _paper("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
-    _small("quick", epochs=5, batch=64, peak=0.4, augmentation=Augmentation.FLIP),
-    _small("quick-reference", epochs=16, batch=64, peak=0.4, augmentation=Augmentation.SHIFT_FLIP),
+    _small("quick", epochs=5, batch=128, peak=0.5, augmentation=Augmentation.FLIP),
+    _small("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
     _small("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
     _small("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
     _small("fashion-mnist", epochs=10, batch=128, peak=0.2, augmentation=Augmentation.SHIFT, warmup=2),

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 
 class Stem(NamedTuple):
-    """The first convolution: its width, kernel size, stride and padding, and the mean over squares that follows."""
+    """The first convolution: its width, kernel size, stride and padding."""
 
     width: int
     kernel: int
     stride: int
     padding: int
-    pool: int = 1
 
 
 class Block(nn.Module):
@@ -58,13 +57,12 @@ class SmallResNet(nn.Module):
         self.conv = nn.Conv2d(channels, stem.width, stem.kernel, stem.stride, stem.padding, bias=False)
         self.norm = nn.BatchNorm2d(stem.width)
         self.relu = nn.ReLU()
-        self.pool = nn.AvgPool2d(stem.pool) if stem.pool > 1 else nn.Identity()
         inputs = (stem.width, *widths[:-1])
         self.blocks = nn.Sequential(*(Block(*shape) for shape in zip(inputs, widths, strides, strict=True)))
         self.linear = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalised images, float (n, channels, h, w), to logits (n, classes)."""
-        x = self.blocks(self.pool(self.relu(self.norm(self.conv(x)))))
+        x = self.blocks(self.relu(self.norm(self.conv(x))))
         logits: Tensor = self.linear(x.mean(dim=(2, 3)))
         return logits
