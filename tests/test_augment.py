@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from roarbench import augment as module
-from roarbench.augment import AREA, ASPECT, augment, flip, random_resized_crop, shift
+from roarbench.augment import AREA, ASPECT, NOISE, add_noise, augment, flip, random_resized_crop, shift
 from roarbench.recipes import Augmentation
 
 DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]
@@ -146,3 +146,22 @@ def test_crop_area_is_uniform() -> None:
     _, sizes = module._crops(4000, 1.0, seeded(0))
     small = (sizes.prod(1) < 0.31).float().mean().item()  # a quarter of [.08, 1]; none of these is made to fit
     assert abs(small - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
+    images = torch.full((4000, 1, 16, 16), 128.0)
+    noise = add_noise(images, seeded(1)) - images
+    strengths = noise.flatten(1).std(1)
+    # uniform in [0, NOISE]: mean 45, standard deviation 26, so 0.41 for the mean of 4,000; five of them
+    assert abs(strengths.mean() - NOISE / 2) < 5 * NOISE / math.sqrt(12 * 4000)
+    assert strengths.min() < 0.01 * NOISE
+    assert NOISE * 0.95 < strengths.max() < NOISE * 1.2  # the largest of sample deviations of 256 values
+    assert abs(noise.mean()) < 5 * NOISE / math.sqrt(3 * noise.numel())  # around nothing
+
+
+def test_noise_is_normal() -> None:
+    images = torch.zeros(500, 3, 16, 16)
+    noise = add_noise(images, seeded(2)).flatten(1)
+    scaled = noise / noise.std(1, keepdim=True)
+    # fourth moment 3, with a standard error of sqrt(96 / n)
+    assert abs((scaled**4).mean() - 3) < 5 * math.sqrt(96 / scaled.numel())
