@@ -95,7 +95,7 @@ _TABLE = (
     _paper("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
     _paper("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
     _paper("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
-    _small("quick", epochs=5, batch=128, peak=0.5, augmentation=Augmentation.FLIP),
+    _small("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
     _small("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
     _small("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),

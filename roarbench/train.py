@@ -82,7 +82,8 @@ def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     """Images (n, c, h, w) minus the mean, divided by the standard deviation, per channel; channels last in memory."""
     mean = torch.tensor(norm.mean, device=images.device)[:, None, None]
     std = torch.tensor(norm.std, device=images.device)[:, None, None]
-    return ((images - mean) / std).contiguous(memory_format=torch.channels_last)
+    out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
+    return torch.sub(images, mean, out=out).div_(std)  # the change of layout comes with the first of two passes
 
 
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int = 128) -> Tensor:
