@@ -210,7 +210,7 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
 
 
 def test_float32_never_asks_for_bf16() -> None:
-    assert not train._uses_bf16(Precision.FLOAT32, torch.device("cpu"))
+    assert not train.uses_bf16(Precision.FLOAT32, torch.device("cpu"))
 
 
 def test_removed_maps_take_the_same_way() -> None:
