@@ -10,7 +10,7 @@ from roarbench.terms import Order
 
 
 def chart(table: ShownTable, published: str = "") -> Chart:
-    """Accuracy against t of all rows of a table; for KAR and other LeRF protocols the axis says what is kept.
+    """Accuracy against t of the rows that have any; for KAR and other LeRF protocols the axis says what is kept.
 
     Args:
         table: What is shown.
@@ -25,9 +25,14 @@ def chart(table: ShownTable, published: str = "") -> Chart:
         title=f"{table.standing.title}: {board.protocol.name.upper()}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row, board.levels) for row in board.rows),
+        curves=tuple(_curve(row, board.levels) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
     )
+
+
+def _started(row: Row) -> bool:
+    """Whether it has a point of its own: that of the untouched images belongs to all."""
+    return any(point.value is not None for point in row.accuracies)
 
 
 def _bands(board: Board) -> str:

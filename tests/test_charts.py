@@ -52,9 +52,14 @@ def test_title_and_caption_say_what_it_is_of(standing):
     assert chart(shown(held(one_seed(SUITE)))).caption.endswith("One training per cell: no bands.")
 
 
-def test_missing_points_are_none():
-    curves = chart(shown(Standing(SUITE, "", None, {}))).curves
-    assert {value for curve in curves for value in (*curve.accuracy, *curve.low, *curve.high)} == {None}
+def test_a_missing_point_is_none_and_a_row_without_points_no_curve(standing):
+    kept = {
+        p: r for p, r in standing.results.items() if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]
+    }
+    (curve,) = chart(shown(Standing(SUITE, "", None, low))).curves
+    assert curve.estimator == "random"
+    assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
+    assert None not in curve.accuracy[:-1]
 
 
 @pytest.mark.parametrize("protocol", [ROAR, KAR])
