@@ -56,7 +56,7 @@ def test_a_missing_point_is_none_and_a_row_without_points_no_curve(standing):
     kept = {
         p: r for p, r in standing.results.items() if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]
     }
-    (curve,) = chart(shown(Standing(SUITE, "", None, low))).curves
+    (curve,) = chart(shown(Standing(SUITE, "", None, kept))).curves
     assert curve.estimator == "random"
     assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
     assert None not in curve.accuracy[:-1]
