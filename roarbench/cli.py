@@ -24,6 +24,7 @@ from roarbench.options import (
     Data,
     Db,
     Engine,
+    Extra,
     Format,
     Limit,
     Prose,
@@ -34,6 +35,7 @@ from roarbench.options import (
     StoreDir,
     SuiteName,
     UnitName,
+    With,
     Workers,
 )
 from roarbench.plan import Suite, select
@@ -94,15 +96,21 @@ def run(
     db: Db = "",
     data: Data = None,
     limit: Limit = None,
+    extra: With = None,
     format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     chosen = _part(suite, estimators, seeds)
+    from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
-    from roarbench.session import run_suite
+    from roarbench.session import add_scores, run_suite
 
+    if extra is Extra.QUANTUS:
+        quantus_version()  # before hours of work
     with open_results(store, db, read_only=False) as results:
         finished = run_suite(chosen, Workspace(store), results, data, limit, workers or cores(), err)
+        if extra is Extra.QUANTUS:
+            finished = add_scores(finished, results, err)
         where = results.where
     _print_table(shown_table(finished.standing, ROAR.name, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
@@ -212,9 +220,12 @@ def plot(
     db: Db = "",
     limit: Limit = None,
 ) -> None:
-    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each."""
+    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
+
+    Twins are drawn where --estimators names them.
+    """
     asked = find_suite(suite)
-    rows = _chosen(asked, estimators)
+    rows = _chosen(asked, estimators) or [name for name in asked.estimators if not find_estimator(name).twin]
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
     from roarbench.reading import hold, shown_table
@@ -318,6 +329,8 @@ def main() -> NoReturn:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
             _complain(f"{seen} (roarbench --help)")
         code = 2
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
