@@ -89,4 +89,4 @@ def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -
         Shape (...).
     """
     below = sum(w * (r - c) for w, r, c in zip(area_weights(levels), random, curve, strict=True))
-    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below)
+    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # no gain is 0, not -0
