@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.tables import MISSING, interval
@@ -165,12 +166,23 @@ def legend(panel: Panel) -> list[str]:
     return lines
 
 
+def _smooth_random(panel: Panel) -> list[str]:
+    """What smoothness alone gains, where Random's blurred form is told apart from Random, and who gains more."""
+    twins = [row.twins["blurred"] for row in panel.rows if row.estimator == RANDOM and "blurred" in row.twins]
+    blurred = twins[0].gain if twins else Estimate()
+    if blurred.value is None or blurred.low is None or blurred.low <= 0:
+        return []
+    more = [row.estimator for row in panel.rows if row.gain.value is not None and row.gain.value > blurred.value]
+    names = ", ".join(more) or "no row"
+    return [f"Smoothness alone, in random-blurred, gains {interval(blurred)} points; more than that gains: {names}."]
+
+
 def doubts(panel: Panel) -> list[str]:
-    """The flags' sentences, one line each."""
+    """What smoothness alone gains, then the flags' sentences, one line each."""
     if not panel.repeated:
         return ["One training per cell: no intervals, no flags."]
     flagged = [f"{row.estimator} (!) {row.flag}" for row in panel.rows if row.flag]
-    return flagged or ["No row is flagged."]
+    return [*_smooth_random(panel), *(flagged or ["No row is flagged."])]
 
 
 def _table(section: Section) -> Table:

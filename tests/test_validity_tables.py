@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from roarbench import suites
 from roarbench.cli import app
-from roarbench.plan import Block, Suite
+from roarbench.plan import Block, Cell, Suite
 from roarbench.standings import Standing
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, MORF, ROAR, Unit
+from roarbench.terms import KAR, MORF, ROAR, Retrain, Unit
 from roarbench.validity import Panel, panel
-from roarbench.validity_tables import as_json, as_markdown, as_text, sections
+from roarbench.validity_tables import as_json, as_markdown, as_text, doubts, sections
 
 BOOTSTRAP = Bootstrap(200)
 
@@ -97,6 +97,28 @@ def test_without_reasons_it_says_why_there_are_none() -> None:
     single = panel(held(one_seed(SUITE)), BOOTSTRAP)
     assert text(single).rstrip().endswith("One training per cell: no intervals, no flags.")
     assert cells(single, "Twins", "grad")["blurred - itself"].count("[") == 0
+
+
+def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
+    def smooth(cell: Cell) -> float:
+        steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
+        clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
+        return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
+
+    (note, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
+    assert note.startswith("Smoothness alone, in random-blurred, gains +6.")
+    assert note.endswith(" points; more than that gains: var-grad.") and rest == ["No row is flagged."]
+
+    def smoothest(cell: Cell) -> float:
+        return smooth(cell) - (0.4 if cell.estimator == "random-blurred" else 0.0)
+
+    assert doubts(panel(held(accuracy=smoothest), BOOTSTRAP))[0].endswith("more than that gains: no row.")
+
+
+def test_a_blurred_random_that_is_not_told_apart_says_nothing(made: Panel) -> None:
+    assert [line.split()[0] for line in doubts(made)] == ["grad", "var-grad"]
+    redrawn = replace(SUITE, blocks=(Block(ROAR, (*MAIN, "random-redrawn"), LEVELS, seeds=2),))
+    assert doubts(panel(held(redrawn), BOOTSTRAP)) == ["No row is flagged."]
 
 
 def test_markdown_has_the_same_cells(made: Panel) -> None:
