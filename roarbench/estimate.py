@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets.loading import check_limit
 from roarbench.degrade import DegradedImages
 from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -75,8 +76,12 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         points: Those that are missing.
         done: Those that are stored; their reference and rankings are there already.
         limit: Images per split if the data set is made small.
+
+    Raises:
+        DataError: The small version would lack a class.
     """
     record = find_dataset(suite.dataset)
+    check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     trained = [point for point in points if point.cell.retrain is not Retrain.NONE]
     rankings = _rankings(points) - _rankings(done)

@@ -47,9 +47,15 @@ def make_runs(bench: Bench, suite: Suite = SUITE) -> list[Run]:
 class InlineEngine:
     """Does each job when it is submitted; knows what it did."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 1) -> None:
         self.done: list[str] = []
         self._ended: list[Outcome] = []
+
+    def __enter__(self) -> "InlineEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     @property
     def idle(self) -> int:

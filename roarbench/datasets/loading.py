@@ -87,10 +87,7 @@ def decode_dataset(
         DataError: The images cannot be reached or read, or are not what the record says.
         StoreError: The folder cannot be written to, or the disk is full.
     """
-    if limit is not None and limit < record.classes:
-        raise DataError(
-            f"--limit {limit} is below the {record.classes} classes of {record.name}; write {record.classes} or more"
-        )
+    check_limit(record, limit)
     source = describe_source(record, data)
     target = folder / _set_name(record, source, limit)
     try:
@@ -102,6 +99,18 @@ def decode_dataset(
     except OSError as error:
         raise _store_error(error, record, folder) from error
     return open_decoded(target)
+
+
+def check_limit(record: DatasetRecord, limit: int | None) -> None:
+    """Refuse a small version that would lack a class.
+
+    Raises:
+        DataError: It would.
+    """
+    if limit is not None and limit < record.classes:
+        raise DataError(
+            f"--limit {limit} is below the {record.classes} classes of {record.name}; write {record.classes} or more"
+        )
 
 
 def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:

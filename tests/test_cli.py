@@ -1,0 +1,408 @@
+"""The command line within this process: what each command prints, where, and with which exit code."""
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from tiny_bench import InlineEngine
+
+from roarbench import cli, session, work
+from roarbench.errors import RunError
+from roarbench.plan import expand, select
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.suites import SUITES, find_suite
+
+SMALL = ("--suite", "planted", "--limit", "8")
+PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
+RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
+COMMANDS = sorted(command.callback.__name__ for command in cli.app.registered_commands)
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys) -> Iterator[Call]:
+    """Run a command as the console script does, with workers in this process."""
+    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
+    monkeypatch.setenv("COLUMNS", "80")
+    before = signal.getsignal(signal.SIGTERM)
+
+    def command(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["roarbench", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return Answer(stop.value.code, *capsys.readouterr())
+
+    yield command
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A store with a small version of a part of `planted`; to be read only."""
+    folder = tmp_path_factory.mktemp("cli") / "store"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
+        patch.setattr(session, "LocalEngine", InlineEngine)
+        patch.setattr(sys, "argv", ["roarbench", "run", *PART, "--store", str(folder)])
+        before = signal.getsignal(signal.SIGTERM)
+        cli.main()
+    signal.signal(signal.SIGTERM, before)
+    assert stop.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def store(made, tmp_path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "store"))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Checksum of every file but the database's notes beside it."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal", ".lock"))
+    }
+
+
+def count(store: Path) -> int:
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        return results.count()
+
+
+# --- run
+
+
+def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):
+    answer = call("run", *PART, "--store", tmp_path)
+    assert answer.code == 0
+    assert "planted v1 (small version: 8 images a split)" in answer.out
+    assert [line.split()[1] for line in answer.out.splitlines() if re.match(r" +\d ", line)].count("random") == 1
+    lines = answer.err.splitlines()
+    assert lines[0].startswith("planted: 16 images in ")
+    assert f"planted v1 (small version: 8 images a split): {RUNS} runs, 0 done, {RUNS} to do" in lines
+    assert any("together about" in line and "by a measurement just now" in line for line in lines)
+    assert f"results {tmp_path}/results.sqlite; rankings and references {tmp_path}" in lines
+    assert count(tmp_path) == RUNS
+
+
+def test_the_controls_come_along_with_what_was_asked_for(made):
+    with ResultsStore.open(default_url(made), read_only=True) as results:
+        found = {run.cell.estimator for run in results.runs("planted", "resnet-planted")}
+    assert found == {"none", "random", "truth"}
+
+
+def test_a_second_run_does_nothing(call, store):
+    before = contents(store)
+    answer = call("run", *PART, "--store", store)
+    assert answer.code == 0
+    assert f"all {RUNS} runs are done" in answer.err
+    assert "to do" not in answer.err
+    assert contents(store) == before
+
+
+def test_run_goes_on_where_it_stopped(call, store):
+    with sqlite3.connect(store / "results.sqlite") as database:
+        database.execute("DELETE FROM results WHERE t > 0.6 AND estimator = 'truth'")
+    before = call("table", *SMALL, "--store", store, "--format", "json").out
+    assert f"{RUNS} runs, {RUNS - 4} done, 4 to do" in call("run", *PART, "--store", store).err
+    assert count(store) == RUNS
+    after = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
+    assert [row["place"] for row in json.loads(before)["rows"]] != [row["place"] for row in after["rows"]]
+
+
+def test_run_prints_json_alone_on_standard_output(call, store):
+    answer = call("run", *PART, "--store", store, "--format", "json")
+    assert json.loads(answer.out)["rows"][0]["seeds"] == 1
+    assert answer.err
+
+
+def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeypatch):
+    score = work.score
+
+    def sometimes(bench, run):
+        if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
+            raise RunError("the loss went away")
+        return score(bench, run)
+
+    monkeypatch.setattr(work, "score", sometimes)
+    answer = call("run", *PART, "--store", tmp_path)
+    assert answer.code == 1
+    assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
+    rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
+    assert (rows["random"][0], rows["truth"][0]) == ("1", "–")
+    found = json.loads(call("status", *SMALL, "--store", tmp_path, "--format", "json").out)
+    assert found["failures"] == [{"run": "roar truth t=0.5 scalar seed 0", "reason": "the loss went away"}]
+    assert "the loss went away" in call("status", *SMALL, "--store", tmp_path).out
+    monkeypatch.setattr(work, "score", score)
+    assert call("run", *PART, "--store", tmp_path).code == 0
+
+
+def test_a_database_elsewhere_is_used_and_named(call, tmp_path):
+    url = f"sqlite:///{tmp_path}/elsewhere.db"
+    answer = call("run", *PART, "--store", tmp_path / "store", "--db", url)
+    assert answer.code == 0
+    assert f"results {tmp_path}/elsewhere.db; rankings and references {tmp_path}/store" in answer.err
+    assert not (tmp_path / "store/results.sqlite").exists()
+    assert call("table", *SMALL, "--db", url).code == 0
+
+
+# --- plan and status
+
+
+def test_plan_counts_without_a_store_and_makes_none(call, tmp_path):
+    folder = tmp_path / "none"
+    answer = call("plan", "--suite", "planted", "--store", folder, "--workers", "4")
+    assert answer.code == 0
+    assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
+    assert "with 4 workers" in answer.out
+    assert not folder.exists()
+
+
+def test_plan_counts_what_is_done(call, made):
+    found = json.loads(call("plan", *PART, "--store", made, "--format", "json").out)
+    assert (found["runs"], found["done"], found["work"]["trainings"]) == (RUNS, RUNS, 0)
+    found = json.loads(call("plan", *SMALL, "--store", made, "--format", "json").out)
+    assert (found["runs"], found["done"], found["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
+    assert set(found["rates"]) == {"train", "predict", "explain", "rank"}
+
+
+def test_status_counts(call, made):
+    found = json.loads(call("status", *SMALL, "--store", made, "--format", "json").out)
+    assert (found["done"], found["missing"], found["running"], found["failed"]) == (RUNS, 62 - RUNS, 0, 0)
+    assert found["protocols"]["kar"]["done"] == 10
+    text = call("status", *SMALL, "--store", made).out
+    assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", text)
+
+
+# --- table and plot
+
+
+def test_table_in_four_formats(call, made):
+    text, plain, table, page = (
+        call("table", *SMALL, "--store", made, "--format", style) for style in ("text", "json", "csv", "markdown")
+    )
+    assert {answer.code for answer in (text, plain, table, page)} == {0}
+    assert {answer.err for answer in (text, plain, table, page)} == {""}
+    names = {row["estimator"] for row in json.loads(plain.out)["rows"]}
+    assert names == {"truth", "random", "truth-inverted"}
+    assert {row["estimator"] for row in csv.DictReader(StringIO(table.out))} == names
+    for name in names:
+        assert name in text.out
+        assert f" {name} |" in page.out
+
+
+def test_table_of_another_protocol_and_of_some_rows(call, made):
+    answer = call("table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth", "--format", "json")
+    found = json.loads(answer.out)
+    assert (found["protocol"], [row["estimator"] for row in found["rows"]]) == ("kar", ["truth"])
+    assert found["rows"][0]["gain"] is not None  # Random is read though it is not shown
+
+
+def test_the_whole_and_the_small_version_are_apart(call, made):
+    found = json.loads(call("table", "--suite", "planted", "--store", made, "--format", "json").out)
+    assert (found["limit"], found["images"], {row["gain"] for row in found["rows"]}) == (None, 0, {None})
+
+
+@pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_plot_draws_each_format(call, made, tmp_path, ending, start):
+    path = tmp_path / f"curves.{ending}"
+    answer = call("plot", *SMALL, "--store", made, "-o", path)
+    assert (answer.code, answer.out, answer.err) == (0, "", f"drawn: {path}\n")
+    assert path.read_bytes().startswith(start)
+
+
+# --- the other commands
+
+
+def test_suites_and_estimators(call):
+    assert [row["suite"] for row in json.loads(call("suites", "--format", "json").out)] == list(SUITES)
+    assert "quick v1" in call("suites").out
+    assert {"random", "grad", "truth"} < {
+        row["estimator"] for row in json.loads(call("estimators", "--format", "json").out)
+    }
+    assert "VarGrad" in call("estimators").out
+
+
+def test_doctor(call, tmp_path):
+    assert "processor" in call("doctor", "--store", tmp_path).out
+    assert {row["what"] for row in json.loads(call("doctor", "--format", "json").out)} > {"processor", "store"}
+
+
+def test_toy(call, tmp_path):
+    answer = call("toy", "-o", tmp_path / "toy.png", "--format", "json")
+    assert answer.code == 0
+    assert json.loads(answer.out)
+    assert answer.err == f"drawn: {tmp_path}/toy.png\n"
+    assert (tmp_path / "toy.png").exists()
+
+
+# --- help
+
+
+def test_help_lists_every_command(call):
+    answer = call("--help")
+    assert answer.code == 0
+    assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
+    assert set(COMMANDS) >= {"run", "plan", "status", "table", "plot", "toy", "suites", "estimators", "doctor"}
+
+
+def test_no_command_gives_the_help(call):
+    answer = call()
+    assert (answer.code, answer.err) == (2, "")
+    assert "Usage: roarbench" in answer.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
+    answer = call(name, "--help")
+    assert answer.code == 0
+    assert max(map(len, answer.out.splitlines())) <= 80
+    (example,) = re.findall(r"Example: (roarbench .*\S)", answer.out)
+    words = example.split()
+    assert words[:2] == ["roarbench", name]
+    command = typer.main.get_command(cli.app).commands[name]
+    context = command.make_context(name, words[2:])
+    if suite := context.params.get("suite"):
+        cli._chosen(find_suite(suite), context.params.get("estimators") or "")
+
+
+# --- bad input: one line, exit code 2, nothing lost
+
+
+BAD = [
+    (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
+    (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
+    (
+        ("run", *SMALL, "--estimators", "truth,grad"),
+        "suite 'planted' has no 'grad'; it has: truth, random, truth-inverted",
+    ),
+    (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
+    (("run", *SMALL, "--seeds", "0"), "Invalid value for '--seeds'"),
+    (("run", *SMALL, "--workers", "0"), "Invalid value for '--workers'"),
+    (("run", *SMALL, "--engine", "moon"), "Invalid value for '--engine'"),
+    (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
+    (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
+    (("plan", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
+    (("plan", "--suite", "quikc"), "no suite 'quikc'"),
+    (("status", "--suite", "quikc"), "no suite 'quikc'"),
+    (("table", "--suite", "quikc"), "no suite 'quikc'"),
+    (("table", *SMALL, "--protocol", "raor"), "no protocol 'raor'; did you mean 'roar'?"),
+    (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
+    (("table", *SMALL, "--unit", "pixel"), "suite 'planted' has no roar with unit pixel"),
+    (("table", *SMALL, "--unit", "voxel"), "Invalid value for '--unit'"),
+    (("table", *SMALL, "--format", "yaml"), "Invalid value for '--format'"),
+    (("table", *SMALL, "--limit", "0"), "Invalid value for '--limit'"),
+    (("table", *SMALL, "--limit", "30%"), "Invalid value for '--limit'"),
+    (("table", *SMALL, "--estimators", "grad"), "suite 'planted' has no 'grad'"),
+    (("table", "--suite", "quick", "--protocol", "kar", "--estimators", "ig~blurred"), "has no kar of ig~blurred"),
+    (("table", *SMALL, "--db", "junk"), "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
+    (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
+    (("table", *SMALL, "--levels", "30"), "No such option: --levels"),
+    (("table",), "Missing option '--suite'"),
+    (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
+    (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
+    (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
+    (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
+    (("plot", "--suite", "quick", "-o", "x.png"), "nothing to draw: no curve has a finished point"),
+    (("plot", *SMALL), "Missing option '-o'"),
+]
+
+
+@pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROARBENCH_STORE", str(made))
+    before = contents(made)
+    answer = call(*words)
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert line.startswith("roarbench: ")
+    assert message in line
+    assert "secret" not in line
+    assert contents(made) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["/nowhere/x.png", "x.gif"])
+def test_a_toy_that_cannot_be_drawn(call, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = call("toy", "-o", path)
+    assert answer.code == 2
+    assert len(answer.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("table",), ("status",), ("plot", "-o", "x.png"), ("validity",)])
+def test_reading_a_store_that_is_not_there(call, command, tmp_path):
+    answer = call(*command, *SMALL, "--store", tmp_path / "none")
+    assert answer.code == 2
+    assert answer.err == (
+        f"roarbench: no results store at {tmp_path}/none/results.sqlite; `roarbench run --suite quick` makes one\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "status", "table"])
+@pytest.mark.parametrize("damage", ["newer", "no database", "a folder"])
+def test_a_store_that_cannot_be_used_is_left_alone(call, store, command, damage):
+    path = store / "results.sqlite"
+    if damage == "newer":
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE roarbench_version SET version_num = '0042'")
+        database.close()
+    else:
+        path.unlink()
+        path.write_text("my thesis") if damage == "no database" else path.mkdir()
+    before = contents(store)
+    answer = call(command, *SMALL, "--store", store)
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    expected = {"newer": "schema 0042", "no database": "this is no SQLite database", "a folder": "Is a directory"}
+    assert expected[damage] in line
+    assert contents(store) == before
+
+
+def test_a_store_that_is_a_file(call, tmp_path):
+    (tmp_path / "file").write_text("my thesis")
+    answer = call("run", *SMALL, "--store", tmp_path / "file")
+    assert answer.code == 2
+    assert len(answer.err.splitlines()) == 1
+    assert (tmp_path / "file").read_text() == "my thesis"
+
+
+def test_images_with_other_columns(call, tmp_path):
+    for split in ("train", "validation"):
+        rows = pa.table({"picture": [b"", b""], "class": [0, 1]})
+        (tmp_path / "data").mkdir(exist_ok=True)
+        pq.write_table(rows, tmp_path / f"data/{split}-00000-of-00001.parquet")
+    answer = call("run", "--suite", "quick", "--data", tmp_path / "data", "--store", tmp_path / "store")
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert "has the columns picture, class; expected 'image' and 'label'" in line
+
+
+def test_the_suite_that_is_run_is_the_one_that_is_planned():
+    """The numbers that these tests count with."""
+    assert len(expand(select(find_suite("planted"), ["random", "truth"], seeds=1))) == RUNS
