@@ -33,6 +33,12 @@ class Engine(StrEnum):
     LOCAL = "local"
 
 
+class Extra(StrEnum):
+    """What is computed besides."""
+
+    QUANTUS = "quantus"
+
+
 class Short(StrEnum):
     """How a report is written."""
 
@@ -54,4 +60,5 @@ Shown = Annotated[str, typer.Option("--estimators", help="Show only these, by id
 Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]

@@ -14,8 +14,10 @@ from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import ImageData, decode_dataset
 from roarbench.engines.local import LocalEngine
 from roarbench.estimate import Rates, Work, count_work, measure
+from roarbench.faithfulness import score_specs
 from roarbench.pipeline import complete, steps
 from roarbench.plan import Suite, expand
+from roarbench.quantus_scores import complete_scores
 from roarbench.reports import duration, size
 from roarbench.standings import Standing, standing
 from roarbench.store.results import ResultsStore
@@ -84,10 +86,12 @@ class Finished(NamedTuple):
     Attributes:
         standing: What the store holds of the suite, on the images that were used.
         failed: Runs that failed.
+        bench: Where the images, the reference and the rankings lie.
     """
 
     standing: Standing
     failed: int
+    bench: Bench
 
 
 def run_suite(
@@ -106,7 +110,7 @@ def run_suite(
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")
-        return Finished(held, 0)
+        return Finished(held, 0, bench)
     plan = make_plan(held, workers)
     console.print(plan.text(), soft_wrap=True)
     todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
@@ -116,7 +120,17 @@ def run_suite(
         for event in complete(bench, todo, store, engine):
             watch.note(event, cost(bench, event.step, plan.rates))
             failed += bool(event.failure and event.step.run)
-    return Finished(standing(suite, store, held.limit, held.data), failed)
+    return Finished(standing(suite, store, held.limit, held.data), failed, bench)
+
+
+def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
+    """Score the maps of a suite by Quantus, as far as that was not done."""
+    held = finished.standing
+    start = time.monotonic()
+    specs = score_specs(held.suite, held.data)
+    for estimator in complete_scores(finished.bench, specs, store.scores):
+        console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
+    return finished._replace(standing=standing(held.suite, store, held.limit, held.data))
 
 
 def _decode(suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, console: Console) -> ImageData:

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from roarbench.estimators import CONTROLS
+from roarbench.faithfulness import score_specs
 from roarbench.plan import CLEAN, Point, Run, Suite, expand
 from roarbench.stats.board import Board, board
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
@@ -25,12 +26,14 @@ class Standing:
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
         results: By point; those that are missing are not in it.
+        quantus: Scores of estimators by metric, shown beside the board and part of nothing.
     """
 
     suite: Suite
     data: str
     limit: int | None
     results: dict[Point, Result]
+    quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -97,9 +100,19 @@ def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: 
         if len(found) >= len(best.results):
             results = {point: found[key] for key, point in keys.items() if key in found}
             best = Standing(suite, candidate, limit, results)
-    return best
+    return replace(best, quantus=_quantus(suite, store, best.data))
 
 
 def _versions(runs: Iterable[Run], limit: int | None) -> list[str]:
     """Fingerprints of the data that runs with this limit saw, oldest first."""
     return list(dict.fromkeys(run.data for run in runs if run.limit == limit))
+
+
+def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
+    specs = score_specs(suite, data)
+    values = store.scores.values([spec.key for spec in specs.values()])
+    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for (estimator, metric), spec in specs.items():
+        if spec.key in values:
+            found[estimator][metric] = values[spec.key]
+    return dict(found)

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from roarbench.faithfulness import IMAGES, METRICS, Metric
 from roarbench.standings import Standing
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
@@ -41,6 +42,16 @@ class ShownTable:
         return sorted(self.board.rows, key=lambda row: -row.gain.value if row.gain.value is not None else float("inf"))
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Quantus' columns; none where nothing was scored."""
+        return METRICS if self.standing.quantus else ()
+
+    def quantus(self, row: Row) -> dict[str, float | None]:
+        """Quantus' scores of a row's maps; None where one is missing."""
+        held = self.standing.quantus.get(row.estimator, {})
+        return {metric.id: held.get(metric.id) for metric in self.metrics}
+
+    @property
     def caption(self) -> str:
         """Of what these numbers are."""
         board, suite = self.board, self.standing.suite
@@ -57,7 +68,18 @@ class ShownTable:
 
     @property
     def footnote(self) -> str:
-        """What the intervals cover and how small a difference could have been found."""
+        """What the intervals cover, how small a difference could have been found, and what stands apart."""
+        return " ".join(part for part in (self._certainty, self._beside) if part)
+
+    @property
+    def _beside(self) -> str:
+        if not self.metrics:
+            return ""
+        columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in self.metrics)
+        return f"By Quantus, on the first {IMAGES} test images at most, no part of gain or place: {columns}."
+
+    @property
+    def _certainty(self) -> str:
         board = self.board
         if board.covers is Covers.NOTHING:
             return "One training per cell: no intervals, no verdicts."
@@ -105,7 +127,8 @@ def as_text(table: ShownTable) -> Table:
 def _headings(table: ShownTable) -> list[tuple[str, Any]]:
     levels = [(f"t={t:g}", "right") for t in table.board.levels]
     fixed = [("place", "right"), ("estimator", "left"), ("gain [95%]", "right"), ("vs Random", "left")]
-    return [*fixed, ("vs Sobel", "left"), *levels]
+    quantus = [(metric.heading, "right") for metric in table.metrics]
+    return [*fixed, ("vs Sobel", "left"), *levels, *quantus]
 
 
 def _cells(table: ShownTable, row: Row) -> list[str]:
@@ -117,6 +140,7 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
         *(percent(estimate) for estimate in row.accuracies),
+        *(MISSING if value is None else f"{value:.3f}" for value in table.quantus(row).values()),
     ]
 
 
@@ -184,18 +208,22 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
         "gain_high": row.gain.high,
         "seeds": row.seeds,
         "curve": curve,
-    }
+    } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
 def _csv(table: ShownTable) -> str:
     rows = [_plain(table, row) for row in table.rows]
-    curves = [row.pop("curve") for row in rows]
-    flat = [row | {f"accuracy_{t}": v for t, v in curve.items()} for row, curve in zip(rows, curves, strict=True)]
+    flat = [_flat(row, accuracy=row.pop("curve"), quantus=row.pop("quantus", {})) for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     return text.getvalue().rstrip("\n")
+
+
+def _flat(row: dict[str, Any], **groups: dict[str, Any]) -> dict[str, Any]:
+    """A row with the values of each group as columns `GROUP_NAME`."""
+    return row | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
 
 
 def _markdown(table: ShownTable) -> str:

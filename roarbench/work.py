@@ -86,7 +86,7 @@ def rank_shard(bench: Bench, specs: Sequence[RankingSpec], split: Split, start: 
     store = bench.rankings
     with store.lock(specs[0].data, split, start):
         todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
-        maps = _timed_maps(bench, {spec.name for spec in todo}, split, start, stop)
+        maps = timed_maps(bench, {spec.name for spec in todo}, split, start, stop)
         ids = image_ids(split, start, stop).numpy()
         ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in todo}}
         for spec in todo:
@@ -139,7 +139,7 @@ def shard_batch(bench: Bench, split: Split, start: int, stop: int) -> Batch:
     return Batch(normalise(pixels, bench.norm), targets, image_ids(split, start, stop), truth)
 
 
-def _timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
+def timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """The maps of a range of images by estimator id."""
     made: dict[str, TimedMap] = {}
     wanted = sorted((find_estimator(name) for name in names), key=lambda estimator: (estimator.variant, estimator.id))

@@ -22,19 +22,9 @@ from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
 from roarbench.store.database import Database, matching, open_database
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, results
+from roarbench.store.scores import Scores
 
-_OUTCOME = (
-    "correct",
-    "total",
-    "bits",
-    "seconds",
-    "probability",
-    "rankings",
-    "smoothness",
-    "weights",
-    "loss",
-    "created",
-)
+_OUTCOME = ("correct", "total", "bits", "seconds", "probability", "rankings", "smoothness", "weights", "loss", "created")
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
@@ -149,6 +139,11 @@ class ResultsStore:
     def where(self) -> str:
         """The file, or the URL without its password."""
         return self._database.where
+
+    @property
+    def scores(self) -> Scores:
+        """What other libraries say of the maps."""
+        return Scores(self._database)
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,7 +1,7 @@
 """The tables of the results store.
 
-`migrations/` makes them and a test holds that both agree. Results and failures are only ever added to; claims come and
-go while runs are under way.
+`migrations/` makes them and a test holds that both agree. Results, failures and scores are only ever added to; claims
+come and go while runs are under way.
 """
 
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0001"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0002"  # the newest migration; numbers of four digits, so that text order is time order
 VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
@@ -99,4 +99,17 @@ claims = Table(
     Column("start", Text, nullable=False),  # tells a process from a later one with the same number
     Column("since", UtcDateTime, nullable=False),
     Column("beat", UtcDateTime, nullable=False),
+)
+
+scores = Table(
+    "scores",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("record", Text, nullable=False),  # canonical JSON of what was scored; the key is its hash
+    Column("estimator", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("value", Double),
+    Column("count", Integer, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
 )

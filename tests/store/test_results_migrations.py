@@ -16,12 +16,13 @@ from roarbench.errors import StoreError
 from roarbench.store import database, schema
 from roarbench.store.results import ResultsStore
 
+NEXT_HEAD = f"{int(schema.HEAD) + 1:04d}"
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{revision}"
+down_revision = "{head}"
 
 
 def upgrade():
@@ -38,9 +39,10 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def pretend(end: str = "") -> None:
         folder = tmp_path / "100% migrations"
         shutil.copytree(database.MIGRATIONS, folder, dirs_exist_ok=True)
-        (folder / "versions" / "r0002_next.py").write_text(NEXT.format(end=end))
+        text = NEXT.format(revision=NEXT_HEAD, head=schema.HEAD, end=end)
+        (folder / "versions" / f"r{NEXT_HEAD}_next.py").write_text(text)
         monkeypatch.setattr(database, "MIGRATIONS", folder)
-        monkeypatch.setattr(schema, "HEAD", "0002")
+        monkeypatch.setattr(schema, "HEAD", NEXT_HEAD)
 
     return pretend
 
@@ -80,13 +82,14 @@ def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, 
         assert store.add(make_result(make_run(20)))
         with store._database.read() as connection:
             assert connection.exec_driver_sql("SELECT DISTINCT origin FROM results").scalars().all() == ["own"]
-            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalars().all() == ["0002"]
+            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == NEXT_HEAD
 
 
 def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next_release):
     ResultsStore.open(store_url).close()
+    head = schema.HEAD
     next_release()
-    with pytest.raises(StoreError, match="has schema 0001, this version reads 0002; `roarbench run`"):
+    with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}; `roarbench run`"):
         ResultsStore.open(store_url, read_only=True)
 
 

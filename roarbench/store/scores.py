@@ -1,0 +1,97 @@
+"""Scores that another library gives to importance maps: in a table of their own, apart from all results.
+
+Like a result, a score is written once and never changed; a new definition of a metric is a new key.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from roarbench.plan import canonical, fingerprint, record
+from roarbench.store.database import Database, matching
+from roarbench.store.schema import scores
+
+
+@dataclass(frozen=True)
+class ScoreSpec:
+    """What a score is of.
+
+    Attributes:
+        data: Fingerprint of the images.
+        reference: Key of the explained model.
+        estimator: Fingerprint of what made the maps.
+        metric: Name of the metric.
+        parameters: All that the metric's own code leaves open, as text.
+        images: The first so many test images are scored, or all where there are fewer.
+    """
+
+    data: str
+    reference: str
+    estimator: str
+    metric: str
+    parameters: str
+    images: int
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number; one row.
+
+    Attributes:
+        spec: What it is of.
+        estimator: Id of the estimator.
+        value: Mean over the images; None where the metric is not defined for any of them.
+        count: Images that the mean is over.
+        versions: Of roarbench, of the library that has the metric, and of what it computes with.
+        created: When, in UTC.
+    """
+
+    spec: ScoreSpec
+    estimator: str
+    value: float | None
+    count: int
+    versions: dict[str, str]
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class Scores:
+    """The scores of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, new: Iterable[Score]) -> None:
+        """Store scores in one transaction; one that is stored already keeps its row."""
+        rows = {score.spec.key: _row(score) for score in new}
+        with self._database.write() as connection:
+            known = {row.key for row in matching(connection, select(scores.c.key), scores.c.key, rows)}
+            fresh = [row for key, row in rows.items() if key not in known]
+            if fresh:
+                connection.execute(insert(scores), fresh)
+
+    def values(self, keys: Collection[str]) -> dict[str, float | None]:
+        """The scores that there are of these keys."""
+        columns = select(scores.c.key, scores.c.value)
+        with self._database.read() as connection:
+            return {row.key: row.value for row in matching(connection, columns, scores.c.key, keys)}
+
+
+def _row(score: Score) -> dict[str, Any]:
+    return {
+        "key": score.spec.key,
+        "record": canonical(record(score.spec)),
+        "estimator": score.estimator,
+        "metric": score.spec.metric,
+        "value": score.value,
+        "count": score.count,
+        "versions": score.versions,
+        "created": score.created,
+    }
