@@ -24,7 +24,18 @@ from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, results
 from roarbench.store.scores import Scores
 
-_OUTCOME = ("correct", "total", "bits", "seconds", "probability", "rankings", "smoothness", "weights", "loss", "created")
+_OUTCOME = (
+    "correct",
+    "total",
+    "bits",
+    "seconds",
+    "probability",
+    "rankings",
+    "smoothness",
+    "weights",
+    "loss",
+    "created",
+)
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
