@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -71,11 +71,10 @@ class LocalEngine:
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker."""
         worker = self._idle.pop()
-        try:
-            worker.connection.send(job)
-        except OSError:  # it died while it waited
+        if not worker.process.is_alive():  # it died while it waited
             _bury(worker)
             worker = self._start()
+        with suppress(OSError):  # it dies right now: the wait for its answer will tell
             worker.connection.send(job)
         self._busy[worker.connection] = (worker, job)
 
@@ -120,18 +119,15 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 def _serve(connection: Connection, parent: int) -> None:
-    """Do jobs until the parent closes the connection."""
+    """Do jobs until the parent closes the connection, or is killed."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
-    while True:
-        try:
-            job: Job = connection.recv()
-        except EOFError:
-            return
-        connection.send(_do(job))
+    with suppress(EOFError, OSError):  # the parent is gone
+        while True:
+            connection.send(_do(connection.recv()))
 
 
 def _do(job: Job) -> tuple[Any, Exception | None]:

@@ -1,5 +1,6 @@
 """Jobs in processes: what comes back, and what a death takes with it."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do
+from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do, _serve
 from roarbench.errors import CallerError, Diverged, RoarbenchError, RunError
 from roarbench.suites import find_suite
 
@@ -138,7 +139,8 @@ def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job():
 def test_a_worker_that_dies_while_idle_is_replaced(engine):
     pid = do(engine, os.getpid).value
     os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: not is_alive(pid))
+    # its first thread may be a zombie before its last one has let go of the pipe; a child that is gone is gone
+    assert eventually(lambda: pid not in {child.pid for child in multiprocessing.active_children()})
     outcome = do(engine, os.getpid)
     assert outcome.error is None
     assert outcome.value != pid
@@ -180,6 +182,18 @@ def test_the_parent_still_hears_interrupts(engine):
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(PATIENCE)
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_a_worker_that_answers_nobody_ends_in_silence(capfd, unread):
+    """A killed parent closes its end; with an answer unread, the system resets the connection instead."""
+    here, there = multiprocessing.Pipe()
+    here.send(Job("job", add, (1, 1)))
+    if unread:
+        there.send("an answer")
+    here.close()
+    _serve(there, os.getppid())
+    assert capfd.readouterr() == ("", "")
 
 
 PARENT = """
