@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from leaderboard.source import main_rows
 from leaderboard.words import plain
 from roarbench.standings import Standing
 from roarbench.stats.board import gain_samples
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, draw, estimate
-from roarbench.stats.curves import Bits
+from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, draw, estimate
+from roarbench.stats.curves import POINTS, Bits, Point, Scores
 from roarbench.terms import ROAR, Protocol, Retrain, Unit
 
 _NAMED = 12  # images that are listed by number
@@ -58,53 +59,89 @@ class Duel:
     caption: str
 
 
-def duel(held: Standing, first: str, second: str, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Duel | None:
-    """Compare two estimators of a suite; None where the suite does not have the protocol."""
-    scores = held.scores(protocol, unit, [first, second])
+@dataclass(frozen=True, eq=False)
+class Arena:
+    """One protocol of a suite, drawn once for all comparisons of its estimators.
+
+    Attributes:
+        title: Suite with version.
+        protocol: The question.
+        unit: What one feature is.
+        scores: Correct answers.
+        draws: Of all accuracies.
+        gains: Of the complete curves.
+        bootstrap: How often and from which seed was drawn.
+        sure: There are intervals.
+    """
+
+    title: str
+    protocol: Protocol
+    unit: Unit
+    scores: Scores
+    draws: Draws
+    gains: dict[str, Sample]
+    bootstrap: Bootstrap
+    sure: bool
+
+    def duel(self, first: str, second: str) -> Duel:
+        """Compare two of its estimators."""
+        both = self.gains[first].minus(self.gains[second]) if {first, second} <= self.gains.keys() else None
+        levels = [self._level(t, first, second) for t in self.scores.levels if {(first, t), (second, t)} <= self.cells]
+        seeds = sorted({len(self.scores.correct[name, level.t]) for name in (first, second) for level in levels})
+        caption = (
+            f"{self.protocol.name.upper()} of {self.title}; {self.scores.images} test images; unit {self.unit}; "
+            f"fill mean; {' or '.join(map(str, seeds)) or 'no'} seeds; {self.bootstrap.confidence:.0%} intervals"
+        )
+        gain = self._points(both, 1.0) if both else Estimate()
+        return Duel(first, second, self.protocol.name, gain, tuple(levels), caption)
+
+    @property
+    def cells(self) -> frozenset[Point]:
+        """The points that have results."""
+        return frozenset(self.scores.correct)
+
+    def _level(self, t: float, first: str, second: str) -> LevelDuel:
+        one, two = self.draws.accuracy((first, t)), self.draws.accuracy((second, t))
+        assert one and two, "asked only for points with results"
+        lost, other = (_destroyed(self.scores.correct[name, t]) for name in (first, second))
+        return LevelDuel(
+            t=t,
+            difference=self._points(one.minus(two), POINTS),
+            only_first=int((lost & ~other).sum()),
+            only_second=int((other & ~lost).sum()),
+            both=int((lost & other).sum()),
+            neither=int((~lost & ~other).sum()),
+            examples_first=tuple(np.flatnonzero(lost & ~other)[:_NAMED].tolist()),
+            examples_second=tuple(np.flatnonzero(other & ~lost)[:_NAMED].tolist()),
+        )
+
+    def _points(self, sample: Sample, scale: float) -> Estimate:
+        scaled = Sample(scale * sample.value, scale * sample.draws)
+        return estimate(scaled, self.bootstrap.confidence) if self.sure else Estimate(scaled.value)
+
+
+def arena(held: Standing, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Arena | None:
+    """All that comparisons under one protocol need; None where the suite does not have it."""
+    scores = held.scores(protocol, unit, main_rows(held))
     if scores is None:
         return None
     bootstrap, spread = Bootstrap(), held.spread(protocol)
-    sure = protocol.retrain is Retrain.NONE or spread is not None
     draws = draw(scores, bootstrap, spread)
+    sure = protocol.retrain is Retrain.NONE or spread is not None
     gains = gain_samples(scores, protocol, draws)
-    both = gains[first].minus(gains[second]) if first in gains and second in gains else None
-    levels = [
-        _level(t, one.minus(other), scores.correct[first, t], scores.correct[second, t], bootstrap, sure)
-        for t in scores.levels
-        if (one := draws.accuracy((first, t))) and (other := draws.accuracy((second, t)))
-    ]
-    seeds = sorted({len(bits) for (name, _), bits in scores.correct.items() if name in (first, second)})
-    caption = (
-        f"{protocol.name.upper()} of {held.title}; {scores.images} test images; unit {unit}; fill mean; "
-        f"{' or '.join(map(str, seeds)) or 'no'} seeds; {bootstrap.confidence:.0%} intervals"
-    )
-    gain = _points(both, bootstrap, sure, 1.0) if both else Estimate()
-    return Duel(first, second, protocol.name, gain, tuple(levels), caption)
+    return Arena(held.title, protocol, unit, scores, draws, gains, bootstrap, sure)
 
 
-def _level(t: float, difference: Sample, first: Bits, second: Bits, bootstrap: Bootstrap, sure: bool) -> LevelDuel:
-    lost, other = _destroyed(first), _destroyed(second)
-    return LevelDuel(
-        t=t,
-        difference=_points(difference, bootstrap, sure, 100.0),
-        only_first=int((lost & ~other).sum()),
-        only_second=int((other & ~lost).sum()),
-        both=int((lost & other).sum()),
-        neither=int((~lost & ~other).sum()),
-        examples_first=tuple(np.flatnonzero(lost & ~other)[:_NAMED].tolist()),
-        examples_second=tuple(np.flatnonzero(other & ~lost)[:_NAMED].tolist()),
-    )
+def duel(held: Standing, first: str, second: str, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Duel | None:
+    """Compare two estimators of a suite; None where the suite does not have the protocol."""
+    found = arena(held, protocol, unit)
+    return found.duel(first, second) if found else None
 
 
 def _destroyed(bits: Bits) -> Bits:
     """Wrong in more than half of the trainings, bool (images,)."""
     wrong: Bits = (~bits).mean(0) > 0.5
     return wrong
-
-
-def _points(sample: Sample, bootstrap: Bootstrap, sure: bool, scale: float) -> Estimate:
-    scaled = Sample(scale * sample.value, scale * sample.draws)
-    return estimate(scaled, bootstrap.confidence) if sure else Estimate(scaled.value)
 
 
 def duel_records(found: Duel) -> list[dict[str, Any]]:

@@ -56,18 +56,21 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     axis = "kept, 1 - t" if table.kept else "removed, t"
     label = "format(1 - datum.value, '.1f')" if table.kept else "format(datum.value, '.1f')"
     levels = sorted({row["t"] for row in rows})
+    legend = alt.Legend(orient="bottom", columns=3, symbolOpacity=1)
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("t:Q", title=axis, axis=alt.Axis(values=levels, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
-        color=alt.Color("estimator:N", scale=scale, title=None, legend=alt.Legend(orient="bottom", columns=3)),
-        shape=alt.Shape("estimator:N", scale=alt.Scale(domain=names), title=None),
+        color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
         strokeDash=alt.StrokeDash(
             "source:N", scale=alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]]), legend=None
         ),
         tooltip=[_tip("estimator"), _tip("source"), _tip("t", ".1f"), *(_tip(key, ".3f") for key in _BAND)],
     )
-    y = alt.Y("accuracy:Q", title="test accuracy", scale=alt.Scale(zero=False))
+    y = alt.Y("accuracy:Q", title="test accuracy", scale=alt.Scale(domain=[0, 1]))
+    shape = alt.Shape(
+        "estimator:N", scale=alt.Scale(domain=names), title=None
+    )  # a line with shapes would mark its band
     bands = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="test accuracy"), y2="high:Q")
-    points = base.mark_point(size=40, filled=True, opacity=1).encode(y=y)
+    points = base.mark_point(size=40, filled=True, opacity=1).encode(y=y, shape=shape)
     return _sized(alt.layer(bands, base.mark_line(size=2).encode(y=y), points), width, 260)
 
 

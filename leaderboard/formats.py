@@ -72,7 +72,9 @@ def _harmless(value: object) -> object:
 
 def to_json(records: Records, **of: Any) -> str:
     """Records as JSON, with what the numbers are of."""
-    return json.dumps({**of, "rows": list(records)}, indent=1, allow_nan=False)
+    lines = ",\n ".join(json.dumps(row, allow_nan=False) for row in records)
+    head = json.dumps(of, allow_nan=False)[:-1]
+    return f'{head}{", " if of else ""}"rows": [\n {lines}\n]}}\n'
 
 
 def board_json(table: BoardTable) -> str:

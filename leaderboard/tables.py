@@ -153,7 +153,7 @@ def board_table(
         )
         for row in judged.rows
     )
-    shown = ShownTable(held, judged, unit, flags or {})
+    shown = ShownTable(held, judged, unit, {})
     sobel = next((row.gain.value for row in judged.rows if row.estimator == SOBEL), None)
     table = BoardTable(
         slug(held),

@@ -12,7 +12,10 @@ def plain(text: str, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-VERDICTS = {"better": "better", "worse": "worse", "not told apart": "not told apart"}
+def signed(points: float) -> str:
+    """Accuracy points with their sign; what rounds to nothing is +0.0."""
+    return f"{round(points, 1) + 0.0:+.1f}"
+
 
 PROTOCOLS = {
     "roar": "ROAR: the most important features removed, a new network trained on what is left",
@@ -54,7 +57,8 @@ ABOUT = (
     "from scratch on what is left, and measure its accuracy. The better the estimator, the further accuracy falls.",
     "The network is retrained because a network that never saw images with holes fails on them for that reason alone. "
     "The toy experiment shows it: in 16 dimensions, 4 of which matter, a classifier that is not retrained fails early "
-    "even when only useless features are removed; the retrained one loses nothing until these are gone.",
+    "even when only useless features are removed; the retrained one keeps nearly all of its accuracy until the "
+    "features that matter go.",
     "Two controls never look at the model: a random ranking and a Sobel edge filter. The gain of an estimator is the "
     "area between Random's curve and its own, in accuracy points. Intervals come from drawing test images and "
     "trainings anew, the same draws for all. Where the data cannot tell two estimators apart the board says so, "
