@@ -16,7 +16,6 @@ from roarbench.terms import KAR, MORF, ROAR, Order, Protocol
 
 SHOWN = (ROAR, KAR, MORF)  # side by side
 PUBLISHED = tuple(HOOKER_DATASETS.values())
-_CHOSEN = 5  # estimators beside the controls that a reader sees first: more lines cannot be told apart
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,6 @@ class CurveTable:
     points: tuple[CurvePoint, ...]
 
 
-def first_choice(board: Board | None) -> tuple[str, ...]:
-    """The estimators with the largest gains, which a reader sees first."""
-    rows = [row for row in board.rows if row.gain.value is not None] if board else []
-    best = sorted(rows, key=lambda row: -(row.gain.value or 0.0))
-    return tuple(row.estimator for row in best if row.estimator not in CONTROLS)[:_CHOSEN]
-
-
 def curve_table(held: Standing, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
     """The chosen curves and the controls' under one protocol.
 
@@ -107,10 +99,17 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
     ]
 
 
-def curve_tables(held: Standing, chosen: Sequence[str], published: str = "") -> list[CurveTable]:
+def curve_boards(held: Standing) -> list[Board]:
     """ROAR, KAR and MoRF without retraining, those of them that the suite has."""
     boards = [judge(held, protocol, units(held, protocol)[0]) for protocol in SHOWN if units(held, protocol)]
-    return [curve_table(held, board, chosen, published) for board in boards if board]
+    return [board for board in boards if board]
+
+
+def curve_tables(
+    held: Standing, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
+) -> list[CurveTable]:
+    """The chosen curves of several protocols, to stand side by side."""
+    return [curve_table(held, board, chosen, published) for board in boards]
 
 
 def curve_records(tables: Iterable[CurveTable]) -> list[dict[str, Any]]:

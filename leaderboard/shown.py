@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from leaderboard.curves import curve_boards
 from leaderboard.duel import Arena, arena
 from leaderboard.source import protocols, slug, units
 from leaderboard.strip import Strip, read_strip
 from leaderboard.tables import BoardTable, board_table
 from roarbench.standings import Standing
+from roarbench.stats.board import Board
 from roarbench.terms import ROAR, Protocol, Unit
 from roarbench.validity import Panel, flags, panel
 
@@ -20,10 +22,12 @@ class SuiteShown:
     Attributes:
         held: The suite and its results.
         folder: The store's folder.
+        state: The store's stamp when it was read.
     """
 
     held: Standing
     folder: Path
+    state: str
 
     @property
     def slug(self) -> str:
@@ -55,6 +59,11 @@ class SuiteShown:
     def panel(self) -> Panel:
         """The validity panel."""
         return panel(self.held)
+
+    @cached_property
+    def curve_boards(self) -> list[Board]:
+        """What curves are drawn from, one for each protocol side by side."""
+        return curve_boards(self.held)
 
     @cached_property
     def arena(self) -> Arena | None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from leaderboard import site_parts
-from leaderboard.entries import profile
+from leaderboard import content, site_parts
+from leaderboard.entries import machines, profile
 from leaderboard.formats import board_json, board_records, to_csv, to_json, to_latex, to_markdown
 from leaderboard.runs import RunState, count_runs, read_runs
 from leaderboard.shown import SuiteShown
@@ -61,7 +61,7 @@ class Site:
         own = [(name, page_file(name, suite.slug)) for name in PAGES] if suite else []
         return [*own, ("Claims", "claims.html"), ("About", "about.html")]
 
-    def write(self, template: str, file: str, page: str, suite: SuiteShown | None, **content: Any) -> None:
+    def write(self, template: str, file: str, page: str, suite: SuiteShown | None, **fields: Any) -> None:
         """Fill a template into a file."""
         same = page if page in PAGES else "Board"
         shared = {
@@ -72,7 +72,7 @@ class Site:
             "version": code_version(),
             "date": f"{self.made:%Y-%m-%d}",
         }
-        text = _templates().get_template(template).render(**shared, **content)
+        text = _templates().get_template(template).render(**shared, **fields)
         (self.folder / file).write_text(text, encoding="utf-8")
 
     def save(self, kinds: Mapping[str, str], stem: str) -> list[tuple[str, str]]:
@@ -103,7 +103,7 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    suites = tuple(SuiteShown(held, shelf.folder) for held in shelf.standings.values())
+    suites = tuple(SuiteShown(held, shelf.folder, shelf.state) for held in shelf.standings.values())
     runs = {shown.slug: read_runs(shown.held, store) for shown in suites}
     site = Site(folder, suites, runs, datetime.now(UTC))
     try:
@@ -114,8 +114,8 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
             _suite_pages(site, shown)
         estimators = _estimators(suites)
         for name in estimators:
-            content = site_parts.entry(suites, name)
-            site.write("entry.html", entry_file(name), "Entry", None, title=plain(name), about=profile(name), **content)
+            said = site_parts.entry(suites, name)
+            site.write("entry.html", entry_file(name), "Entry", None, title=plain(name), about=profile(name), **said)
         _shared_pages(site)
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
@@ -129,8 +129,8 @@ def _estimators(suites: Iterable[SuiteShown]) -> list[str]:
 def _suite_pages(site: Site, shown: SuiteShown) -> None:
     title, slug = shown.held.title, shown.slug
 
-    def write(page: str, **content: Any) -> None:
-        site.write(f"{page.lower()}.html", page_file(page, slug), page, shown, title=f"{title}: {page}", **content)
+    def write(page: str, **fields: Any) -> None:
+        site.write(f"{page.lower()}.html", page_file(page, slug), page, shown, title=f"{title}: {page}", **fields)
 
     write("Board", **_board(site, shown))
     if shown is site.suites[0]:
@@ -150,9 +150,8 @@ def _suite_pages(site: Site, shown: SuiteShown) -> None:
     states = [{"run": run.run, "state": run.state, "reason": run.reason} for run in runs]
     kinds = {"csv": to_csv(states), "json": to_json(states, suite=title)}
     failed = [row for row in states if row["state"] == "failed"]
-    machines = site_parts.machines(shown.held)
     files_ = site.save(kinds, f"runs-{slug}")
-    write("Runs", counts=count_runs(runs), failed=failed, machines=machines, files=files_)
+    write("Runs", counts=count_runs(runs), failed=failed, machines=machines(shown.held), files=files_)
 
 
 def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
 
 
 def _shared_pages(site: Site) -> None:
-    claims = site_parts.claims(site.suites)
+    claims = content.claims(site.suites)
     records = [{"table": caption, **row} for caption, rows in claims for row in rows]
     files_ = site.save({"csv": to_csv(records), "json": to_json(records)}, "claims")
     site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files_)

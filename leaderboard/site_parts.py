@@ -1,13 +1,13 @@
-"""What goes into the templates of the static pages."""
+"""What goes into the templates of the static pages, beside `content`."""
 
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from leaderboard import figures, pictures
-from leaderboard.curves import CurveTable, curve_records, curve_tables
+from leaderboard import content, figures, pictures
+from leaderboard.curves import curve_records, curve_tables
 from leaderboard.duel import duel_records
-from leaderboard.entries import command, machines, runs_of
+from leaderboard.entries import command, runs_of
 from leaderboard.shown import SuiteShown
 from leaderboard.source import known
 from leaderboard.strip import Strip
@@ -15,12 +15,9 @@ from leaderboard.svg import to_svg
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.toyfigure import toy_tables
 from leaderboard.words import ABOUT, CHANGES, CITE, COLUMNS, EMPTY, LIMITS, PROTOCOLS, SUBMIT, plain
-from roarbench.claims_report import claim_records
 from roarbench.estimators import CONTROLS
-from roarbench.tables import MISSING, interval
-from roarbench.validity_tables import legend, sections
-
-__all__ = ["about", "bar", "cell", "claims", "compare", "cost", "curves", "empty", "entry", "gallery", "machines"]
+from roarbench.tables import MISSING
+from roarbench.validity_tables import legend
 
 PAIRED = 20  # rows whose pairs a static page holds: 190
 GALLERY_IMAGES = 3
@@ -84,18 +81,12 @@ def curves(shown: SuiteShown) -> dict[str, Any]:
             by_family.setdefault(row.family, []).append(row.estimator)
     drawn, points = [], []
     for family, names in by_family.items():
-        tables = curve_tables(shown.held, names)
-        drawn.append((plain(family), [(to_svg(figures.curve_chart(table)), figure_words(table)) for table in tables]))
+        tables = curve_tables(shown.held, shown.curve_boards, names)
+        drawn.append(
+            (plain(family), [(to_svg(figures.curve_chart(table)), content.figure_words(table)) for table in tables])
+        )
         points += [row for row in curve_records(tables) if row not in points]
     return {"families": drawn, "points": points}
-
-
-def figure_words(table: CurveTable) -> str:
-    """What a figure of curves shows, for those who do not see it."""
-    ends = {point.estimator: point for point in table.points if point.accuracy is not None and point.t > 0}
-    last = [f"{plain(name, 40)} {100 * (point.accuracy or 0):.1f}%" for name, point in ends.items()]
-    at = f" At t = {max(point.t for point in ends.values()):g}: {', '.join(last)}." if ends else ""
-    return f"{table.title}: test accuracy against the fraction removed. {table.caption}{at}"
 
 
 def compare(shown: SuiteShown) -> dict[str, Any]:
@@ -128,79 +119,24 @@ def _column(strip: Strip, name: str, image: int, levels: Sequence[float]) -> tup
 
 
 def cost(shown: SuiteShown) -> dict[str, Any]:
-    """Gain against cost, with the frontier in words."""
+    """Gain against cost."""
     table = shown.table
-    priced = [entry for entry in table.entries if entry.seconds and entry.gain.value is not None]
-    best = figures.frontier(priced)
-    points = [
-        {
-            "estimator": plain(entry.estimator),
-            "seconds_per_1000_images": entry.seconds,
-            "gain": entry.gain.value,
-            "gain_low": entry.gain.low,
-            "gain_high": entry.gain.high,
-            "on_frontier": entry in best,
-        }
-        for entry in priced
-    ]
-    words = "Gain against cost. None is better at the same or a smaller cost: " + ", ".join(
-        f"{plain(entry.estimator, 40)} ({entry.seconds:.3g} s, {entry.gain.value:+.1f} points)" for entry in best
-    )
-    svg = to_svg(figures.cost_chart(table)) if priced else ""
-    return {"table": table, "svg": svg, "words": f"{words}.", "points": points}
-
-
-def claims(suites: Sequence[SuiteShown]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The claims on the paper's numbers, then on every suite that has a cell of any."""
-    published = [_claim(row, "published") for row in claim_records(None)]
-    own = [
-        (f"On {shown.held.title}", [_claim(row, "ours") for row in claim_records(shown.held, shown.unit)])
-        for shown in suites
-    ]
-    told = [(caption, rows) for caption, rows in own if any(row["cells that agree"] for row in rows)]
-    return [("On the paper's own table", published), *told]
-
-
-def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
-    finding = row[table]
-    exceptions = [*finding["exceptions"][:3]]
-    more = len(finding["exceptions"]) - len(exceptions)
-    text = ", ".join(exceptions) + (f" and {more} more" if more else "")
-    agree = f"{finding['agree']} of {finding['cells']}" if finding["cells"] else None
+    points, words = content.cost_points(table)
     return {
-        "claim": row["text"],
-        "where": row["where"],
-        "verdict": str(finding["verdict"]),
-        "cells that agree": agree,
-        "exceptions": text,
+        "table": table,
+        "svg": to_svg(figures.cost_chart(table)) if points else "",
+        "words": f"Gain against cost. {words}",
+        "points": points,
     }
 
 
 def entry(suites: Sequence[SuiteShown], name: str) -> dict[str, Any]:
     """All that a page says of one estimator."""
     found = [(shown, row) for shown in suites for row in shown.table.entries if row.estimator == name]
-    boards = [
-        {
-            "suite": shown.held.title,
-            "place": _place(row),
-            "gain": interval(row.gain),
-            "vs Random": row.random,
-            "vs Sobel": row.sobel,
-            "KAR gain": interval(row.kar),
-            "no-retrain gain": interval(row.unretrained),
-            "seeds": row.seeds,
-        }
-        for shown, row in found
-    ]
-    return {"boards": boards, "suites_in": [entry_suite(shown, row) for shown, row in found]}
-
-
-def _place(row: Entry) -> str:
-    position = row.place
-    if position is None:
-        return ""
-    low, high = position.low or position.place, position.high or position.place
-    return str(low) if low == high else f"{low}-{high}"
+    return {
+        "boards": content.entry_boards(suites, name),
+        "suites_in": [entry_suite(shown, row) for shown, row in found],
+    }
 
 
 def entry_suite(shown: SuiteShown, row: Entry) -> dict[str, Any]:
@@ -210,21 +146,11 @@ def entry_suite(shown: SuiteShown, row: Entry) -> dict[str, Any]:
         "caption": shown.table.caption,
         "entry": row,
         "pictures": _strip_rows(shown.strip, row.estimator, shown.table.levels[-1]),
-        "validity": validity(shown, row.estimator),
+        "validity": content.validity(shown, row.estimator),
         "legend": legend(shown.panel),
         "command": command(shown.held, row.estimator),
         "runs": runs_of(shown.held, row.estimator),
     }
-
-
-def validity(shown: SuiteShown, name: str) -> list[tuple[str, list[dict[str, str]]]]:
-    """The validity panel of one estimator beside the controls'."""
-    wanted = {name, *CONTROLS}
-    parts = [
-        (part.title, [dict(zip(part.columns, line, strict=True)) for line in part.lines if line[0] in wanted])
-        for part in sections(shown.panel)
-    ]
-    return [(title, rows) for title, rows in parts if rows]
 
 
 def _strip_rows(strip: Strip | None, name: str, t: float) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -247,7 +173,7 @@ def _strip_rows(strip: Strip | None, name: str, t: float) -> list[tuple[str, lis
 
 def about() -> dict[str, Any]:
     """The texts, with the toy's figure."""
-    toy = [(to_svg(figures.curve_chart(table, 300)), figure_words(table)) for table in toy_tables()]
+    toy = [(to_svg(figures.curve_chart(table, 300)), content.figure_words(table)) for table in toy_tables()]
     return {
         "about": ABOUT,
         "toy": toy,

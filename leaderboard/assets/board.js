@@ -11,6 +11,17 @@ function number(text) {
   return text === "" ? null : Number(text);
 }
 
+// Some drivers and assistive tools only fire "change" on a list, browsers also "input" while one types.
+function onChoice(form, show) {
+  for (const kind of ["input", "change"]) {
+    form.addEventListener(kind, (event) => {
+      state.set(event.target.name, event.target.value);
+      remember();
+      show();
+    });
+  }
+}
+
 // ---- the board -----------------------------------------------------------------------------------------------------
 
 const ASCENDING = new Set(["estimator", "random", "sobel", "seconds", "status", "place", "group"]);
@@ -88,11 +99,7 @@ function startBoard(table, form) {
     remember();
     showBoard(table, form);
   });
-  form.addEventListener("input", (event) => {
-    state.set(event.target.name, event.target.value);
-    remember();
-    showBoard(table, form);
-  });
+  onChoice(form, () => showBoard(table, form));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => {
     for (const key of ["search", "family", "status"]) state.delete(key);
@@ -120,11 +127,7 @@ function showPair(form) {
 }
 
 function startPairs(form) {
-  form.addEventListener("input", (event) => {
-    state.set(event.target.name, event.target.value);
-    remember();
-    showPair(form);
-  });
+  onChoice(form, () => showPair(form));
   showPair(form);
 }
 

@@ -9,7 +9,7 @@ import pytest
 from board_store import make_store
 
 from leaderboard import figures, svg
-from leaderboard.curves import curve_records, curve_tables, first_choice
+from leaderboard.curves import curve_boards, curve_records, curve_tables
 from leaderboard.duel import duel, duel_records
 from leaderboard.entries import command, machines, profile, rows_of, runs_of
 from leaderboard.runs import count_runs, read_runs
@@ -24,7 +24,7 @@ from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
 
 
 def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
-    tables = curve_tables(quick, ["gb"])
+    tables = curve_tables(quick, curve_boards(quick), ["gb"])
     assert [table.protocol for table in tables] == ["roar", "kar", "morf"]
     assert [table.kept for table in tables] == [False, True, False]
     for table in tables:
@@ -36,7 +36,7 @@ def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
 
 
 def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing) -> None:
-    roar, kar, morf = curve_tables(quick, ["gb", "grad-sq"], "imagenet")
+    roar, kar, morf = curve_tables(quick, curve_boards(quick), ["gb", "grad-sq"], "imagenet")
     laid = {(p.estimator, p.t): p.accuracy for p in roar.points if p.source == "published"}
     assert {name for name, _ in laid} == {"random", "sobel", "gb"}  # the paper's table has no squares
     assert laid["gb", 0.3] == hooker2019(Order.MORF)["imagenet"]["gb"][0.3]
@@ -44,15 +44,8 @@ def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing
     assert all(point.source == "measured" for point in morf.points)
 
 
-def test_first_choice_is_the_best_without_controls(quick: Standing) -> None:
-    best = first_choice(judge(quick, ROAR, Unit.SCALAR))
-    assert len(best) == 5
-    assert set(best[:2]) == {"var-grad", "sgsq-grad"}
-    assert first_choice(None) == ()
-
-
 def test_curve_records_are_flat(quick: Standing) -> None:
-    rows = curve_records(curve_tables(quick, ["gb"]))
+    rows = curve_records(curve_tables(quick, curve_boards(quick), ["gb"]))
     assert json.dumps(rows)
     assert {row["protocol"] for row in rows} == {"roar", "kar", "morf"}
 
@@ -157,7 +150,7 @@ def test_every_chart_is_drawn_and_escapes_its_text(quick: Standing) -> None:
     charts = [
         figures.gain_chart(table),
         figures.cost_chart(table),
-        *(figures.curve_chart(curves) for curves in curve_tables(quick, ["gb"], "imagenet")),
+        *(figures.curve_chart(curves) for curves in curve_tables(quick, curve_boards(quick), ["gb"], "imagenet")),
         figures.duel_chart(duel(quick, "gb", "ig")),
     ]
     for chart in charts:
