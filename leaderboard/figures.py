@@ -24,7 +24,7 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
     title = "gain over Random, accuracy points"
     kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
-    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=alt.Legend(orient="bottom"))
+    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=alt.Legend(orient="bottom", symbolOpacity=1))
     tips = [_tip("estimator"), _tip("verdict"), *(_tip(key, "+.1f") for key in ("gain", "low", "high"))]
     base = alt.Chart(_data(rows)).encode(y=y, color=colour, tooltip=tips)
     bars = base.mark_bar(height=9, opacity=0.35).encode(x=alt.X("low:Q", title=title), x2="high:Q")

@@ -15,6 +15,8 @@ from leaderboard.words import plain
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Protocol, Unit
 
+_AROUND = 170  # pixels for axis and legend: here a chart's height is that of all it has, not of its plot
+
 
 @dataclass(frozen=True, eq=False)
 class Session:
@@ -70,7 +72,8 @@ def table(records: Records, name: str, **options: Any) -> None:
 
 def chart(drawn: alt.LayerChart, words: str) -> None:
     """A figure, and in words what it shows."""
-    st.altair_chart(drawn, width="stretch", alt=words[:500])
+    height = int(drawn.to_dict()["height"]) + _AROUND
+    st.altair_chart(drawn, width="stretch", height=height, alt=words[:500])
 
 
 def downloads(records: Records, stem: str, more: Mapping[str, str] | None = None) -> None:

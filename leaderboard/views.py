@@ -60,7 +60,8 @@ def board(session: Session) -> None:
 def _ask(session: Session) -> tuple[Filter, BoardTable]:
     """What the reader asks for, and the board of all rows under that protocol."""
     held = session.shown.held
-    with st.expander("Filter and sort", expanded=True):
+    search = st.text_input("Search in names and descriptions", key="search", bind="query-params")
+    with st.expander("Filter and sort"):
         left, middle, right = st.columns(3)
         with left:
             protocol = TERMS[choose("Protocol", [p.name for p in protocols(held)], "protocol", "roar")]
@@ -76,7 +77,6 @@ def _ask(session: Session) -> tuple[Filter, BoardTable]:
             families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
             kept = choose_some("Family", families, "family")
             status = choose("Status", ["any", "verified", "self-reported"], "status")
-        search = st.text_input("Search in names and descriptions", key="search", bind="query-params")
     return Filter(tuple(kept), search or "", "" if status == "any" else status, sort), whole
 
 
