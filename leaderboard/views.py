@@ -43,7 +43,7 @@ def board(session: Session) -> None:
     """One row per estimator."""
     asked, whole = _ask(session)
     shown = narrow(whole, asked)
-    st.caption(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
+    st.write(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
     count, kept = len(shown.entries), f"{len(shown.entries)} of {whole.whole} rows"
     st.text(f"{kept}. Places are among the rows shown; what their intervals say follows from tests over all rows.")
     _rows(shown)
@@ -51,8 +51,8 @@ def board(session: Session) -> None:
         first = replace(shown, entries=shown.entries[:_CHARTED])
         chart(figures.gain_chart(first), f"Gains over Random with intervals, {kept}")
         cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
-        st.caption(f"Bars are 95% intervals. The line at 0 is Random, the dashed line Sobel.{cut}")
-    st.caption(shown.footnote)
+        st.write(f"Bars are 95% intervals. The line at 0 is Random, the dashed line Sobel.{cut}")
+    st.write(shown.footnote)
     more = {"json": board_json(shown), "tex": to_latex(shown), "md": to_markdown(shown)}
     downloads(board_records(shown), f"board-{shown.slug}", more)
 
@@ -102,7 +102,7 @@ def _rows(shown: BoardTable) -> None:
 
     options: dict[str, Any] = {"key": "rows", "on_select": open_entry, "selection_mode": "single-row"}
     table(rows, f"Board of {shown.title}", column_config=configuration, **options)
-    st.caption("Tick a row to open the estimator's page.")
+    st.write("Tick a row to open the estimator's page.")
 
 
 def _row(number: int, shown: BoardTable) -> dict[str, Any]:
@@ -140,8 +140,8 @@ def curves(session: Session) -> None:
         with place:
             st.subheader(found.protocol.upper())
             chart(figures.curve_chart(found), content.figure_words(found))
-            st.caption(found.caption)
-    st.caption("The controls are always there, in grey. Published curves are dashed; another data set and network.")
+            st.write(found.caption)
+    st.write("The controls are always there, in grey. Published curves are dashed; another data set and network.")
     records = curve_records(tables)
     with st.expander("The same numbers as a table"):
         table(records, "Accuracy by protocol, estimator and level")
@@ -165,12 +165,12 @@ def compare(session: Session) -> None:
     if value is not None:
         sure = "" if low is None else f" [{low:+.1f}, {high:+.1f}]"
         st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {value:+.1f}{sure} accuracy points")
-    st.caption(f"{found.caption}. Below 0 at a level, the first takes more away.")
+    st.write(f"{found.caption}. Below 0 at a level, the first takes more away.")
     records = duel_records(found)
     if records:
         chart(figures.duel_chart(found), f"Accuracy difference per level. {found.caption}")
         table(records, "Differences per level, and the images that only one destroys")
-        st.caption("An image is destroyed where most networks get it wrong; the examples are numbers of test images.")
+        st.write("An image is destroyed where most networks get it wrong; the examples are numbers of test images.")
     downloads(records, f"compare-{session.slug}")
 
 
@@ -178,7 +178,7 @@ def cost(session: Session) -> None:
     """Gain against the cost of the maps."""
     shown = session.shown
     priced = content.cost_points(shown.table)
-    st.caption(f"{shown.table.caption}. Seconds are processor seconds for the maps of 1,000 images.")
+    st.write(f"{shown.table.caption}. Seconds are processor seconds for the maps of 1,000 images.")
     if not priced.points:
         st.info("This store does not say how long the importance maps took.")
         return

@@ -33,7 +33,7 @@ def entry(session: Session) -> None:
 
 def _in_suite(shown: SuiteShown, row: Entry) -> None:
     st.header(shown.held.title)
-    st.caption(shown.table.caption)
+    st.write(shown.table.caption)
     for reason in (row.flag and f"Doubt: {row.flag}", row.gap and f"No place: {row.gap}"):
         if reason:
             st.text(reason)
@@ -41,7 +41,7 @@ def _in_suite(shown: SuiteShown, row: Entry) -> None:
     st.subheader("Validity panel")
     for title, rows in content.validity(shown, row.estimator):
         table(rows, title)
-    st.caption("; ".join(legend(shown.panel)))
+    st.write("; ".join(legend(shown.panel)))
     st.subheader("Do it again")
     st.code(command(shown.held, row.estimator), language=None)
     made = runs_of(shown.held, row.estimator)
@@ -84,7 +84,7 @@ def gallery(session: Session) -> None:
     chosen = choose_some("Estimators", names, "gallery", names[:3])
     levels = [f"{t:g}" for t in session.shown.table.levels]
     kept = choose_some("Levels", levels, "levels", levels)
-    st.caption(
+    st.write(
         "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
         f"mean colour of the training images. Unit {strip.layout.unit}."
     )
@@ -113,7 +113,7 @@ def about(session: Session) -> None:
     for place, found in zip(st.columns(2), toy_tables(), strict=True):
         with place:
             chart(figures.curve_chart(found), content.figure_words(found))
-            st.caption(found.caption)
+            st.write(found.caption)
     st.header("What the benchmark does not show")
     st.write("\n".join(f"- {text}" for text in LIMITS))
     st.header("Protocols")

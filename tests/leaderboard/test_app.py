@@ -113,7 +113,7 @@ def test_the_address_holds_the_view(monkeypatch: pytest.MonkeyPatch, folder: Pat
     again = open_page(monkeypatch, folder, family="grad", search="noisy", sort="estimator", level="0.9")
     assert list(frame(again)["estimator"]) == rows
     assert list(frame(again)["gain"]) == list(frame(test)["gain"])
-    assert any("levels 0.9;" in caption.value for caption in again.caption)
+    assert any("levels 0.9;" in caption.value for caption in again.markdown)
 
 
 def test_places_are_among_the_rows_shown(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_no_row_left_is_said(monkeypatch: pytest.MonkeyPatch, folder: Path) -> N
 
 def test_other_protocols(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, protocol="lerf")
-    assert any("LERF on imagenette64" in caption.value for caption in test.caption)
+    assert any("LERF on imagenette64" in caption.value for caption in test.markdown)
 
 
 def test_incomplete_rows_say_why(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
