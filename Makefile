@@ -1,14 +1,20 @@
-# make run: the main job on bundled photographs.   make test: everything that is checked.
+# make run: the main job on bundled photographs.   make test: everything that is checked.   make demo: a board to look at.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= store
 
-.PHONY: run test install install-test check benchmark clean
+PORT ?= 8501
+
+.PHONY: run demo test install install-test check benchmark clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
 	$(BIN)/roarbench plot --suite quick --store $(STORE) -o $(STORE)/quick.png
+
+demo: $(VENV)/installed-board
+	@echo "the board: http://127.0.0.1:$(PORT)"
+	$(BIN)/roarbench leaderboard --store demo --port $(PORT)
 
 test: install-test check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
@@ -30,6 +36,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -c constraints.txt torch
 	$(BIN)/pip install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/installed-board: $(VENV)/installed
+	$(BIN)/pip install -c constraints.txt -e '.[leaderboard]'
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed

@@ -307,6 +307,24 @@ def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--for
         out.print(findings_table(found))
 
 
+@app.command(epilog="Example: `roarbench leaderboard --store store` or `roarbench leaderboard --export site`")
+def leaderboard(
+    store: StoreDir = STORE,
+    db: Db = "",
+    export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the app, on this machine alone.")] = 8501,
+) -> None:
+    """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
+    from leaderboard.commands import export_site, serve
+    from roarbench.store.results import default_url
+
+    url = db or default_url(store)
+    if export is None:
+        raise typer.Exit(serve(url, store, port))
+    pages = export_site(url, store, export)
+    err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
 def _print_table(shown: "ShownTable", format: Format) -> None:
     from roarbench import tables
 

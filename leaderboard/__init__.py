@@ -1,0 +1,1 @@
+"""The leaderboard: the results store as pages. It reads, runs nothing and never reaches torch."""

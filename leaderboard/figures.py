@@ -1,0 +1,152 @@
+"""Frozen records to Altair charts. The app shows them as they are, the static pages as SVG."""
+
+from typing import Any
+
+import altair as alt
+
+from leaderboard.curves import CurvePoint, CurveTable
+from leaderboard.duel import Duel
+from leaderboard.tables import BoardTable, Entry
+from leaderboard.words import plain
+
+# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+CONTROL = "#808080"  # reads on white and on black
+_ROW = 22  # pixels of height for one estimator
+_NAME = 160  # pixels that a name may fill
+_VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not told apart": "#7A7A7A", "control": CONTROL}
+
+
+def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
+    """One bar per row: the interval of its gain on a common scale, Random at 0, Sobel dashed."""
+    rows = [_gain_row(entry) for entry in table.entries if entry.gain.value is not None]
+    names = [row["estimator"] for row in rows]
+    y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
+    title = "gain over Random, accuracy points"
+    kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
+    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=alt.Legend(orient="bottom", symbolOpacity=1))
+    tips = [_tip("estimator"), _tip("verdict"), *(_tip(key, "+.1f") for key in ("gain", "low", "high"))]
+    base = alt.Chart(_data(rows)).encode(y=y, color=colour, tooltip=tips)
+    bars = base.mark_bar(height=9, opacity=0.35).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    points = base.mark_point(filled=True, size=55, opacity=1).encode(x=alt.X("gain:Q", title=title))
+    lines = [_rule(0.0, []), *([_rule(table.sobel, [4, 3])] if table.sobel is not None else [])]
+    return _sized(alt.layer(*lines, bars, points), width, max(2, len(rows)) * _ROW)
+
+
+def _gain_row(entry: Entry) -> dict[str, Any]:
+    value, low, high = entry.gain
+    verdict = "control" if entry.control else entry.random or "not told apart"
+    return {"estimator": plain(entry.estimator, 60), "gain": value, "low": low, "high": high, "verdict": verdict}
+
+
+def _rule(x: float, dash: list[int]) -> alt.Chart:
+    rule = alt.Chart(_data([{"x": x}])).mark_rule(color=CONTROL, strokeDash=dash, size=1.5)
+    drawn: alt.Chart = rule.encode(x="x:Q")
+    return drawn
+
+
+def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
+    """Accuracy against level with bands; controls grey, published curves dashed with open points."""
+    rows = [_curve_row(point) for point in table.points if point.accuracy is not None]
+    names = list(dict.fromkeys(row["estimator"] for row in rows))
+    controls = {row["estimator"] for row in rows if row["control"]}
+    others = [name for name in names if name not in controls]
+    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
+    scale = alt.Scale(domain=names, range=[colours.get(name, CONTROL) for name in names])
+    axis = "kept, 1 - t" if table.kept else "removed, t"
+    label = "format(1 - datum.value, '.1f')" if table.kept else "format(datum.value, '.1f')"
+    levels = sorted({row["t"] for row in rows})
+    legend = alt.Legend(orient="bottom", columns=3, symbolOpacity=1)
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("t:Q", title=axis, axis=alt.Axis(values=levels, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
+        color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
+        strokeDash=alt.StrokeDash(
+            "source:N", scale=alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]]), legend=None
+        ),
+        tooltip=[_tip("estimator"), _tip("source"), _tip("t", ".1f"), *(_tip(key, ".3f") for key in _BAND)],
+    )
+    y = alt.Y("accuracy:Q", title="test accuracy", scale=alt.Scale(domain=[0, 1]))
+    shape = alt.Shape(
+        "estimator:N", scale=alt.Scale(domain=names), title=None
+    )  # a line with shapes would mark its band
+    bands = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="test accuracy"), y2="high:Q")
+    points = base.mark_point(size=40, filled=True, opacity=1).encode(y=y, shape=shape)
+    return _sized(alt.layer(bands, base.mark_line(size=2).encode(y=y), points), width, 260)
+
+
+_BAND = ("accuracy", "low", "high")
+
+
+def _curve_row(point: CurvePoint) -> dict[str, Any]:
+    return {
+        "estimator": plain(point.estimator, 40),
+        "control": point.control,
+        "source": point.source,
+        "t": point.t,
+        "accuracy": point.accuracy,
+        "low": point.low,
+        "high": point.high,
+    }
+
+
+def duel_chart(found: Duel, width: int = 460) -> alt.LayerChart:
+    """Difference of accuracy per level with its interval; below 0 the first destroys more."""
+    rows = [{"t": f"{level.t:g}", **level.difference._asdict()} for level in found.levels]
+    title = "accuracy difference, points"
+    base = alt.Chart(_data(rows)).encode(x=alt.X("t:N", title="removed, t", axis=alt.Axis(labelAngle=0)))
+    bars = base.mark_rule(size=3, color=COLOURS[0], opacity=0.5).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    points = base.mark_point(filled=True, size=70, color=COLOURS[0], opacity=1).encode(
+        y=alt.Y("value:Q", title=title), tooltip=[_tip("t"), *(_tip(key, "+.1f") for key in _ESTIMATE)]
+    )
+    zero = alt.Chart(_data([{"y": 0}])).mark_rule(color=CONTROL).encode(y="y:Q")
+    return _sized(alt.layer(zero, bars, points), width, 240)
+
+
+_ESTIMATE = ("value", "low", "high")
+
+
+def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
+    """Gain against seconds per 1,000 images, the frontier drawn as steps."""
+    priced = [entry for entry in table.entries if entry.seconds and entry.gain.value is not None]
+    best = {entry.estimator for entry in frontier(priced)}
+    rows = [
+        {
+            **_gain_row(entry),
+            "seconds": entry.seconds,
+            "best": entry.estimator in best,
+            "name": plain(entry.estimator, 30),
+        }
+        for entry in priced
+    ]
+    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="processor seconds for the maps of 1,000 images")
+    title = "gain over Random, accuracy points"
+    tips = [_tip("estimator"), _tip("seconds", ".3g"), _tip("gain", "+.1f")]
+    base = alt.Chart(_data(rows)).encode(x=x, y=alt.Y("gain:Q", title=title), tooltip=tips)
+    bars = base.mark_rule(opacity=0.4, color=COLOURS[0]).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS[0])
+    names = base.mark_text(align="left", dx=7, dy=-6, color=CONTROL).encode(text="name:N")
+    steps = base.transform_filter("datum.best").mark_line(interpolate="step-after", color=COLOURS[1], size=1.5)
+    return _sized(alt.layer(steps, bars, points, names), width, 340)
+
+
+def frontier(entries: list[Entry]) -> list[Entry]:
+    """The entries that none beats at the same or a smaller cost, cheapest first."""
+    best: list[Entry] = []
+    for entry in sorted(entries, key=lambda entry: (entry.seconds, -(entry.gain.value or 0.0))):
+        if not best or (entry.gain.value or 0.0) > (best[-1].gain.value or 0.0):
+            best.append(entry)
+    return best
+
+
+def _tip(field: str, number: str = "") -> alt.Tooltip:
+    """What is said about a mark under the pointer: a text, or a number in this format."""
+    return alt.Tooltip(f"{field}:Q", format=number) if number else alt.Tooltip(f"{field}:N")
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
+    return alt.InlineData(values=rows)
+
+
+def _sized(chart: Any, width: int, height: int) -> alt.LayerChart:
+    sized: alt.LayerChart = chart.properties(width=width, height=height)
+    return sized

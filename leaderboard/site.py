@@ -1,0 +1,191 @@
+"""The board as static pages: the same tables and figures as the app, laid out by templates that escape all text."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from leaderboard import content, site_parts
+from leaderboard.entries import machines, profile
+from leaderboard.formats import board_json, board_records, to_csv, to_json, to_latex, to_markdown
+from leaderboard.runs import RunState, count_runs, read_runs
+from leaderboard.shown import SuiteShown
+from leaderboard.source import Shelf
+from leaderboard.words import COLUMNS, plain, signed
+from roarbench.errors import CallerError
+from roarbench.store.provenance import code_version
+from roarbench.store.results import ResultsStore
+
+HEADINGS = {
+    "place": "place",
+    "estimator": "estimator",
+    "gain": "gain",
+    "random": "vs Random",
+    "sobel": "vs Sobel",
+    "kar": "KAR gain",
+    "no-retrain": "no-retrain gain",
+    "flag": "flag",
+    "seconds": "s / 1,000 maps",
+    "seeds": "seeds",
+    "date": "date",
+    "status": "status",
+    "group": "tie groups",
+}
+PAGES = ("Board", "Curves", "Compare", "Gallery", "Cost", "Runs")  # one of each for every suite
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all pages of one export share.
+
+    Attributes:
+        folder: Where they are written.
+        suites: What they show.
+        runs: State of the runs of each suite, by slug.
+        made: When, in UTC.
+    """
+
+    folder: Path
+    suites: tuple[SuiteShown, ...]
+    runs: Mapping[str, tuple[RunState, ...]]
+    made: datetime
+
+    def nav(self, suite: SuiteShown | None) -> list[tuple[str, str]]:
+        """Pages with their files, those of one suite or of the first."""
+        suite = suite or (self.suites[0] if self.suites else None)
+        own = [(name, page_file(name, suite.slug)) for name in PAGES] if suite else []
+        return [*own, ("Claims", "claims.html"), ("About", "about.html")]
+
+    def write(self, template: str, file: str, page: str, suite: SuiteShown | None, **fields: Any) -> None:
+        """Fill a template into a file."""
+        same = page if page in PAGES else "Board"
+        shared = {
+            "page": page,
+            "nav": self.nav(suite),
+            "suites": [(shown.held.title, page_file(same, shown.slug)) for shown in self.suites],
+            "suite": suite.held.title if suite else "",
+            "version": code_version(),
+            "date": f"{self.made:%Y-%m-%d}",
+        }
+        text = _templates().get_template(template).render(**shared, **fields)
+        (self.folder / file).write_text(text, encoding="utf-8")
+
+    def save(self, kinds: Mapping[str, str], stem: str) -> list[tuple[str, str]]:
+        """Write what is shown as files to download; returns their names for the page."""
+        for ending, text in kinds.items():
+            (self.folder / f"{stem}.{ending}").write_text(text, encoding="utf-8")
+        return [(ending.upper(), f"{stem}.{ending}") for ending in kinds]
+
+
+def page_file(page: str, slug: str) -> str:
+    """Name of a suite's page."""
+    return f"{page.lower()}-{slug}.html"
+
+
+def entry_file(estimator: str) -> str:
+    """Name of an estimator's page; whatever its id is made of, the name is harmless."""
+    harmless = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in estimator)[:40]
+    mark = "" if harmless == estimator else f"-{sha256(estimator.encode()).hexdigest()[:8]}"
+    return f"entry-{harmless}{mark}.html"
+
+
+def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
+    """Write all pages; files of other names in the folder stay.
+
+    Returns:
+        The number of pages.
+
+    Raises:
+        CallerError: The folder cannot be written.
+    """
+    suites = tuple(SuiteShown(held, shelf.folder, shelf.state) for held in shelf.standings.values())
+    runs = {shown.slug: read_runs(shown.held, store) for shown in suites}
+    site = Site(folder, suites, runs, datetime.now(UTC))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("board.css", "board.js"):
+            (folder / name).write_text((files("leaderboard") / "assets" / name).read_text())
+        for shown in suites:
+            _suite_pages(site, shown)
+        estimators = _estimators(suites)
+        for name in estimators:
+            said = site_parts.entry(suites, name)
+            site.write("entry.html", entry_file(name), "Entry", None, title=plain(name), about=profile(name), **said)
+        _shared_pages(site)
+    except OSError as error:
+        raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
+    return len(PAGES) * len(suites) + len(estimators) + 3
+
+
+def _estimators(suites: Iterable[SuiteShown]) -> list[str]:
+    return list(dict.fromkeys(entry.estimator for shown in suites for entry in shown.table.entries))
+
+
+def _suite_pages(site: Site, shown: SuiteShown) -> None:
+    title, slug = shown.held.title, shown.slug
+
+    def write(page: str, **fields: Any) -> None:
+        site.write(f"{page.lower()}.html", page_file(page, slug), page, shown, title=f"{title}: {page}", **fields)
+
+    write("Board", **_board(site, shown))
+    if shown is site.suites[0]:
+        site.write("board.html", "index.html", "Board", shown, title=f"{title}: Board", **_board(site, shown))
+    curves = site_parts.curves(shown)
+    kinds = {"csv": to_csv(curves["points"]), "json": to_json(curves["points"], suite=title)}
+    write("Curves", **curves, files=site.save(kinds, f"curves-{slug}"))
+    pairs = site_parts.compare(shown)
+    records = pairs.pop("records")
+    kinds = {"csv": to_csv(records), "json": to_json(records, suite=title)}
+    write("Compare", **pairs, files=site.save(kinds, f"compare-{slug}"))
+    write("Gallery", **site_parts.gallery(shown))
+    cost = site_parts.cost(shown)
+    kinds = {"csv": to_csv(cost["points"]), "json": to_json(cost["points"], suite=title)}
+    write("Cost", **cost, files=site.save(kinds, f"cost-{slug}") if cost["points"] else [])
+    runs = site.runs[slug]
+    states = [{"run": run.run, "state": run.state, "reason": run.reason} for run in runs]
+    kinds = {"csv": to_csv(states), "json": to_json(states, suite=title)}
+    failed = [row for row in states if row["state"] == "failed"]
+    files_ = site.save(kinds, f"runs-{slug}")
+    write("Runs", counts=count_runs(runs), failed=failed, machines=machines(shown.held), files=files_)
+
+
+def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
+    table = shown.table
+    kinds = {
+        "csv": to_csv(board_records(table)),
+        "json": board_json(table),
+        "tex": to_latex(table),
+        "md": to_markdown(table),
+    }
+    scale = site_parts.scale(table)
+    return {
+        "table": table,
+        "columns": list(HEADINGS.items()),
+        "sentences": COLUMNS,
+        "families": ["control", *dict.fromkeys(e.family for e in table.entries if not e.control)],
+        "rows": [(e, site_parts.bar(e, table, scale), entry_file(e.estimator)) for e in table.entries],
+        "files": site.save(kinds, f"board-{shown.slug}"),
+    }
+
+
+def _shared_pages(site: Site) -> None:
+    claims = content.claims(site.suites)
+    records = [{"table": caption, **row} for caption, rows in claims for row in rows]
+    files_ = site.save({"csv": to_csv(records), "json": to_json(records)}, "claims")
+    site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files_)
+    site.write("about.html", "about.html", "About", None, title="About", **site_parts.about())
+    if not site.suites:
+        site.write("empty.html", "index.html", "Board", None, title="No results yet", **site_parts.empty())
+
+
+def _templates() -> Environment:
+    """Templates that escape whatever they are given, and fail where something is missing."""
+    loader = PackageLoader("leaderboard", "assets")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"plain": plain, "cell": site_parts.cell, "signed": signed}
+    return made

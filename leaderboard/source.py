@@ -1,0 +1,74 @@
+"""From a results store to what the pages show: which suites it has, and which of their rows are estimators."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roarbench.errors import UnknownName
+from roarbench.estimators import Estimator, find_estimator
+from roarbench.plan import Suite
+from roarbench.standings import Standing, standing
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All that one store holds, at one moment.
+
+    Attributes:
+        state: The store's stamp at that moment.
+        standings: By slug, in the order of the suites, whole data sets before small versions.
+        folder: The store's folder, with rankings and images if it has them.
+    """
+
+    state: str
+    standings: dict[str, Standing]
+    folder: Path
+
+
+def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
+    """Read every suite that has at least one result."""
+    state = store.state()
+    found = [standing(suite, store, limit) for suite in SUITES.values() for limit in _limits(suite, store)]
+    return Shelf(state, {slug(held): held for held in found if held.results}, folder)
+
+
+def _limits(suite: Suite, store: ResultsStore) -> list[int | None]:
+    """The whole data set first, then its small versions, the largest first."""
+    limits = {run.limit for run in store.runs(suite.dataset, suite.model)}
+    return sorted(limits, key=lambda limit: -(limit or float("inf")))
+
+
+def slug(held: Standing) -> str:
+    """Name of a suite and version in addresses and file names, such as `quick-v1` or `quick-v1-small-40`."""
+    small = f"-small-{held.limit}" if held.limit else ""
+    return f"{held.suite.name}-v{held.suite.version}{small}"
+
+
+def main_rows(held: Standing) -> tuple[str, ...]:
+    """Estimators and controls of a suite; twins belong to the validity panel of what they are made from."""
+    rows = [find_estimator(name) for name in held.suite.estimators]
+    return tuple(row.id for row in rows if row.mapped and not row.twin)
+
+
+def protocols(held: Standing) -> tuple[Protocol, ...]:
+    """The protocols that a suite has, in the order of the vocabulary."""
+    has = {block.protocol for block in held.suite.blocks}
+    return tuple(protocol for protocol in PROTOCOLS.values() if protocol in has)
+
+
+def units(held: Standing, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
+    """The units that a suite has under a protocol, the one of its tables first."""
+    return tuple(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == protocol))
+
+
+def known(name: str) -> Estimator:
+    """The estimator of this id, or a bare record where the table has none.
+
+    A store may come from a newer version, whose estimators this one does not know.
+    """
+    try:
+        return find_estimator(name)
+    except UnknownName:
+        return Estimator(name, "", "", "not in this version's table of estimators")

@@ -1,0 +1,150 @@
+"""A fixed strip of test images with the rankings of all estimators: what the gallery and the entry pages show.
+
+Read from a store's images and rankings where they are, or from the small file that a store without them carries.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaderboard.source import main_rows, slug, units
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import ImageData, open_decoded
+from roarbench.errors import RoarbenchError
+from roarbench.estimators import find_estimator
+from roarbench.ranking import Layout, removed_bits
+from roarbench.standings import Standing
+from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.terms import Order, Unit
+from roarbench.workspace import Workspace, reference_of, stored_levels
+
+IMAGES = 6  # in a strip
+_FOLDER = "strips"
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """A few test images and what every estimator says about them.
+
+    Attributes:
+        numbers: Of the images among the test images.
+        pixels: uint8 (n, c, h, w).
+        fill: What replaces a removed feature, float (c,), in [0, 255].
+        layout: What the planes hold.
+        planes: Bit-planes of the rankings by estimator, uint8 (n, planes, width).
+        seconds: Processor seconds for the maps of 1,000 images, by estimator.
+    """
+
+    numbers: tuple[int, ...]
+    pixels: Bytes
+    fill: tuple[float, ...]
+    layout: Layout
+    planes: Mapping[str, Bytes]
+    seconds: Mapping[str, float]
+
+    def removed(self, estimator: str, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
+        """True where a feature is removed, bool (n, c, h, w)."""
+        packed = removed_bits(self.planes[estimator], t, order, self.layout)
+        flat = np.unpackbits(packed, axis=1, count=self.layout.features).astype(bool)
+        channels, height, width = self.layout.shape
+        shape = (len(flat), channels if self.layout.unit is Unit.SCALAR else 1, height, width)
+        return np.broadcast_to(flat.reshape(shape), self.pixels.shape)
+
+    def degraded(self, estimator: str, t: float, order: Order = Order.MORF) -> Bytes:
+        """The images with the removed features filled, uint8 (n, c, h, w)."""
+        fill = np.rint(np.array(self.fill))[:, None, None]
+        return np.where(self.removed(estimator, t, order), fill, self.pixels).astype(np.uint8)
+
+    def heat(self, estimator: str) -> NDArray[np.float64]:
+        """How early each pixel is removed, (n, h, w) in [0, 1]: the mean over channels of the share of levels at which
+        it is gone. Only the level bins of a ranking are stored, so this is as fine as the levels are.
+        """
+        gone = [self.removed(estimator, t).mean(1) for t in self.layout.levels]
+        mean: NDArray[np.float64] = np.mean(gone, axis=0)
+        return mean
+
+
+def read_strip(held: Standing, folder: Path) -> Strip | None:
+    """The strip of a suite: from a store's images and rankings, else from its strip file; None where it has neither."""
+    path = strip_file(held, folder)
+    return _from_store(held, folder) or (_load(path) if path.exists() else None)
+
+
+def strip_file(held: Standing, folder: Path) -> Path:
+    """Where a store that has no images keeps its strip."""
+    return folder / _FOLDER / f"{slug(held)}-{held.data[:12]}.npz"
+
+
+def _from_store(held: Standing, folder: Path) -> Strip | None:
+    workspace = Workspace(folder)
+    images = _images(held, workspace)
+    if images is None:
+        return None
+    pixels = images.test.pixels
+    numbers = np.linspace(0, len(pixels) - 1, IMAGES).astype(int)  # spread over the classes where these are in order
+    planes, seconds = {}, {}
+    spec = None
+    for name in main_rows(held):
+        spec = _spec(held, name)
+        try:
+            found = RankingsStore(workspace.rankings).open(spec)
+        except RoarbenchError:  # not ranked yet
+            continue
+        planes[name] = found.test[numbers]
+        count = sum(int(file["images"]) for file in found.files.values())
+        seconds[name] = 1000 * found.seconds / count
+    if spec is None or not planes:
+        return None
+    return Strip(tuple(numbers.tolist()), pixels[numbers], images.mean, spec.layout, planes, seconds)
+
+
+def _images(held: Standing, workspace: Workspace) -> ImageData | None:
+    """The decoded images that the suite's results were made on."""
+    for manifest in sorted(workspace.data.glob("*/manifest.json")):
+        if json.loads(manifest.read_text()).get("fingerprint") == held.data:
+            return open_decoded(manifest.parent)
+    return None
+
+
+def _spec(held: Standing, name: str) -> RankingSpec:
+    estimator, dataset = find_estimator(name), find_dataset(held.suite.dataset)
+    return RankingSpec(
+        data=held.data,
+        reference="" if estimator.control else reference_of(held.suite, held.data).key,
+        estimator=estimator.fingerprint,
+        name=name,
+        unit=units(held)[0],
+        levels=stored_levels(held.suite),
+        shape=(dataset.channels, dataset.size, dataset.size),
+    )
+
+
+def save_strip(strip: Strip, path: Path) -> None:
+    """Write a strip into a file that a store without images and rankings can carry."""
+    layout = strip.layout
+    about = {
+        "numbers": strip.numbers,
+        "fill": strip.fill,
+        "shape": layout.shape,
+        "unit": layout.unit,
+        "levels": layout.levels,
+        "seconds": dict(strip.seconds),
+        "estimators": list(strip.planes),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    planes = np.stack(list(strip.planes.values()))
+    np.savez_compressed(path, pixels=strip.pixels, planes=planes, about=np.array(json.dumps(about)))
+
+
+def _load(path: Path) -> Strip:
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        layout = Layout(tuple(about["shape"]), Unit(about["unit"]), tuple(about["levels"]))
+        planes = dict(zip(about["estimators"], file["planes"], strict=True))
+        return Strip(tuple(about["numbers"]), file["pixels"], tuple(about["fill"]), layout, planes, about["seconds"])

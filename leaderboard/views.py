@@ -1,0 +1,188 @@
+"""Pages of the app that show numbers of one suite: the board, curves, comparisons and costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from leaderboard import content, figures
+from leaderboard.curves import PUBLISHED, curve_records, curve_tables
+from leaderboard.duel import duel_records
+from leaderboard.formats import board_json, board_records, to_latex, to_markdown
+from leaderboard.session import Session, board_of, chart, choose, choose_some, downloads, table
+from leaderboard.source import protocols, units
+from leaderboard.tables import SORTS, BoardTable, Filter, narrow
+from leaderboard.words import COLUMNS, PROTOCOLS, plain
+from roarbench.estimators import CONTROLS
+from roarbench.terms import PROTOCOLS as TERMS
+from roarbench.terms import Unit
+
+_CHARTED = 30  # rows that the chart of gains has at most
+_SHOWN = {  # columns of the table: heading, and the sentence that explains it
+    "place": ("place", "place"),
+    "estimator": ("estimator", "estimator"),
+    "kind": ("kind", "estimator"),
+    "gain": ("gain", "gain"),
+    "interval": ("95% interval", "gain"),
+    "random": ("vs Random", "random"),
+    "sobel": ("vs Sobel", "sobel"),
+    "kar": ("KAR gain", "kar"),
+    "unretrained": ("no-retrain gain", "no-retrain"),
+    "flag": ("flag", "flag"),
+    "seconds": ("s / 1,000 maps", "seconds"),
+    "seeds": ("seeds", "seeds"),
+    "date": ("date", "date"),
+    "status": ("status", "status"),
+    "groups": ("tie groups", "group"),
+    "gap": ("no place because", "place"),
+}
+_POINTS = ("gain", "kar", "unretrained")
+
+
+def board(session: Session) -> None:
+    """One row per estimator."""
+    asked, whole = _ask(session)
+    shown = narrow(whole, asked)
+    st.write(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
+    count, kept = len(shown.entries), f"{len(shown.entries)} of {whole.whole} rows"
+    st.text(f"{kept}. Places are among the rows shown; what their intervals say follows from tests over all rows.")
+    _rows(shown)
+    if any(entry.gain.value is not None for entry in shown.entries):
+        first = replace(shown, entries=shown.entries[:_CHARTED])
+        chart(figures.gain_chart(first), f"Gains over Random with intervals, {kept}")
+        cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
+        st.write(f"Bars are 95% intervals. The line at 0 is Random, the dashed line Sobel.{cut}")
+    st.write(shown.footnote)
+    more = {"json": board_json(shown), "tex": to_latex(shown), "md": to_markdown(shown)}
+    downloads(board_records(shown), f"board-{shown.slug}", more)
+
+
+def _ask(session: Session) -> tuple[Filter, BoardTable]:
+    """What the reader asks for, and the board of all rows under that protocol."""
+    held = session.shown.held
+    search = st.text_input("Search in names and descriptions", key="search", bind="query-params")
+    with st.expander("Filter and sort"):
+        left, middle, right = st.columns(3)
+        with left:
+            protocol = TERMS[choose("Protocol", [p.name for p in protocols(held)], "protocol", "roar")]
+            unit = Unit(choose("Unit", [str(unit) for unit in units(held, protocol)], "unit"))
+        blocks = [block for block in held.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
+        levels = sorted({t for block in blocks for t in block.levels})
+        with middle:
+            level = choose("Levels", ["all", *(f"{t:g}" for t in levels)], "level")
+            sort = choose("Sort by", list(SORTS), "sort")
+        chosen = () if level == "all" else (float(level),)
+        whole = board_of(session.shown, session.shown.state, session.slug, protocol, unit, chosen)
+        with right:
+            families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
+            kept = choose_some("Family", families, "family")
+            status = choose("Status", ["any", "verified", "self-reported"], "status")
+    return Filter(tuple(kept), search or "", "" if status == "any" else status, sort), whole
+
+
+def _rows(shown: BoardTable) -> None:
+    rows = [_row(number, shown) for number in range(len(shown.entries))]
+    if not rows:
+        st.info("No row passes these filters.")
+        return
+    configuration = {
+        heading: st.column_config.NumberColumn(heading, help=COLUMNS[why], format="%+.1f")
+        if key in _POINTS
+        else st.column_config.NumberColumn(heading, help=COLUMNS[why], format="%.3g")
+        if key == "seconds"
+        else st.column_config.Column(heading, help=COLUMNS[why], pinned=key == "estimator")
+        for key, (heading, why) in _SHOWN.items()
+    }
+    names = [entry.estimator for entry in shown.entries]
+
+    def open_entry() -> None:
+        picked = st.session_state["rows"]["selection"]["rows"]
+        if picked:
+            st.session_state["page"], st.session_state["estimator"] = "Entry", names[picked[0]]
+
+    options: dict[str, Any] = {"key": "rows", "on_select": open_entry, "selection_mode": "single-row"}
+    table(rows, f"Board of {shown.title}", column_config=configuration, **options)
+    st.write("Tick a row to open the estimator's page.")
+
+
+def _row(number: int, shown: BoardTable) -> dict[str, Any]:
+    entry = shown.entries[number]
+    record = board_records(replace(shown, entries=(entry,)))[0]
+    low, high = entry.gain.low, entry.gain.high
+    cells = {
+        "place": content.span(entry),
+        "estimator": record["estimator"],
+        "kind": "control" if entry.control else entry.family,
+        "gain": entry.gain.value,
+        "interval": "" if low is None or high is None else f"[{low:+.1f}, {high:+.1f}]",
+        "random": entry.random,
+        "sobel": entry.sobel,
+        "kar": entry.kar.value,
+        "unretrained": entry.unretrained.value,
+        "flag": entry.flag,
+        "seconds": entry.seconds,
+        "seeds": entry.seeds,
+        "date": entry.date,
+        "status": entry.status,
+        "groups": record["tie_groups"],
+        "gap": entry.gap,
+    }
+    return {_SHOWN[key][0]: value for key, value in cells.items()}
+
+
+def curves(session: Session) -> None:
+    """Accuracy against level, three protocols side by side."""
+    others = [name for name in session.names if name not in CONTROLS]
+    chosen = choose_some("Estimators", others, "curves", others[:5])
+    laid = choose("Lay the paper's curves over", ["none", *PUBLISHED], "published")
+    tables = curve_tables(session.shown.held, session.shown.curve_boards, chosen, "" if laid == "none" else laid)
+    for place, found in zip(st.columns(len(tables)), tables, strict=True):
+        with place:
+            st.subheader(found.protocol.upper())
+            chart(figures.curve_chart(found), content.figure_words(found))
+            st.write(found.caption)
+    st.write("The controls are always there, in grey. Published curves are dashed; another data set and network.")
+    records = curve_records(tables)
+    with st.expander("The same numbers as a table"):
+        table(records, "Accuracy by protocol, estimator and level")
+    downloads(records, f"curves-{session.slug}")
+
+
+def compare(session: Session) -> None:
+    """Two estimators, paired."""
+    names = session.names
+    left, right = st.columns(2)
+    with left:
+        first = choose("First", names, "first")
+    with right:
+        second = choose("Second", names, "second", names[min(1, len(names) - 1)])
+    arena = session.shown.arena
+    if first == second or arena is None:
+        st.info("Choose two different estimators.")
+        return
+    found = arena.duel(first, second)
+    value, low, high = found.gain
+    if value is not None:
+        sure = "" if low is None else f" [{low:+.1f}, {high:+.1f}]"
+        st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {value:+.1f}{sure} accuracy points")
+    st.write(f"{found.caption}. Below 0 at a level, the first takes more away.")
+    records = duel_records(found)
+    if records:
+        chart(figures.duel_chart(found), f"Accuracy difference per level. {found.caption}")
+        table(records, "Differences per level, and the images that only one destroys")
+        st.write("An image is destroyed where most networks get it wrong; the examples are numbers of test images.")
+    downloads(records, f"compare-{session.slug}")
+
+
+def cost(session: Session) -> None:
+    """Gain against the cost of the maps."""
+    shown = session.shown
+    priced = content.cost_points(shown.table)
+    st.write(f"{shown.table.caption}. Seconds are processor seconds for the maps of 1,000 images.")
+    if not priced.points:
+        st.info("This store does not say how long the importance maps took.")
+        return
+    chart(figures.cost_chart(shown.table), priced.words)
+    st.text(priced.words)
+    table(priced.points, "Gain and cost")
+    downloads(priced.points, f"cost-{session.slug}")

@@ -1,0 +1,150 @@
+"""Pages of the app beside the numbers: one estimator, pictures, claims, runs and what all this is."""
+
+import streamlit as st
+
+from leaderboard import content, figures, pictures
+from leaderboard.entries import command, machines, profile, runs_of
+from leaderboard.runs import count_runs, read_runs
+from leaderboard.session import Session, chart, choose, choose_some, downloads, table
+from leaderboard.shown import SuiteShown
+from leaderboard.strip import Bytes
+from leaderboard.tables import Entry
+from leaderboard.toyfigure import toy_tables
+from leaderboard.words import ABOUT, CHANGES, CITE, COLUMNS, LIMITS, PROTOCOLS, SUBMIT, plain
+from roarbench.estimators import CONTROLS
+from roarbench.validity_tables import legend
+
+
+def entry(session: Session) -> None:
+    """One estimator in all suites."""
+    name = choose("Estimator", session.names, "estimator")
+    about = profile(name)
+    st.text(f"{about.estimator}: {about.about}" + (" (control)" if about.control else ""))
+    for text in (about.settings, *about.papers, about.source and f"source: {about.source}"):
+        if text:
+            st.text(text)
+    boards = content.entry_boards(list(session.suites.values()), name)
+    table(boards, "Its row in each suite, gains in accuracy points")
+    downloads(boards, "entry")
+    found = [row for row in session.shown.table.entries if row.estimator == name]
+    if found:
+        _in_suite(session.shown, found[0])
+
+
+def _in_suite(shown: SuiteShown, row: Entry) -> None:
+    st.header(shown.held.title)
+    st.write(shown.table.caption)
+    for reason in (row.flag and f"Doubt: {row.flag}", row.gap and f"No place: {row.gap}"):
+        if reason:
+            st.text(reason)
+    _strip(shown, row.estimator)
+    st.subheader("Validity panel")
+    for title, rows in content.validity(shown, row.estimator):
+        table(rows, title)
+    st.write("; ".join(legend(shown.panel)))
+    st.subheader("Do it again")
+    st.code(command(shown.held, row.estimator), language=None)
+    made = runs_of(shown.held, row.estimator)
+    with st.expander(f"Provenance of its {len(made)} runs"):
+        table(made, "Runs with code, libraries and machine")
+        downloads(made, "provenance")
+
+
+def _strip(shown: SuiteShown, name: str) -> None:
+    """The images with the estimator's maps beside the controls', and what is left at each level."""
+    strip = shown.strip
+    if strip is None or name not in strip.planes:
+        return
+    st.subheader("On a fixed strip of test images")
+    images = range(len(strip.numbers))
+    st.text("untouched")
+    _pictures([pictures.original(strip, i) for i in images], "untouched test image")
+    for who in dict.fromkeys((name, *(control for control in CONTROLS if control in strip.planes))):
+        st.text(f"map of {plain(who)}")
+        _pictures([pictures.heat(strip, who, i) for i in images], f"map of {plain(who)}")
+    for t in shown.table.levels:
+        st.text(f"left at t = {t:g}")
+        _pictures([pictures.degraded(strip, name, i, t) for i in images], f"what is left at t = {t:g}")
+
+
+def _pictures(shown: list[Bytes], words: str) -> None:
+    large = [pictures.enlarged(picture) for picture in shown]
+    st.image(list(large), width=pictures.SIDE, alt=[f"{words}, number {i}" for i in range(1, len(large) + 1)])
+
+
+def gallery(session: Session) -> None:
+    """Images, estimators, levels."""
+    strip = session.shown.strip
+    if strip is None:
+        st.info("This store has neither images and rankings nor a strip of them.")
+        return
+    names = [name for name in session.names if name in strip.planes]
+    numbers = [str(number) for number in strip.numbers]
+    image = numbers.index(choose("Test image", numbers, "image"))
+    chosen = choose_some("Estimators", names, "gallery", names[:3])
+    levels = [f"{t:g}" for t in session.shown.table.levels]
+    kept = choose_some("Levels", levels, "levels", levels)
+    st.write(
+        "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
+        f"mean colour of the training images. Unit {strip.layout.unit}."
+    )
+    st.text("untouched")
+    _pictures([pictures.original(strip, image)], "untouched test image")
+    for name in chosen:
+        st.text(f"{plain(name)}: map, then what is left at t = {', '.join(kept)}")
+        left = [pictures.degraded(strip, name, image, float(t)) for t in kept]
+        _pictures([pictures.heat(strip, name, image), *left], f"{plain(name)}: map, then what is left")
+
+
+def claims(session: Session) -> None:
+    """The paper's sentences, held against numbers."""
+    st.text("What Hooker et al. 2019 claim. A claim holds where all its cells agree.")
+    tables = content.claims([session.shown])
+    for caption, rows in tables:
+        st.subheader(caption)
+        table(rows, caption)
+    downloads([{"table": caption, **row} for caption, rows in tables for row in rows], "claims")
+
+
+def about(session: Session) -> None:
+    """What this is."""
+    for text in ABOUT:
+        st.write(text)
+    for place, found in zip(st.columns(2), toy_tables(), strict=True):
+        with place:
+            chart(figures.curve_chart(found), content.figure_words(found))
+            st.write(found.caption)
+    st.header("What the benchmark does not show")
+    st.write("\n".join(f"- {text}" for text in LIMITS))
+    st.header("Protocols")
+    st.write("\n".join(f"- {text}" for text in PROTOCOLS.values()))
+    st.header("Columns")
+    st.write("\n".join(f"- **{name}**: {text}" for name, text in COLUMNS.items()))
+    st.header("How to submit")
+    st.write(SUBMIT)
+    st.header("How to cite")
+    st.code(CITE, language=None)
+    st.header("Changes")
+    st.write("\n".join(f"- {day}: {text}" for day, text in CHANGES))
+
+
+def runs(session: Session) -> None:
+    """What is done and what is not, now."""
+    _live_runs(session)
+    st.subheader("Code and machines")
+    for line in machines(session.shown.held):
+        st.text(line)
+
+
+@st.fragment(run_every=5)
+def _live_runs(session: Session) -> None:
+    """Read anew every few seconds, as long as the page is open."""
+    found = read_runs(session.shown.held, session.store)
+    counts = count_runs(found)
+    total = counts[-1]
+    st.progress(int(total["done"]) / max(1, len(found)), f"{total['done']} of {len(found)} runs are done")
+    table(counts, "Runs by protocol and state")
+    state = choose("Runs that are", ["failed", "running", "missing", "done"], "state")
+    rows = [{"run": run.run, "state": run.state, "reason": run.reason} for run in found if run.state == state]
+    table(rows, f"Runs that are {state}")
+    downloads(rows, f"runs-{session.slug}-{state}")

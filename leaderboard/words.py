@@ -1,0 +1,93 @@
+"""The words of the pages, and text from outside made plain."""
+
+import unicodedata
+
+LONGEST = 300  # characters of a text from outside that a page shows
+
+
+def plain(text: str, longest: int = LONGEST) -> str:
+    """Text from outside as one line: no control, escape or direction characters, cut where it is too long."""
+    printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
+    line = " ".join(printable.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def signed(points: float) -> str:
+    """Accuracy points with their sign; what rounds to nothing is +0.0."""
+    return f"{round(points, 1) + 0.0:+.1f}"
+
+
+PROTOCOLS = {
+    "roar": "ROAR: the most important features removed, a new network trained on what is left",
+    "kar": "KAR: the least important features removed, a new network trained on what is left",
+    "morf": "MoRF, not retrained: the most important features removed, the reference scored as it is",
+    "lerf": "LeRF, not retrained: the least important features removed, the reference scored as it is",
+    "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
+}
+
+COLUMNS = {
+    "place": "Position by gain among the rows shown; 2-4 means that the data allow each of these. No place: a run of "
+    "its curve is missing.",
+    "group": "Tie groups: estimators that share a number are not told apart from each other.",
+    "estimator": "The id that the command line takes. Controls never look at the model; an estimator that does not "
+    "beat them has shown nothing.",
+    "family": "The base map that the estimator is built on.",
+    "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Above 0 is "
+    "better than Random.",
+    "random": "What a test says beside Random, with at most 5% wrong words on a board. Not told apart does not mean "
+    "equal.",
+    "sobel": "The same beside Sobel, an edge filter that never looks at the model.",
+    "kar": "The gain when the least important features are removed instead and the network is retrained.",
+    "no-retrain": "The gain when the reference is not retrained (MoRF). Another question: how the reference reacts "
+    "to images of a kind it never saw.",
+    "flag": "Why the row should be doubted: its twin that knows less does as well, or where its features are missing "
+    "tells the class without the images.",
+    "seconds": "Processor seconds for the importance maps of 1,000 images, on the machine that ran them; estimators "
+    "that share a pass share its time.",
+    "seeds": "Trainings per cell; fewest over the levels of the curve.",
+    "date": "Day of the newest run of the curve, in UTC.",
+    "status": "Verified: every run was done by this benchmark from the estimator's source. Self-reported: numbers "
+    "that were handed in.",
+}
+
+ABOUT = (
+    "An estimator says how important each feature of an image is to a model. Whether it is right cannot be seen by "
+    "looking. ROAR, remove and retrain (Hooker, Erhan, Kindermans, Kim, NeurIPS 2019), makes it an experiment: remove "
+    "the features that the estimator calls most important from every training and test image, train a new network "
+    "from scratch on what is left, and measure its accuracy. The better the estimator, the further accuracy falls.",
+    "The network is retrained because a network that never saw images with holes fails on them for that reason alone. "
+    "The toy experiment shows it: in 16 dimensions, 4 of which matter, a classifier that is not retrained fails early "
+    "even when only useless features are removed; the retrained one keeps nearly all of its accuracy until the "
+    "features that matter go.",
+    "Two controls never look at the model: a random ranking and a Sobel edge filter. The gain of an estimator is the "
+    "area between Random's curve and its own, in accuracy points. Intervals come from drawing test images and "
+    "trainings anew, the same draws for all. Where the data cannot tell two estimators apart the board says so, "
+    "and gives places as intervals.",
+)
+
+LIMITS = (
+    "A high gain says that the features carry what a new network needs, not that the explained model used them.",
+    "Where features were removed can itself tell the class: see mask-only accuracy on each entry's page.",
+    "Smoothing a map, which adds no information, can raise its gain: see the blurred twins.",
+    "Features that say the same thing twice hide each other: removing one changes nothing.",
+    "Features are numbers or pixels, removed all or not at all, and replaced by the channel mean; another basis or "
+    "fill is another question.",
+    "One reference, one training set and one recipe per suite: no number here says anything about others.",
+)
+
+SUBMIT = (
+    "An estimator is one Python function, estimate(model, images, targets, generator), that returns one number per "
+    "feature, larger = more important. It is run by the same code as the estimators here, with the same seeds; "
+    "docs/ in the repository says how."
+)
+
+CITE = """@inproceedings{hooker2019benchmark,
+  title     = {A Benchmark for Interpretability Methods in Deep Neural Networks},
+  author    = {Hooker, Sara and Erhan, Dumitru and Kindermans, Pieter-Jan and Kim, Been},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year      = {2019}
+}"""
+
+CHANGES = (("2026-11-20", "First boards: quick, imagenette64, cifar10, fashion-mnist and planted, each at version 1."),)
+
+EMPTY = "No results yet. Run: roarbench run --suite quick --store STORE, then open the board on the same store."

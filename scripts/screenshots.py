@@ -1,0 +1,141 @@
+"""Pictures of every page of the board, static and app, at the width of a desk and of a phone, light and dark.
+
+python scripts/screenshots.py STORE FOLDER
+"""
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+CLI = (sys.executable, "-c", "from roarbench.cli import main; main()")
+WIDTHS = (1280, 390)
+TALLEST = 4000  # pixels of a picture
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--allow-file-access-from-files",
+)
+APP_PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
+
+
+@contextmanager
+def browser(*extra: str) -> Iterator[webdriver.Chrome]:
+    """A fresh Chromium that talks to nobody but the page."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = "/usr/bin/chromium"
+        for flag in (*FLAGS, f"--user-data-dir={profile}", *extra):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+@contextmanager
+def server(store: Path) -> Iterator[str]:
+    """The app on a free port of this machine; gives its address."""
+    port = free_port()
+    command = [*CLI, "leaderboard", "--store", str(store), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        until_up(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until_up(port: int) -> None:
+    """Wait until the app answers.
+
+    Raises:
+        TimeoutError: It has not after a minute.
+    """
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(f"no app on port {port} after a minute")
+
+
+def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: bool = False) -> None:
+    """One page as a picture, as tall as it is."""
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.get(address)
+    settle(driver)
+    height = driver.execute_script(
+        "const e = document.querySelector('[data-testid=stMain]') || document.documentElement; return e.scrollHeight"
+    )
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
+    settle(driver)
+    driver.save_screenshot(str(path))
+
+
+def settle(driver: webdriver.Chrome) -> None:
+    """Wait until the page stands: at once for a static one, for the app when its script has ended."""
+    if not driver.current_url.startswith("http"):
+        return
+    WebDriverWait(driver, 60).until(lambda d: d.find_elements(By.CSS_SELECTOR, "h1"))
+    WebDriverWait(driver, 60).until(lambda d: d.find_elements(By.CSS_SELECTOR, "[data-test-script-state=notRunning]"))
+    WebDriverWait(driver, 60).until(lambda d: not d.find_elements(By.CSS_SELECTOR, "[data-testid=stSkeleton]"))
+    time.sleep(1.0)
+
+
+def static_pages(site: Path) -> list[Path]:
+    """Every page but one entry stands for all entries."""
+    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("entry-")]
+    return [*pages, *sorted(site.glob("entry-*.html"))[:1]]
+
+
+def main(store: Path, folder: Path) -> None:
+    """Export the store, start the app, and take every page at every width."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as exported, browser() as driver:
+        command = [*CLI, "leaderboard", "--store", str(store), "--export", exported]
+        subprocess.run(command, check=True)
+        for page in static_pages(Path(exported)):
+            for width in WIDTHS:
+                shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.png")
+        shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.png", dark=True)
+        with server(store) as address:
+            for page in APP_PAGES:
+                for width in WIDTHS:
+                    shoot(driver, f"{address}/?page={page}", width, folder / f"app-{page.lower()}-{width}.png")
+            shoot(driver, f"{address}/?page=Board", 1280, folder / "app-board-1280-dark.png", dark=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())

@@ -1,0 +1,50 @@
+"""Made-up stores for the pages: their numbers mean nothing, their shape is that of real ones."""
+
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from roarbench.plan import CLEAN, Point, Suite, expand
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
+from roarbench.terms import Order
+from roarbench.workspace import bind
+
+ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
+WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+STRENGTH = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.3, "sgsq-grad": 0.29, "ig": 0.02, "gb": 0.15}
+
+
+def accuracy(point: Point) -> float:
+    """Falls with the level, faster for stronger estimators where the most important features go first."""
+    cell = point.cell
+    if cell.estimator == CLEAN:
+        return 0.9
+    side = 1 if cell.order is Order.MORF else -1
+    return float(np.clip(0.9 - cell.t * (0.4 + side * STRENGTH.get(cell.estimator.split("~")[0], 0.0)), 0.05, 0.95))
+
+
+def results(suite: Suite, images: int = 300, limit: int | None = None) -> dict[Point, Result]:
+    """A result for every point of a suite."""
+    shared = np.random.default_rng(0).random(images)
+    return {point: _result(suite, point, shared, limit) for point in expand(suite)}
+
+
+def _result(suite: Suite, point: Point, shared: np.ndarray, limit: int | None) -> Result:
+    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
+    answers = 0.7 * shared + 0.3 * own.random(len(shared)) < accuracy(point) + 0.01 * own.normal()
+    run = bind(suite, point, "da7a" * 8, limit)
+    return Result(run, int(answers.sum()), len(answers), pack_answers(answers), 2.5, ORIGIN, created=WHEN)
+
+
+def make_store(
+    folder: Path, suite: Suite, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
+) -> str:
+    """Write a store with those points of a suite that are kept; returns its URL."""
+    url = default_url(folder)
+    with ResultsStore.open(url) as store:
+        store.add_all(result for point, result in results(suite, images).items() if keep(point))
+    return url

@@ -1,0 +1,220 @@
+"""Every page of the app, without a browser."""
+
+from pathlib import Path
+from typing import Any
+
+import hostile
+import numpy as np
+import pytest
+import streamlit as st
+from board_store import make_store
+from streamlit.testing.v1 import AppTest
+
+from leaderboard import app
+from leaderboard.commands import STORE, URL, _absolute
+from leaderboard.strip import Strip, save_strip, strip_file
+from leaderboard.tables import board_table
+from roarbench.datasets import find_dataset
+from roarbench.estimators import ESTIMATORS
+from roarbench.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.standings import Standing
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import PAPER_LEVELS, Unit
+
+PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
+APP = str(Path(app.__file__))
+
+
+def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str) -> AppTest:
+    monkeypatch.setenv(URL, f"sqlite:///{folder}/results.sqlite")
+    monkeypatch.setenv(STORE, str(folder))
+    test = AppTest.from_file(APP, default_timeout=120)
+    for key, value in query.items():
+        test.query_params[key] = value
+    return test.run()
+
+
+def made_strip(held: Standing) -> Strip:
+    """Noise for images and rankings, of the shape that the suite has."""
+    record = find_dataset(held.suite.dataset)
+    generator = np.random.default_rng(0)
+    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, PAPER_LEVELS)
+    ties = tie_order(np.arange(2), layout.features)
+    rows = ("random", "sobel", "grad", "var-grad")
+    keys = {name: sort_keys(generator.random((2, layout.features)).astype(np.float32), ties) for name in rows}
+    planes = {name: encode(key, layout) for name, key in keys.items()}
+    pixels = generator.integers(0, 255, (2, *layout.shape)).astype(np.uint8)
+    seconds = {"random": 0.1, "sobel": 0.2, "grad": 2.0, "var-grad": 31.0}
+    return Strip((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)
+
+
+@pytest.fixture(scope="module")
+def folder(quick: Standing, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two suites, one with a strip."""
+    made = tmp_path_factory.mktemp("app")
+    make_store(made, SUITES["quick"])
+    make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
+    save_strip(made_strip(quick), strip_file(quick, made))
+    return made
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fresh() -> Any:
+    yield
+    st.cache_resource.clear()
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("suite", ["quick-v1", "planted-v1"])
+def test_every_page_of_every_suite(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str, suite: str) -> None:
+    test = open_page(monkeypatch, folder, page=page, suite=suite)
+    assert not test.exception
+    assert test.title[0].value == page
+    assert test.selectbox(key="suite").value == suite
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_store_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: str) -> None:
+    ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite").close()
+    test = open_page(monkeypatch, tmp_path, page=page)
+    assert not test.exception
+    if page != "About":
+        assert "roarbench run --suite quick" in test.info[0].value
+
+
+def test_no_store_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    test = open_page(monkeypatch, tmp_path / "none")
+    assert not test.exception
+    assert "results store" in test.text[0].value
+
+
+def frame(test: AppTest, number: int = 0) -> Any:
+    return test.dataframe[number].value
+
+
+def test_the_board_shows_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch, folder: Path, quick: Standing) -> None:
+    rows = frame(open_page(monkeypatch, folder))
+    entries = board_table(quick).entries
+    assert list(rows["estimator"]) == [entry.estimator for entry in entries]
+    assert list(rows["gain"]) == [entry.gain.value for entry in entries]
+    assert rows.set_index("estimator")["s / 1,000 maps"]["var-grad"] == 31.0
+
+
+def test_the_address_holds_the_view(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder)
+    test.multiselect(key="family").set_value(["grad"])
+    test.text_input(key="search").set_value("noisy")
+    test.selectbox(key="sort").set_value("estimator")
+    test.selectbox(key="level").set_value("0.9")
+    test.run()
+    rows = list(frame(test)["estimator"])
+    assert rows == ["sgsq-grad", "var-grad"]
+    again = open_page(monkeypatch, folder, family="grad", search="noisy", sort="estimator", level="0.9")
+    assert list(frame(again)["estimator"]) == rows
+    assert list(frame(again)["gain"]) == list(frame(test)["gain"])
+    assert any("levels 0.9;" in caption.value for caption in again.markdown)
+
+
+def test_places_are_among_the_rows_shown(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, family="control")
+    assert list(frame(test)["estimator"]) == ["sobel", "random"]
+    assert list(frame(test)["place"]) == ["1", "2"]
+    assert any(text.value.startswith("2 of 8 rows") for text in test.text)
+
+
+def test_no_row_left_is_said(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, search="nobody")
+    assert test.info[0].value == "No row passes these filters."
+
+
+def test_other_protocols(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, protocol="lerf")
+    assert any("LERF on imagenette64" in caption.value for caption in test.markdown)
+
+
+def test_incomplete_rows_say_why(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    rows = frame(open_page(monkeypatch, folder, suite="planted-v1"))
+    assert set(rows["place"]) == {""}
+    assert "no result yet of truth at t = 0.7" in set(rows["no place because"])
+
+
+def test_the_curves_of_choice(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, page="Curves", curves="gb", published="imagenet")
+    points = frame(test)
+    assert set(points["estimator"]) == {"random", "sobel", "gb"}
+    assert set(points["source"]) == {"measured", "published"}
+
+
+def test_comparing_an_entry_with_itself_asks_for_another(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, page="Compare", first="gb", second="gb")
+    assert test.info[0].value == "Choose two different estimators."
+    test.selectbox(key="second").set_value("ig").run()
+    assert list(frame(test)["t"]) == [0.5, 0.9]
+
+
+def test_an_entry_has_its_pictures_and_its_command(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, page="Entry", estimator="var-grad")
+    assert test.code[0].value == "roarbench run --suite quick --estimators var-grad --store NEW-FOLDER"
+    texts = [text.value for text in test.text]
+    assert "map of var-grad" in texts and "map of sobel" in texts and "left at t = 0.9" in texts
+
+
+def test_claims_are_held_against_both_tables(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, page="Claims")
+    assert [heading.value for heading in test.subheader] == ["On the paper's own table", "On quick v1"]
+
+
+def test_new_results_are_shown_without_a_restart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator != "gb", images=50)
+    before = open_page(monkeypatch, tmp_path)
+    make_store(tmp_path, SUITES["quick"], images=50)
+    after = before.run()
+    assert "gb" in set(frame(after)["estimator"])
+    assert set(frame(after)["no place because"]) == {""}
+
+
+def test_the_app_writes_nothing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for page in ("Board", "Runs"):
+        open_page(monkeypatch, folder, page=page)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_hostile_text_is_never_markdown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: str) -> None:
+    for name, row in hostile.ROWS.items():
+        monkeypatch.setitem(ESTIMATORS, name, row)
+    monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    make_store(tmp_path, SUITES[hostile.NAME], images=60)
+    test = open_page(monkeypatch, tmp_path, page=page)
+    assert not test.exception
+    rendered = [*test.markdown, *test.caption, *test.title, *test.header, *test.subheader, *test.info, *test.warning]
+    for element in rendered:
+        assert not any(part in element.value for part in ("<script", "![x]", "<svg", "javascript:", "zzzz", "tfel"))
+    for element in test.text:
+        assert "\x1b" not in element.value and len(element.value) < 10_000
+    st.cache_resource.clear()
+
+
+def test_the_configuration_keeps_the_app_at_home() -> None:
+    text = (Path(APP).parent / ".streamlit" / "config.toml").read_text()
+    for line in (
+        'address = "127.0.0.1"',
+        "gatherUsageStats = false",
+        'showErrorDetails = "none"',
+        'fileWatcherType = "none"',
+    ):
+        assert line in text
+
+
+def test_a_relative_database_is_found_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _absolute("sqlite:///r.sqlite") == f"sqlite:///{tmp_path}/r.sqlite"
+    assert _absolute("postgresql://me@host/name") == "postgresql://me@host/name"
+
+
+def test_records_can_be_downloaded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder)
+    labels = [button.label for button in test.get("download_button")]
+    assert labels == ["CSV", "JSON", "TEX", "MD"]

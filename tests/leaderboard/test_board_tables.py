@@ -1,0 +1,180 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from board_store import make_store
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.source import Shelf, main_rows, read_shelf
+from leaderboard.tables import SORTS, BoardTable, Filter, board_table, judge, narrow, placed
+from roarbench.standings import Standing
+from roarbench.stats.board import board
+from roarbench.stats.places import told_apart
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import KAR, LERF, MORF, ROAR, Unit
+
+
+@pytest.fixture(scope="module")
+def table(quick: Standing) -> BoardTable:
+    return board_table(quick, flags={"gb": "Doubt."}, seconds={"grad": 1.5})
+
+
+def ids(table: BoardTable) -> list[str]:
+    return [entry.estimator for entry in table.entries]
+
+
+def test_shelf_holds_suites_with_results_only(shelf: Shelf) -> None:
+    assert list(shelf.standings) == ["quick-v1"]
+
+
+def test_small_versions_stand_apart(tmp_path: Path) -> None:
+    from board_store import results
+
+    with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
+        store.add_all(results(SUITES["planted"], 20, limit=40).values())
+        store.add_all(results(SUITES["planted"], 20).values())
+        found = read_shelf(store, tmp_path)
+    assert list(found.standings) == ["planted-v1", "planted-v1-small-40"]
+    assert "small version: 40" in board_table(found.standings["planted-v1-small-40"]).title
+
+
+def test_rows_are_estimators_and_controls_without_twins(table: BoardTable) -> None:
+    assert set(ids(table)) == {"random", "sobel", "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    assert [entry.estimator for entry in table.entries if entry.control] == ["sobel", "random"]
+
+
+def test_numbers_are_those_of_the_statistics(quick: Standing, table: BoardTable) -> None:
+    rows = {row.estimator: row for row in quick.board(ROAR, Unit.SCALAR, main_rows(quick)).rows}
+    kar = {row.estimator: row.gain for row in quick.board(KAR, Unit.SCALAR, main_rows(quick)).rows}
+    morf = {row.estimator: row.gain for row in quick.board(MORF, Unit.SCALAR, main_rows(quick)).rows}
+    for entry in table.entries:
+        row = rows[entry.estimator]
+        assert (entry.gain, entry.place, entry.seeds) == (row.gain, row.place, 2)
+        assert (entry.kar, entry.unretrained) == (kar[entry.estimator], morf[entry.estimator])
+        assert entry.random == ("" if entry.estimator == "random" else row.random.verdict)
+        assert entry.date == "2026-11-20"
+
+
+def test_flags_and_seconds_land_on_their_rows(table: BoardTable) -> None:
+    assert {entry.estimator: entry.flag for entry in table.entries if entry.flag} == {"gb": "Doubt."}
+    assert {entry.estimator: entry.seconds for entry in table.entries if entry.seconds} == {"grad": 1.5}
+
+
+def test_the_caption_says_of_what_the_numbers_are(table: BoardTable) -> None:
+    for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
+        assert word in table.caption
+
+
+def test_one_level_gives_the_gain_of_that_level_alone(quick: Standing) -> None:
+    scores = quick.scores(ROAR, Unit.SCALAR, main_rows(quick))
+    only = replace(scores, levels=(0.9,))
+    wanted = {row.estimator: row.gain for row in board(only, ROAR, spread=quick.spread(ROAR)).rows}
+    table = board_table(quick, levels=(0.9,))
+    assert table.levels == (0.9,)
+    assert {entry.estimator: entry.gain for entry in table.entries} == wanted
+
+
+def test_a_protocol_of_its_own(quick: Standing) -> None:
+    lerf = board_table(quick, LERF)
+    assert lerf.protocol == "lerf"
+    gains = {row.estimator: row.gain for row in judge(quick, LERF, Unit.SCALAR).rows}
+    assert {entry.estimator: entry.gain for entry in lerf.entries} == gains
+
+
+def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
+    url = make_store(
+        tmp_path, SUITES["quick"], lambda p: (p.cell.estimator, p.cell.t, str(p.cell.retrain)) != ("gb", 0.9, "images")
+    )
+    with ResultsStore.open(url, read_only=True) as store:
+        held = read_shelf(store, tmp_path).standings["quick-v1"]
+    table = board_table(held)
+    last = table.entries[-1]
+    assert (last.estimator, last.place, last.gain.value, last.seeds) == ("gb", None, None, 0)
+    assert last.gap == "no result yet of gb at t = 0.9"
+    assert all(entry.place and not entry.gap for entry in table.entries[:-1])
+
+
+def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
+    url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "random")
+    with ResultsStore.open(url, read_only=True) as store:
+        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+    assert all(entry.place is None and entry.gain.value is None for entry in table.entries)
+    assert {entry.gap for entry in table.entries} == {"no result yet of random at t = 0.5, 0.9"}
+
+
+def test_untouched_images_missing(tmp_path: Path) -> None:
+    url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "none")
+    with ResultsStore.open(url, read_only=True) as store:
+        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+    assert {entry.gap for entry in table.entries} == {"no result yet of the untouched images at t = 0"}
+
+
+def test_filters(table: BoardTable) -> None:
+    assert set(ids(narrow(table, Filter(families=("grad",))))) == {"grad", "grad-sq", "sgsq-grad", "var-grad"}
+    assert set(ids(narrow(table, Filter(families=("control", "ig"))))) == {"random", "sobel", "ig"}
+    assert ids(narrow(table, Filter(search="VARGRAD variance"))) == ["var-grad"]
+    assert ids(narrow(table, Filter(search="nobody"))) == []
+    assert len(narrow(table, Filter(status="verified")).entries) == 8
+    assert not narrow(table, Filter(status="self-reported")).entries
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_sort_keeps_all_rows(table: BoardTable, sort: str) -> None:
+    assert sorted(ids(narrow(table, Filter(sort=sort)))) == sorted(ids(table))
+
+
+def test_sorts(table: BoardTable) -> None:
+    gains = [entry.gain.value for entry in table.entries]
+    assert gains == sorted(gains, reverse=True)
+    assert ids(narrow(table, Filter(sort="estimator"))) == sorted(ids(table))
+    assert ids(narrow(table, Filter(sort="seconds")))[0] == "grad"
+
+
+def test_places_of_a_choice_by_hand(table: BoardTable) -> None:
+    """Three rows: A is apart from C, B from neither."""
+    a, b, c = table.entries[:3]
+    groups = {a: (1,), b: (1, 2), c: (2,)}
+    rows = [replace(e, place=e.place._replace(groups=g)) for e, g in groups.items()]
+    spans = [(e.place.place, e.place.low, e.place.high) for e in placed(rows)]
+    assert spans == [(1, 1, 2), (2, 1, 3), (3, 2, 3)]
+    spans = [(e.place.place, e.place.low, e.place.high) for e in placed([rows[0], rows[2]])]
+    assert spans == [(1, 1, 1), (2, 2, 2)]
+
+
+@given(st.sets(st.integers(0, 7)))
+def test_places_of_any_choice_follow_from_the_pairs_told_apart(table: BoardTable, chosen: set[int]) -> None:
+    kept = [table.entries[index] for index in sorted(chosen)]
+    for entry in placed(kept):
+        apart = [other for other in kept if not set(entry.place.groups) & set(other.place.groups)]
+        better = sum(other.gain.value > entry.gain.value for other in apart)
+        worse = sum(other.gain.value < entry.gain.value for other in apart)
+        assert (entry.place.low, entry.place.high) == (1 + better, len(kept) - worse)
+
+
+def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
+    """What `placed` rests on: two rows share a group if and only if no test tells them apart."""
+    from roarbench.stats.places import place_intervals
+
+    generator = np.random.default_rng(3)
+    gains = generator.normal(0, 2, 12)
+    draws = gains[:, None] + generator.normal(size=(12, 500))
+    apart = told_apart(gains, draws, 0.95)
+    places = place_intervals(gains, draws, 0.95)
+    assert apart.any() and not apart.all()
+    for one in range(12):
+        for other in range(12):
+            shared = bool(set(places[one].groups) & set(places[other].groups))
+            assert shared == (not apart[one, other])
+
+
+def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
+    url = make_store(tmp_path, SUITES["quick"], lambda p: p.seed == 0)
+    with ResultsStore.open(url, read_only=True) as store:
+        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+    assert [entry.place.place for entry in table.entries] == list(range(1, 9))
+    assert all(entry.place.low is None and entry.gain.low is None for entry in table.entries)
+    assert math.isfinite(table.sobel)

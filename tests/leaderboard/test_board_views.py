@@ -1,0 +1,160 @@
+"""Curves, comparisons, runs, entries and figures as records."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from board_store import make_store
+
+from leaderboard import figures, svg
+from leaderboard.curves import curve_boards, curve_records, curve_tables
+from leaderboard.duel import duel, duel_records
+from leaderboard.entries import command, machines, profile, rows_of, runs_of
+from leaderboard.runs import count_runs, read_runs
+from leaderboard.source import Shelf, known, read_shelf
+from leaderboard.tables import board_table, judge
+from roarbench.plan import expand
+from roarbench.published import hooker2019
+from roarbench.standings import Standing
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
+
+
+def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
+    tables = curve_tables(quick, curve_boards(quick), ["gb"])
+    assert [table.protocol for table in tables] == ["roar", "kar", "morf"]
+    assert [table.kept for table in tables] == [False, True, False]
+    for table in tables:
+        assert {point.estimator for point in table.points} == {"random", "sobel", "gb"}
+    roar = {(point.estimator, point.t): point.accuracy for point in tables[0].points}
+    row = next(row for row in judge(quick, ROAR, Unit.SCALAR).rows if row.estimator == "gb")
+    assert roar["gb", 0.0] == row.clean.value
+    assert roar["gb", 0.9] == row.accuracies[1].value
+
+
+def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing) -> None:
+    roar, kar, morf = curve_tables(quick, curve_boards(quick), ["gb", "grad-sq"], "imagenet")
+    laid = {(p.estimator, p.t): p.accuracy for p in roar.points if p.source == "published"}
+    assert {name for name, _ in laid} == {"random", "sobel", "gb"}  # the paper's table has no squares
+    assert laid["gb", 0.3] == hooker2019(Order.MORF)["imagenet"]["gb"][0.3]
+    assert any(point.source == "published" for point in kar.points)
+    assert all(point.source == "measured" for point in morf.points)
+
+
+def test_curve_records_are_flat(quick: Standing) -> None:
+    rows = curve_records(curve_tables(quick, curve_boards(quick), ["gb"]))
+    assert json.dumps(rows)
+    assert {row["protocol"] for row in rows} == {"roar", "kar", "morf"}
+
+
+def test_a_duel_by_slow_loops(quick: Standing) -> None:
+    found = duel(quick, "var-grad", "grad")
+    correct = quick.scores(ROAR, Unit.SCALAR).correct
+    for level in found.levels:
+        one, other = correct["var-grad", level.t], correct["grad", level.t]
+        assert level.difference.value == pytest.approx(100 * (one.mean() - other.mean()), abs=1e-9)
+        assert level.difference.low < level.difference.value < level.difference.high
+        kinds = [
+            (int((~a).sum()) > len(a) / 2, int((~b).sum()) > len(b) / 2) for a, b in zip(one.T, other.T, strict=True)
+        ]
+        assert level.only_first == kinds.count((True, False))
+        assert level.only_second == kinds.count((False, True))
+        assert level.both == kinds.count((True, True))
+        assert level.neither == kinds.count((False, False))
+        assert list(level.examples_first) == [i for i, kind in enumerate(kinds) if kind == (True, False)][:12]
+    rows = {row.estimator: row.gain.value for row in judge(quick, ROAR, Unit.SCALAR).rows}
+    assert found.gain.value == pytest.approx(rows["var-grad"] - rows["grad"], abs=1e-9)
+    assert json.dumps(duel_records(found))
+
+
+def test_a_duel_with_itself_differs_nowhere(quick: Standing) -> None:
+    found = duel(quick, "gb", "gb")
+    assert all(level.difference == (0, 0, 0) and level.only_first == level.only_second == 0 for level in found.levels)
+
+
+def test_a_duel_under_a_protocol_with_one_training_borrows_the_spread(quick: Standing) -> None:
+    assert duel(quick, "gb", "ig", LERF).levels[0].difference.low is not None
+    assert duel(quick, "gb", "ig", MASK_ONLY).levels[0].difference.low is not None
+    assert duel(quick, "gb", "ig", ROAR, Unit.PIXEL) is None
+
+
+def test_runs_are_counted_by_state(tmp_path: Path) -> None:
+    suite = SUITES["planted"]
+    points = expand(suite)
+    url = make_store(tmp_path, suite, lambda point: point not in points[:3])
+    with ResultsStore.open(url) as store:
+        held = read_shelf(store, tmp_path).standings["planted-v1"]
+        from roarbench.workspace import bind
+
+        store.add_failure(bind(suite, points[1], held.data, None), "disk \x1b[31mfull")
+        runs = read_runs(held, store)
+    counts = {row["protocol"]: row for row in count_runs(runs)}
+    assert counts["all"] == {
+        "protocol": "all",
+        "done": len(points) - 3,
+        "running": 0,
+        "failed": 1,
+        "missing": 2,
+    }
+    assert [run.reason for run in runs if run.state == "failed"] == ["disk [31mfull"]
+
+
+def test_profiles() -> None:
+    assert profile("var-ig").papers[0].startswith("Sundararajan")
+    assert profile("var-ig").settings.startswith("25 steps from black; 15 noisy copies")
+    assert profile("grad").source == "roarbench/estimators/gradients.py"
+    assert profile("sobel").source == "roarbench/estimators/controls.py"
+    assert profile("<b>new</b>").about == "not in this version's table of estimators"
+    assert known("<b>new</b>").base == ""
+
+
+@pytest.mark.parametrize("name", ["var-ig", "grad", "sobel", "truth"])
+def test_sources_exist(name: str) -> None:
+    assert (Path(__file__).parents[2] / profile(name).source).is_file()
+
+
+def test_an_entry_in_all_suites(shelf: Shelf, quick: Standing) -> None:
+    tables = {"quick-v1": board_table(quick)}
+    assert rows_of(tables, "gb")["quick-v1"].estimator == "gb"
+    assert rows_of(tables, "nobody") == {}
+    runs = runs_of(quick, "gb")
+    assert len(runs) == sum(point.cell.estimator == "gb" for point in expand(quick.suite))
+    assert {run["key"] for run in runs} <= {result.run.key for result in quick.results.values()}
+    assert command(quick, "gb") == "roarbench run --suite quick --estimators gb --store NEW-FOLDER"
+    assert "--limit 40" in command(replace(quick, limit=40), "gb")
+    assert machines(quick) == [f"0.1.0 1a2b3c4 on some, 2 ({len(quick.results)} runs)"]
+
+
+def test_frontier_by_slow_search(quick: Standing) -> None:
+    generator = np.random.default_rng(1)
+    table = board_table(quick)
+    entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(8), strict=True)]
+    wanted = {
+        one.estimator
+        for one in entries
+        if not any(
+            other.seconds <= one.seconds and other.gain.value >= one.gain.value and other is not one
+            for other in entries
+        )
+    }
+    assert {entry.estimator for entry in figures.frontier(entries)} == wanted
+
+
+def test_every_chart_is_drawn_and_escapes_its_text(quick: Standing) -> None:
+    table = board_table(quick, seconds={"gb": 2.0, "grad": 1.0})
+    evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)
+    table = replace(table, entries=(evil, *table.entries[1:]))
+    charts = [
+        figures.gain_chart(table),
+        figures.cost_chart(table),
+        *(figures.curve_chart(curves) for curves in curve_tables(quick, curve_boards(quick), ["gb"], "imagenet")),
+        figures.duel_chart(duel(quick, "gb", "ig")),
+    ]
+    for chart in charts:
+        drawn = svg.to_svg(chart)
+        assert drawn.startswith("<svg aria-hidden")
+        assert "<script" not in drawn and "http://" not in drawn.replace("http://www.w3.org/", "")
+    assert "&lt;script&gt;" in svg.to_svg(charts[0])

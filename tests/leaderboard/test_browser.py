@@ -1,0 +1,283 @@
+"""The pages in headless Chromium: what a reader does, and what must never happen."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from board_store import make_store
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select, WebDriverWait
+from test_app import made_strip
+
+from leaderboard.source import read_shelf
+from leaderboard.strip import save_strip, strip_file
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from screenshots import CLI, browser, free_port, settle, until_up
+
+PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def driver(require: Callable[[str, str], str]) -> Iterator[webdriver.Chrome]:
+    require("chromium", "apt-get install chromium")
+    require("chromedriver", "apt-get install chromium-driver")
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def watched(driver: webdriver.Chrome) -> Iterator[None]:
+    """No test may leave an error on the console, or have asked another origin for anything."""
+    for log in ("browser", "performance"):
+        driver.get_log(log)
+    yield
+    errors = [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not errors
+    asked = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    urls = [event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"]
+    assert not [url for url in urls if not at_home(url)]
+
+
+def at_home(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in ("file", "data", "blob", "about") or (parts.hostname == "127.0.0.1" and parts.port != 9)
+
+
+def violations(driver: webdriver.Chrome) -> list[str]:
+    """What axe-core finds against WCAG 2.1 AA, as rule and first place."""
+    driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    script = "axe.run(document, {runOnly: arguments[0]}).then(arguments[1])"
+    found = driver.execute_async_script(script, list(RULES))["violations"]
+    return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
+
+
+# ---- the static pages, opened from disk ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("browser")
+    url = make_store(made, SUITES["quick"])
+    make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
+    with ResultsStore.open(url, read_only=True) as store:
+        held = read_shelf(store, made).standings["quick-v1"]
+    save_strip(made_strip(held), strip_file(held, made))
+    return made
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Path:
+    command = [*CLI, "leaderboard", "--store", str(folder)]
+    subprocess.run([*command, "--export", str(folder / "site")], check=True, stderr=subprocess.DEVNULL)
+    return folder / "site"
+
+
+def rows(driver: webdriver.Chrome) -> list[str]:
+    shown = driver.find_elements(By.CSS_SELECTOR, "#board tbody tr:not([hidden])")
+    return [row.get_attribute("data-estimator") or "" for row in shown]
+
+
+def places(driver: webdriver.Chrome) -> list[str]:
+    return [cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#board tbody tr:not([hidden]) .place")]
+
+
+def test_static_sort_by_keyboard_and_share_the_address(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "index.html").as_uri())
+    first = rows(driver)
+    button = driver.find_element(By.CSS_SELECTOR, "button[data-sort=estimator]")
+    button.send_keys(Keys.ENTER)
+    assert rows(driver) == sorted(first)
+    button.send_keys(Keys.ENTER)
+    assert rows(driver) == sorted(first, reverse=True)
+    assert driver.find_element(By.CSS_SELECTOR, "th[aria-sort=descending] button").text.strip() == "estimator"
+    address = driver.current_url
+    driver.get("about:blank")
+    driver.get(address)
+    assert rows(driver) == sorted(first, reverse=True)
+
+
+def test_static_filters_and_places_among_what_is_shown(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "board-quick-v1.html").as_uri())
+    whole = places(driver)
+    Select(driver.find_element(By.NAME, "family")).select_by_value("control")
+    assert rows(driver) == ["sobel", "random"]
+    assert places(driver) == ["1", "2"]
+    assert driver.find_element(By.ID, "shown").text.startswith("2 of 8 rows")
+    driver.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
+    WebDriverWait(driver, 5).until(lambda d: len(rows(d)) == 8)
+    assert places(driver) == whole
+    driver.find_element(By.NAME, "search").send_keys("vargrad")
+    assert rows(driver) == ["var-grad"]
+    assert "search=vargrad" in driver.current_url
+
+
+def test_static_places_are_those_of_the_records(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "board-quick-v1.html").as_uri())
+    written = json.loads((site / "board-quick-v1.json").read_text())["rows"]
+    spans = [(row["place_low"], row["place_high"]) for row in written]
+    assert places(driver) == [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
+
+
+def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "index.html").as_uri())
+    driver.find_element(By.LINK_TEXT, "var-grad").click()
+    assert driver.find_element(By.TAG_NAME, "h1").text == "var-grad"
+    assert driver.find_element(By.CSS_SELECTOR, ".maps img").get_property("naturalWidth") == 64
+    driver.find_element(By.LINK_TEXT, "Compare").click()
+    Select(driver.find_element(By.NAME, "first")).select_by_value("gb")
+    Select(driver.find_element(By.NAME, "second")).select_by_value("ig")
+    shown = [part for part in driver.find_elements(By.CSS_SELECTOR, ".duel") if part.is_displayed()]
+    assert [part.find_element(By.TAG_NAME, "h2").text for part in shown] == ["gb against ig"]
+    address = driver.current_url
+    driver.get("about:blank")
+    driver.get(address)
+    assert [p.is_displayed() for p in driver.find_elements(By.CSS_SELECTOR, ".duel")].count(True) == 1
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_static_pages_are_accessible_and_fit(driver: webdriver.Chrome, site: Path, width: int, scheme: str) -> None:
+    use(driver, width, scheme)
+    for page in sorted(site.glob("*.html")):
+        driver.get(page.as_uri())
+        assert violations(driver) == [], page.name
+        wide = driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width, f"{page.name} is {wide} wide"
+
+
+def use(driver: webdriver.Chrome, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+
+
+# ---- the app -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    yield from serve([*CLI, "leaderboard", "--store", str(folder)])
+
+
+@pytest.fixture(scope="module")
+def hostile_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    made = tmp_path_factory.mktemp("hostile")
+    yield from serve([sys.executable, str(HERE / "hostile_app.py"), str(made)])
+
+
+def serve(command: list[str]) -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, env=os.environ)
+    try:
+        until_up(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def show(driver: webdriver.Chrome, url: str) -> None:
+    driver.get(url)
+    settle(driver)
+
+
+def texts(driver: webdriver.Chrome) -> str:
+    return driver.find_element(By.CSS_SELECTOR, "[data-testid=stMain]").text
+
+
+def test_app_filter_reaches_the_address_and_back(driver: webdriver.Chrome, address: str) -> None:
+    use(driver, 1280, "light")
+    show(driver, address)
+    assert "8 of 8 rows" in texts(driver)
+    field = driver.find_element(By.CSS_SELECTOR, "input[aria-label^=Search]")
+    field.send_keys("vargrad", Keys.ENTER)
+    WebDriverWait(driver, 20).until(lambda d: "1 of 8 rows" in texts(d))
+    WebDriverWait(driver, 20).until(lambda d: parse_qs(urlsplit(d.current_url).query).get("search") == ["vargrad"])
+    shared = driver.current_url
+    driver.get("about:blank")
+    show(driver, shared)
+    WebDriverWait(driver, 20).until(lambda d: "1 of 8 rows" in texts(d))
+
+
+def test_app_sort_and_compare_from_a_link(driver: webdriver.Chrome, address: str) -> None:
+    show(driver, f"{address}/?page=Compare&first=gb&second=ig")
+    assert "Gain of gb minus gain of ig" in texts(driver)
+    show(driver, f"{address}/?sort=estimator&family=grad")
+    assert "4 of 8 rows" in texts(driver)
+    first = driver.find_element(By.CSS_SELECTOR, "[data-testid=stDataFrame] [role=gridcell][aria-colindex='3']")
+    assert first.get_attribute("textContent") == "grad"
+
+
+def test_app_opens_an_entry_from_its_row(driver: webdriver.Chrome, address: str) -> None:
+    show(driver, address)
+    grid = driver.find_element(By.CSS_SELECTOR, "[data-testid=stDataFrame] canvas")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", grid)
+    click_at(driver, grid, 15, 52)  # the first row's box
+    WebDriverWait(driver, 30).until(lambda d: d.find_element(By.TAG_NAME, "h1").text.startswith("Entry"))
+    WebDriverWait(driver, 30).until(lambda d: "roarbench run --suite quick" in texts(d))
+
+
+def click_at(driver: webdriver.Chrome, element: WebElement, x: int, y: int) -> None:
+    size = element.size
+    chain = webdriver.ActionChains(driver)
+    chain.move_to_element_with_offset(element, x - size["width"] // 2, y - size["height"] // 2).click().perform()
+
+
+def test_app_downloads(driver: webdriver.Chrome, address: str, tmp_path: Path) -> None:
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    show(driver, address)
+    for button in driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDownloadButton] button"):
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
+        time.sleep(0.3)
+    wanted = {f"board-quick-v1.{ending}" for ending in ("csv", "json", "tex", "md")}
+    WebDriverWait(driver, 20).until(lambda _: {path.name for path in tmp_path.iterdir()} >= wanted)
+    assert len(json.loads((tmp_path / "board-quick-v1.json").read_text())["rows"]) == 8
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_app_pages_fit_a_phone(driver: webdriver.Chrome, address: str, page: str) -> None:
+    use(driver, 390, "dark")
+    show(driver, f"{address}/?page={page}")
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_app_pages_are_accessible(driver: webdriver.Chrome, address: str, page: str) -> None:
+    """Streamlit's own parts aside, named in FOREIGN: they cannot be changed from here."""
+    use(driver, 1280, "light")
+    show(driver, f"{address}/?page={page}")
+    assert [found for found in violations(driver) if not found.startswith(FOREIGN)] == []
+
+
+FOREIGN = (
+    'duplicate-id-active: <td role="gridcell"',  # cells of two of its tables on one page share their ids
+    "scrollable-region-focusable: <pre",  # its code blocks cannot be scrolled by keyboard
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_hostile_text_does_nothing(driver: webdriver.Chrome, hostile_address: str, page: str) -> None:
+    use(driver, 1280, "light")
+    show(driver, f"{hostile_address}/?page={page}&suite=hostile-v1")
+    assert driver.execute_script("return window.hurt") is None
+    assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException], [onload], [onerror]")
+    images = driver.find_elements(By.CSS_SELECTOR, "img")
+    assert all("pixel" not in (image.get_attribute("src") or "") for image in images)

@@ -1,0 +1,66 @@
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.formats import board_json, board_records, to_csv, to_latex, to_markdown
+from leaderboard.tables import BoardTable, board_table
+from leaderboard.words import LONGEST, plain
+from roarbench.standings import Standing
+
+
+@pytest.fixture(scope="module")
+def table(quick: Standing) -> BoardTable:
+    return board_table(quick)
+
+
+def renamed(table: BoardTable, name: str) -> BoardTable:
+    return replace(table, entries=(replace(table.entries[0], estimator=name), *table.entries[1:]))
+
+
+def test_csv_and_json_hold_the_same_numbers(table: BoardTable) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(board_records(table)))))
+    found = json.loads(board_json(table))
+    assert [row["estimator"] for row in rows] == [entry.estimator for entry in table.entries]
+    assert [float(row["gain"]) for row in rows] == [entry.gain.value for entry in table.entries]
+    assert [row["gain_low"] for row in found["rows"]] == [entry.gain.low for entry in table.entries]
+    assert (found["protocol"], found["levels"], found["unit"]) == ("roar", [0.5, 0.9], "scalar")
+    assert "300 test images" in found["caption"]
+
+
+def test_missing_is_null_and_empty(table: BoardTable) -> None:
+    assert json.loads(board_json(table))["rows"][0]["seconds_per_1000_images"] is None
+    assert next(csv.DictReader(io.StringIO(to_csv(board_records(table)))))["seconds_per_1000_images"] == ""
+
+
+def test_an_empty_table_is_an_empty_file() -> None:
+    assert to_csv([]).strip() == ""
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+cmd", "@SUM(A1)", "-2"])
+def test_no_text_is_a_formula(table: BoardTable, name: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(board_records(renamed(table, name))))))
+    assert rows[0]["estimator"] == f"'{name}"
+    assert float(rows[-1]["gain"]) < 0  # numbers stay numbers
+
+
+def test_markdown_has_a_line_per_row_and_no_markup_from_outside(table: BoardTable) -> None:
+    text = to_markdown(renamed(table, "a|b ![x](http://evil) <script>"))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + len(table.entries)
+    assert r"a\|b \!\[x\](http://evil) \<script\>" in text
+
+
+def test_latex_escapes(table: BoardTable) -> None:
+    text = to_latex(renamed(table, r"50%_\input{x}$&#~^"))
+    assert r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}" in text
+    assert text.count(r"\\") == 1 + len(table.entries)
+
+
+def test_plain_text() -> None:
+    assert plain("a\x1b[31mb‮c\n\td​e") == "a [31mb c d e"
+    assert len(plain("x" * 10_000)) == LONGEST
+    assert plain("x" * LONGEST) == "x" * LONGEST
+    assert plain("<b>ü 漢</b>") == "<b>ü 漢</b>"

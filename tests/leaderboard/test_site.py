@@ -1,0 +1,183 @@
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import hostile
+import pytest
+from board_store import make_store
+from typer.testing import CliRunner
+
+from leaderboard.site import entry_file, export
+from leaderboard.source import Shelf, read_shelf
+from leaderboard.tables import board_table
+from roarbench.cli import app
+from roarbench.errors import CallerError
+from roarbench.estimators import ESTIMATORS
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+
+LIMIT = 3_000_000  # bytes of a whole site
+
+
+class Page(HTMLParser):
+    """What a page links to, names and shows."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [
+            value or "" for _, attrs in self.tags for key, value in attrs.items() if key in ("href", "src", "action")
+        ]
+
+
+def read_pages(folder: Path) -> dict[str, Page]:
+    return {path.name: Page(path.read_text()) for path in folder.glob("*.html")}
+
+
+@pytest.fixture(scope="module")
+def site(shelf: Shelf, quick_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    with ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store:
+        assert export(shelf, store, folder) == len(list(folder.glob("*.html")))
+    return folder
+
+
+def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
+    for name, page in read_pages(site).items():
+        for address in page.addresses:
+            if address.startswith(("data:", "#")):
+                continue
+            assert (site / address).is_file(), f"{name} links to {address}"
+
+
+def test_nothing_names_another_origin(site: Path) -> None:
+    for path in site.iterdir():
+        text = path.read_text().replace("http://www.w3.org/", "")
+        assert not re.search(r"(https?:)?//[a-z0-9.-]+\.[a-z]", text.replace("// ", "")), path.name
+
+
+def test_it_is_small(site: Path) -> None:
+    assert sum(path.stat().st_size for path in site.iterdir()) < LIMIT
+
+
+def test_every_page_has_title_language_heading_and_skip_link(site: Path) -> None:
+    for name, page in read_pages(site).items():
+        tags = [tag for tag, _ in page.tags]
+        assert tags.count("h1") == 1, name
+        assert ("html", {"lang": "en"}) in page.tags
+        assert "#main" in page.addresses
+
+
+def test_every_picture_says_what_it_shows(site: Path) -> None:
+    for name, page in read_pages(site).items():
+        for tag, attrs in page.tags:
+            if tag == "img":
+                assert attrs["alt"], name
+            if tag == "svg":
+                assert attrs["aria-hidden"] == "true", name
+    curves = read_pages(site)["curves-quick-v1.html"]
+    labels = [attrs["aria-label"] for _, attrs in curves.tags if attrs.get("role") == "img"]
+    assert len(labels) == 9 and all("300 test images" in label and "At t = 0.9" in label for label in labels)
+
+
+def test_the_board_has_the_rows_of_the_table(site: Path, shelf: Shelf) -> None:
+    page = read_pages(site)["board-quick-v1.html"]
+    rows = [attrs for tag, attrs in page.tags if tag == "tr" and "data-gain" in attrs]
+    entries = board_table(shelf.standings["quick-v1"]).entries
+    assert [row["data-estimator"] for row in rows] == [entry.estimator for entry in entries]
+    assert [float(row["data-gain"]) for row in rows] == [entry.gain.value for entry in entries]
+    assert [row.get("class") for row in rows].count("control") == 2
+    assert (site / "index.html").read_text() == (site / "board-quick-v1.html").read_text()
+
+
+def test_downloads_can_be_read(site: Path) -> None:
+    for path in site.glob("*.json"):
+        assert json.loads(path.read_text())["rows"], path.name
+    for path in site.glob("*.csv"):
+        with path.open() as file:
+            assert list(csv.DictReader(file)), path.name
+    assert "\\begin{tabular}" in (site / "board-quick-v1.tex").read_text()
+
+
+def test_twins_have_no_page_and_controls_have(site: Path) -> None:
+    names = {path.name for path in site.glob("entry-*.html")}
+    assert "entry-random.html" in names and len(names) == 8
+
+
+@pytest.fixture
+def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name, row in hostile.ROWS.items():
+        monkeypatch.setitem(ESTIMATORS, name, row)
+    monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    url = make_store(tmp_path, SUITES[hostile.NAME], images=60)
+    with ResultsStore.open(url) as store:
+        held = read_shelf(store, tmp_path).standings["hostile-v1"]
+        run = next(iter(held.results.values())).run
+        store.add_failure(run, "<script>window.hurt=1</script>")
+        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+    return tmp_path / "site"
+
+
+def test_hostile_text_stays_text(hostile_site: Path) -> None:
+    clean = {"script": "board.js"}
+    for name, page in read_pages(hostile_site).items():
+        assert [attrs.get("src") for tag, attrs in page.tags if tag == "script"] == [clean["script"]], name
+        assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")], name
+        assert all(address.startswith("data:") for tag, a in page.tags if tag == "img" for address in [a["src"]]), name
+        shown = "".join(page.words)
+        assert "‮" not in shown and "\x1b" not in shown, name
+        assert max(map(len, re.findall(r"[yz]+", shown))) <= 300, name
+
+
+def test_hostile_names_make_harmless_files(hostile_site: Path) -> None:
+    entries = [path.name for path in hostile_site.glob("entry-*.html")]
+    assert len(entries) == len(hostile.NAMES) + 2
+    assert all(re.fullmatch(r"entry-[A-Za-z0-9_-]{1,60}\.html", name) for name in entries)
+    assert not list(hostile_site.parent.glob("*.html"))
+
+
+def test_entry_files_differ_for_names_that_look_alike() -> None:
+    names = ["a/b", "a_b", "a b", "x" * 50, "x" * 51, "A", "a"]
+    assert len({entry_file(name).lower() for name in names[:5]}) == 5
+    assert entry_file("sgsq-grad") == "entry-sgsq-grad.html"
+
+
+def test_an_empty_store_says_what_to_run(tmp_path: Path) -> None:
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+    assert "roarbench run --suite quick" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(shelf: Shelf, quick_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store,
+        pytest.raises(CallerError, match="cannot write"),
+    ):
+        export(shelf, store, tmp_path / "file" / "site")
+
+
+def test_the_command_exports_and_changes_no_store(quick_folder: Path, tmp_path: Path) -> None:
+    before = (quick_folder / "results.sqlite").read_bytes()
+    made = CliRunner().invoke(app, ["leaderboard", "--store", str(quick_folder), "--export", str(tmp_path / "out")])
+    assert made.exit_code == 0
+    assert (tmp_path / "out" / "index.html").is_file()
+    assert (quick_folder / "results.sqlite").read_bytes() == before
+
+
+def test_the_command_on_no_store_is_the_callers_mistake(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["leaderboard", "--store", str(tmp_path / "none"), "--export", str(tmp_path)])
+    assert isinstance(made.exception, CallerError)

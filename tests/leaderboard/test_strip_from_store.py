@@ -1,0 +1,74 @@
+"""The strip as it is read from a store's own images and rankings."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from board_store import results
+
+from leaderboard.source import read_shelf
+from leaderboard.strip import IMAGES, _spec, read_strip, save_strip, strip_file
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import ImageData, decode_dataset
+from roarbench.plan import Run
+from roarbench.ranking import encode, removed_count, sort_keys, tie_order
+from roarbench.standings import Standing, standing
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import Split
+from roarbench.workspace import Workspace
+
+COUNT = 8  # images of each split
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> ImageData:
+    folder = tmp_path_factory.mktemp("planted")
+    return decode_dataset(find_dataset("planted"), Workspace(folder).data, None, COUNT)
+
+
+@pytest.fixture(scope="module")
+def held(data: ImageData) -> Standing:
+    """The planted suite on these images, with one result."""
+    suite = SUITES["planted"]
+    made = next(iter(results(suite, 20, limit=COUNT).values()))
+    run: Run = replace(made.run, data=data.fingerprint)
+    with ResultsStore.open(f"sqlite:///{data.folder.parents[1]}/results.sqlite") as store:
+        store.add(replace(made, run=run))
+        return read_shelf(store, data.folder.parents[1]).standings[f"planted-v1-small-{COUNT}"]
+
+
+def rank_truth(held: Standing, data: ImageData) -> None:
+    spec = _spec(held, "truth")
+    store = RankingsStore(Workspace(data.folder.parents[1]).rankings)
+    for split, images in ((Split.TRAIN, data.train), (Split.TEST, data.test)):
+        flat = np.array(images.truth).reshape(len(images.labels), -1)
+        keys = sort_keys(flat, tie_order(np.arange(len(flat)), spec.layout.features))
+        store.write_part(spec, split, 0, len(flat), encode(keys, spec.layout), 0.5)
+    store.seal(spec, {Split.TRAIN: len(data.train.labels), Split.TEST: len(data.test.labels)})
+
+
+def test_a_strip_from_images_and_rankings(held: Standing, data: ImageData) -> None:
+    folder = data.folder.parents[1]
+    assert read_strip(held, folder) is None  # nothing is ranked yet
+    rank_truth(held, data)
+    strip = read_strip(held, folder)
+    assert len(strip.numbers) == IMAGES and strip.numbers[0] == 0 and strip.numbers[-1] == COUNT - 1
+    np.testing.assert_array_equal(strip.pixels, data.test.pixels[list(strip.numbers)])
+    assert list(strip.planes) == ["truth"]
+    assert strip.seconds["truth"] == pytest.approx(1000 * 1.0 / (2 * COUNT))
+    for image, number in enumerate(strip.numbers):
+        truth = np.array(data.test.truth[number])
+        count = removed_count(0.5, truth.size)
+        np.testing.assert_array_equal(strip.removed("truth", 0.5)[image], truth >= np.sort(truth.ravel())[-count])
+    save_strip(strip, strip_file(held, folder / "demo"))
+    again = read_strip(held, folder / "demo")
+    np.testing.assert_array_equal(again.degraded("truth", 0.9), strip.degraded("truth", 0.9))
+
+
+def test_standing_without_results_is_not_on_the_shelf(tmp_path: Path) -> None:
+    with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
+        assert not standing(SUITES["planted"], store).results
+        assert not read_shelf(store, tmp_path).standings
