@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.engines import local
 from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do, _serve
 from roarbench.errors import CallerError, Diverged, RoarbenchError, RunError
 from roarbench.suites import find_suite
@@ -185,8 +186,9 @@ def test_the_parent_still_hears_interrupts(engine):
 
 
 @pytest.mark.parametrize("unread", [False, True])
-def test_a_worker_that_answers_nobody_ends_in_silence(capfd, unread):
+def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread):
     """A killed parent closes its end; with an answer unread, the system resets the connection instead."""
+    monkeypatch.setattr(local, "_end_with", lambda parent: None)
     here, there = multiprocessing.Pipe()
     here.send(Job("job", add, (1, 1)))
     if unread:
