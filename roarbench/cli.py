@@ -209,12 +209,13 @@ def validity(
 @app.command(epilog="Example: `roarbench plot --suite quick -o curves.svg`")
 def plot(
     suite: SuiteName,
-    output: Annotated[Path, typer.Option("-o", "--output", help="PNG, SVG or PDF by its ending.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF by its ending.")],
     estimators: Shown = "",
     protocol: ProtocolName = ROAR.name,
     unit: UnitName = None,
     published: Annotated[
-        str, typer.Option("--published", help="Lay the paper's curves over: imagenet, food101 or birdsnap.")
+        str,
+        typer.Option("--published", metavar="NAME", help="Lay the paper's curves over: imagenet, food101 or birdsnap."),
     ] = "",
     store: StoreDir = STORE,
     db: Db = "",
@@ -236,7 +237,9 @@ def plot(
 
 @app.command(epilog="Example: `roarbench claims --suite quick`")
 def claims(
-    suite: Annotated[str, typer.Option("--suite", help="Also hold them against our results of this suite.")] = "",
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME", help="Also hold them against our results of this suite.")
+    ] = "",
     unit: UnitName = None,
     store: StoreDir = STORE,
     db: Db = "",
@@ -258,7 +261,9 @@ def claims(
 
 @app.command(epilog="Example: `roarbench toy -o toy.png`")
 def toy(
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Draw the figure into this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
+    ] = None,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""

@@ -48,17 +48,36 @@ class Short(StrEnum):
 
 STORE = user_data_path("roarbench")
 
-SuiteName = Annotated[str, typer.Option("--suite", help="Which suite; `roarbench suites` lists them.")]
+SuiteName = Annotated[str, typer.Option("--suite", metavar="NAME", help="Which suite; `roarbench suites` lists them.")]
 StoreDir = Annotated[
-    Path, typer.Option("--store", envvar="ROARBENCH_STORE", help="Folder of images, references, rankings, results.")
+    Path,
+    typer.Option(
+        "--store",
+        envvar="ROARBENCH_STORE",
+        metavar="DIR",
+        show_default="the user's data folder",
+        help="Folder of images, references, rankings, results.",
+    ),
 ]
-Db = Annotated[str, typer.Option("--db", help="Results, as a database URL; an SQLite file in the store by default.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="A small version: this many images of each split.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Read the images from this folder in the hub's layout.")]
-Chosen = Annotated[str, typer.Option("--estimators", help="Only these and the controls, by id, with commas between.")]
-Shown = Annotated[str, typer.Option("--estimators", help="Show only these, by id, with commas between.")]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings per cell instead of the suite's number.")]
-ProtocolName = Annotated[str, typer.Option("--protocol", help="roar, kar, morf, lerf or mask-only.")]
+Db = Annotated[
+    str, typer.Option("--db", metavar="URL", help="Database of results; an SQLite file in the store by default.")
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="A small version: this many images of each split.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
+]
+Chosen = Annotated[
+    str, typer.Option("--estimators", metavar="A,B", help="Only these and the controls, by id, with commas between.")
+]
+Shown = Annotated[str, typer.Option("--estimators", metavar="A,B", help="Show only these, by id, with commas between.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trainings per cell instead of the suite's number.")
+]
+ProtocolName = Annotated[str, typer.Option("--protocol", metavar="NAME", help="roar, kar, morf, lerf or mask-only.")]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one per core by default.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; one per core by default.")
+]
