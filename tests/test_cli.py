@@ -279,13 +279,16 @@ def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
     answer = call(name, "--help")
     assert answer.code == 0
     assert max(map(len, answer.out.splitlines())) <= 80
-    (example,) = re.findall(r"Example: (roarbench .*\S)", answer.out)
-    words = example.split()
-    assert words[:2] == ["roarbench", name]
     command = typer.main.get_command(cli.app).commands[name]
-    context = command.make_context(name, words[2:])
-    if suite := context.params.get("suite"):
-        cli._chosen(find_suite(suite), context.params.get("estimators") or "")
+    examples = re.findall("`(.*?)`", command.epilog)
+    assert examples
+    for example in examples:
+        words = example.split()
+        assert words[:2] == ["roarbench", name]
+        assert example in " ".join(answer.out.split())
+        context = command.make_context(name, words[2:])
+        if suite := context.params.get("suite"):
+            cli._chosen(find_suite(suite), context.params.get("estimators") or "")
 
 
 # --- bad input: one line, exit code 2, nothing lost
