@@ -1,13 +1,11 @@
 """The table of networks, and how one is built with seeded weights."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import nn
 
 from roarbench.errors import UnknownName
-from roarbench.models.large import BasicBlock, Bottleneck, large_resnet
 from roarbench.models.small import SmallResNet, Stem
 
 
@@ -15,13 +13,22 @@ def _small(stem: Stem, widths: tuple[int, ...], strides: tuple[int, ...]) -> "Ma
     return lambda classes, channels, size: SmallResNet(channels, classes, stem, widths, strides)
 
 
+def _large(block: str, layers: tuple[int, ...]) -> "Maker":
+    def make(classes: int, channels: int, size: int) -> nn.Module:
+        from roarbench.models import large  # it needs torchvision, which takes a second to import
+
+        return large.large_resnet(getattr(large, block), layers, classes, channels, size)
+
+    return make
+
+
 Maker = Callable[[int, int, int], nn.Module]  # (classes, channels, size) -> network
 MODELS: dict[str, Maker] = {
     "resnet8": _small(Stem(16, kernel=3, stride=1, padding=1), widths=(16, 32, 64), strides=(1, 2, 2)),
     "resnet-quick": _small(Stem(8, kernel=5, stride=2, padding=2), widths=(16, 32, 32), strides=(2, 2, 1)),
     "resnet-planted": _small(Stem(16, kernel=3, stride=1, padding=1), widths=(16, 32), strides=(1, 2)),
-    "resnet18": partial(large_resnet, BasicBlock, (2, 2, 2, 2)),
-    "resnet50": partial(large_resnet, Bottleneck, (3, 4, 6, 3)),
+    "resnet18": _large("BasicBlock", (2, 2, 2, 2)),
+    "resnet50": _large("Bottleneck", (3, 4, 6, 3)),
 }
 
 
