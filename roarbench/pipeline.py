@@ -155,6 +155,13 @@ def complete(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEn
     recorded with its reason and not tried again by this call.
     """
     owner = Owner.here()
+    try:
+        yield from _passes(bench, runs, store, engine, owner)
+    finally:  # this process may live on, and what it claims nobody else does
+        store.release([run.key for run in runs], owner)
+
+
+def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEngine, owner: Owner) -> Iterator[Event]:
     failed: set[str] = set()
     while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
         idle = True
@@ -176,7 +183,8 @@ def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owne
                 schedule.ended(step)  # done meanwhile, or in other hands
             else:
                 engine.submit(step.job)
-        for outcome in engine.wait(_PATIENCE):
+        ended = engine.wait(_PATIENCE)
+        for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
             yield _record(schedule, outcome, store, owner)
         store.beat(owner)
 

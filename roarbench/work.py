@@ -16,6 +16,7 @@ from torch import Tensor
 
 from roarbench.bench import Bench
 from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.errors import CallerError
 from roarbench.estimators import SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
@@ -181,6 +182,8 @@ def _untouched(bench: Bench, split: Split) -> DegradedImages:
 def _inputs(bench: Bench, run: Run, split: Split) -> Inputs:
     """What the run's network sees of a split."""
     cell = run.cell
+    if cell.fill != "mean":
+        raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
     if cell.estimator == CLEAN:
         return _untouched(bench, split)
     rankings = _rankings(bench, run)
