@@ -371,3 +371,40 @@ def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_
     assert [event.step.run for event in events] == [runs[1], runs[0]]
     assert len(looks) == 3
     assert engine.done == [runs[1].key, runs[0].key]
+
+
+def test_claims_are_given_up_on_the_way_out_whatever_happens(tmp_path, store, monkeypatch):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+
+    def mistaken(bench, run):
+        raise StoreError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "score", mistaken)
+        with pytest.raises(CallerError):
+            list(complete(bench, runs, store, InlineEngine()))
+    assert store.running() == []
+    assert not [event for event in complete(bench, runs, store, InlineEngine()) if event.failure]
+
+
+def test_work_that_ended_beside_a_callers_mistake_is_kept(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+
+    class TwoAtOnce(InlineEngine):
+        """Of the first two runs that end together, the one that is told first is a mistake."""
+
+        @property
+        def idle(self):
+            return 2 - len(self._ended)
+
+        def wait(self, timeout):
+            ended = super().wait(timeout)
+            if len(ended) == 2 and all(isinstance(outcome.value, work.Scored) for outcome in ended):
+                return [ended[0]._replace(value=None, error=CallerError("no room")), ended[1]]
+            return ended
+
+    with pytest.raises(CallerError, match="no room"):
+        list(complete(bench, runs, store, TwoAtOnce()))
+    assert store.count() == 1

@@ -9,7 +9,7 @@ from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 
 from roarbench import work
 from roarbench.augment import Augmentation
-from roarbench.errors import Diverged
+from roarbench.errors import CallerError, Diverged
 from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN
 from roarbench.ranking import removed_bits, removed_count, tie_order
@@ -335,3 +335,9 @@ def test_nothing_is_changed_in_the_decoded_images(bench):
     before = bench.pixels(Split.TEST).clone()
     work.score(bench, run_of(bench, "grad"))
     assert torch.equal(bench.pixels(Split.TEST), before)
+
+
+def test_a_fill_that_there_is_not_is_refused(bench):
+    run = run_of(bench, "random")
+    with pytest.raises(CallerError, match="no fill 'zero'; write mean"):
+        work.score(bench, replace(run, cell=replace(run.cell, fill="zero")))
