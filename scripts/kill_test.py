@@ -8,12 +8,13 @@ end before it was killed often enough, it begins anew in an empty store.
 """
 
 import argparse
-import json
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))
@@ -31,25 +32,26 @@ def main() -> None:
     generator, kills, same = random.Random(options.seed), 0, True
     with tempfile.TemporaryDirectory(prefix="roarbench-kill-") as folder:
         whole = Path(folder, "whole")
-        seconds = run_to_end(options.arguments, whole)
-        print(f"never killed: {rows(options.arguments, whole)} runs in {seconds:.1f} s", flush=True)
+        seconds, first = run_to_end(options.arguments, whole)
+        print(f"never killed: {rows(whole)} runs in {seconds:.1f} s, the first after {first:.1f} s", flush=True)
+        longest = first + 2 * (seconds - first) / options.kills
         while kills < options.kills:
             store = Path(folder, f"killed-{kills}")
-            kills = kill_until_done(options.arguments, store, kills, options.kills, generator, seconds)
+            kills = kill_until_done(options.arguments, store, kills, options.kills, generator, longest)
             run_to_end(options.arguments, store)
             same &= same_tables(options.arguments, whole, store)
     sys.exit(not same)
 
 
 def kill_until_done(
-    arguments: list[str], store: Path, kills: int, wanted: int, generator: random.Random, seconds: float
+    arguments: list[str], store: Path, kills: int, wanted: int, generator: random.Random, longest: float
 ) -> int:
     """Kill the command until it has been killed `wanted` times or comes to its end; returns how often it was killed.
 
-    A moment is counted from the first line of the plan on, up to twice its share of the whole.
+    Moments are counted from the first line of the plan on, up to `longest` seconds.
     """
     while kills < wanted:
-        moment = generator.uniform(0, 2 * seconds / wanted)
+        moment = generator.uniform(0, longest)
         process = start(arguments, store)
         try:
             process.wait(moment)
@@ -59,17 +61,19 @@ def kill_until_done(
             print(f"came to its end after {kills} kills", flush=True)
             break
         kills += 1
-        print(f"kill {kills:2} after {moment:6.2f} s: {rows(arguments, store)} runs done", flush=True)
+        print(f"kill {kills:2} after {moment:6.2f} s: {rows(store)} runs done", flush=True)
     return kills
 
 
-def run_to_end(arguments: list[str], store: Path) -> float:
-    """Run the command to its end; how many seconds that took from the first line of its plan on."""
-    process = start(arguments, store)
-    began = time.monotonic()
-    if process.wait():
+def run_to_end(arguments: list[str], store: Path) -> tuple[float, float]:
+    """Run the command to its end; seconds from the first line of its plan to its end, and to its first result."""
+    process, began, first = start(arguments, store), time.monotonic(), 0.0
+    while process.poll() is None:
+        time.sleep(0.05)
+        first = first or (time.monotonic() - began if rows(store) else 0.0)
+    if process.returncode:
         sys.exit(f"roarbench run ended with exit code {process.returncode}")
-    return time.monotonic() - began
+    return time.monotonic() - began, first
 
 
 def start(arguments: list[str], store: Path) -> subprocess.Popen[str]:
@@ -88,11 +92,13 @@ def reading(arguments: list[str]) -> list[str]:
     return [word for before, word in zip(["", *arguments], arguments, strict=False) if {before, word} & {*READING}]
 
 
-def rows(arguments: list[str], store: Path) -> int:
+def rows(store: Path) -> int:
     """Number of finished runs; 0 while there is no store."""
-    status = [PROGRAM, "status", "--store", str(store), *reading(arguments), "--format", "json"]
-    found = subprocess.run(status, capture_output=True, text=True)
-    return int(json.loads(found.stdout)["done"]) if found.returncode == 0 else 0
+    try:
+        with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
+            return int(database.execute("SELECT count(*) FROM results").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
 
 
 def same_tables(arguments: list[str], whole: Path, killed: Path) -> bool:
