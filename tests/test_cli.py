@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
@@ -123,7 +124,7 @@ def test_a_second_run_does_nothing(call, store):
 
 
 def test_run_goes_on_where_it_stopped(call, store):
-    with sqlite3.connect(store / "results.sqlite") as database:
+    with closing(sqlite3.connect(store / "results.sqlite")) as database, database:
         database.execute("DELETE FROM results WHERE t > 0.6 AND estimator = 'truth'")
     before = call("table", *SMALL, "--store", store, "--format", "json").out
     assert f"{RUNS} runs, {RUNS - 4} done, 4 to do" in call("run", *PART, "--store", store).err
@@ -372,9 +373,8 @@ def test_reading_a_store_that_is_not_there(call, command, tmp_path):
 def test_a_store_that_cannot_be_used_is_left_alone(call, store, command, damage):
     path = store / "results.sqlite"
     if damage == "newer":
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE roarbench_version SET version_num = '0042'")
-        database.close()
     else:
         path.unlink()
         path.write_text("my thesis") if damage == "no database" else path.mkdir()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def tables(store: Path) -> list[str]:
 def rows(store: Path) -> int:
     """Finished runs, without disturbing who writes them."""
     try:
-        with sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
             return database.execute("SELECT count(*) FROM results").fetchone()[0]
     except sqlite3.OperationalError:  # no store yet
         return 0
@@ -118,7 +119,7 @@ def test_two_at_once_share_the_work(whole, tmp_path):
     processes = [start("run", *PART, "--store", store, stderr=log) for log in logs]
     assert [process.wait(PATIENCE) for process in processes] == [0, 0]
     assert rows(store) == RUNS
-    with sqlite3.connect(store / "results.sqlite") as database:
+    with closing(sqlite3.connect(store / "results.sqlite")) as database:
         assert database.execute("SELECT count(*) FROM failures").fetchone() == (0,)
         assert database.execute("SELECT count(*) FROM claims").fetchone() == (0,)
     assert tables(store) == tables(whole)
