@@ -343,7 +343,7 @@ def main() -> NoReturn:
     """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
         _complain(str(error))
