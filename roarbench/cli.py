@@ -109,7 +109,7 @@ def run(
         quantus_version()  # before hours of work
     with open_results(store, db, read_only=False) as results:
         finished = run_suite(chosen, Workspace(store), results, data, limit, workers or cores(), err)
-        if extra is Extra.QUANTUS and finished.bench.references.has(finished.bench.reference):
+        if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
     _print_table(shown_table(finished.standing, ROAR.name, None, None), format)

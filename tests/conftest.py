@@ -1,6 +1,7 @@
 """What several tests need: programs that may be missing, and a private PostgreSQL server."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per core; more threads fight for it
 
@@ -14,6 +15,8 @@ import psycopg
 import pytest
 
 PROGRAM_FOLDERS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]  # Debian's
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and theirs
 
 
 @pytest.fixture(scope="session")
