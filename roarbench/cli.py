@@ -191,15 +191,18 @@ def validity(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="another suite whose order of the estimators is compared", metavar="NAME")
+    ] = None,
     format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
 ) -> None:
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
-    asked = find_suite(suite)
+    asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
     from roarbench import validity_tables
     from roarbench.reading import hold
     from roarbench.validity import panel
 
-    made = panel(hold(asked, store, db, limit))
+    made = panel(hold(asked, store, db, limit), others=[hold(other, store, db, limit) for other in others])
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
     else:

@@ -83,6 +83,12 @@ class Evidence:
         return self._drawn(MASK_ONLY, self.unit)
 
     @cached_property
+    def beside(self) -> dict[Protocol, Drawn]:
+        """Gains under the other protocols that order estimators, those that the suite has."""
+        held = {block.protocol for block in self.standing.suite.blocks if block.unit is self.unit}
+        return {protocol: self._drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
+
+    @cached_property
     def units(self) -> dict[Unit, Drawn]:
         """ROAR under each unit that the suite has."""
         units = dict.fromkeys(block.unit for block in self.standing.suite.blocks if block.protocol == ROAR)

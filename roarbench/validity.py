@@ -4,10 +4,11 @@ Every number and the rule of the flag are explained in docs/validity.md. A row t
 not run, is missing everywhere: None, never 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from roarbench.agreements import Compared, agreements
 from roarbench.datasets import find_dataset
 from roarbench.estimators import TWINS, find_estimator
 from roarbench.evidence import Drawn, Evidence
@@ -81,6 +82,7 @@ class Panel:
         retrained_levels: Those that ROAR and KAR share, over which the area between them is taken; 0 comes with them.
         reference_levels: Those that both orders share without retraining.
         rows: Estimators and controls, without their twins, in the suite's order.
+        agreements: ROAR's order of these rows against that of other protocols, units, fills and suites.
     """
 
     standing: Standing
@@ -93,17 +95,18 @@ class Panel:
     retrained_levels: tuple[float, ...]
     reference_levels: tuple[float, ...]
     rows: tuple[Validity, ...]
+    agreements: tuple[Compared, ...]
 
 
-def panel(standing: Standing, bootstrap: Bootstrap | None = None) -> Panel:
+def panel(standing: Standing, bootstrap: Bootstrap | None = None, others: Iterable[Standing] = ()) -> Panel:
     """The validity panel of what a store holds of a suite.
 
     Args:
         standing: The suite and its results.
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
+        others: Other suites, whose orders of the estimators are compared with this one's.
     """
-    units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
-    evidence = Evidence(standing, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
+    evidence = _evidence(standing, bootstrap or Bootstrap())
     return Panel(
         standing=standing,
         unit=evidence.unit,
@@ -115,7 +118,13 @@ def panel(standing: Standing, bootstrap: Bootstrap | None = None) -> Panel:
         retrained_levels=evidence.retrained.levels,
         reference_levels=evidence.reference.levels,
         rows=tuple(_row(evidence, name) for name in _shown(standing)),
+        agreements=agreements(evidence, _shown(standing), [_evidence(other, evidence.bootstrap) for other in others]),
     )
+
+
+def _evidence(standing: Standing, bootstrap: Bootstrap) -> Evidence:
+    units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
+    return Evidence(standing, units[0] if units else Unit.SCALAR, bootstrap)
 
 
 def flags(standing: Standing, unit: Unit, bootstrap: Bootstrap | None = None) -> dict[str, str]:

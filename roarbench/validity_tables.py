@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -37,7 +38,8 @@ class Section(NamedTuple):
 def as_text(panel: Panel) -> Group:
     """The panel for a terminal, to be printed without cropping."""
     tables = [_table(section) for section in sections(panel)]
-    return Group(Text(panel.standing.title), *tables, Text("\n".join([*legend(panel), "", *doubts(panel)])))
+    lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)]
+    return Group(Text(panel.standing.title), *tables, Text("\n".join(lines)))
 
 
 def as_markdown(panel: Panel) -> str:
@@ -46,9 +48,8 @@ def as_markdown(panel: Panel) -> str:
     for section in sections(panel):
         lines = [tuple(section.columns), ("---",) * len(section.columns), *section.lines]
         parts += [f"*{section.title}*", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
-    return "\n\n".join(
-        [*parts, *("\n".join(f"- {line}" for line in lines) for lines in (legend(panel), doubts(panel)))]
-    )
+    lists = (legend(panel), agreement_lines(panel), doubts(panel))
+    return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
 
 
 def as_json(panel: Panel) -> str:
@@ -66,6 +67,9 @@ def as_json(panel: Panel) -> str:
         "retrained_gap_levels": list(panel.retrained_levels),
         "reference_gap_levels": list(panel.reference_levels),
         "rows": [_plain(panel, row) for row in panel.rows],
+        "agreements": {
+            other: found and found._asdict() | {"tau": found.tau._asdict()} for other, found in panel.agreements
+        },
     }
     return json.dumps(content, indent=1)
 
@@ -164,6 +168,20 @@ def legend(panel: Panel) -> list[str]:
     if not panel.standing.complete:
         lines += [f"runs are missing; what needs them is {MISSING}"]
     return lines
+
+
+def agreement_lines(panel: Panel) -> list[str]:
+    """How alike ROAR's order of the rows and each other order are, a sentence each."""
+    return [_agreement(*compared) for compared in panel.agreements]
+
+
+def _agreement(other: str, found: Agreement | None) -> str:
+    if found is None:
+        return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
+    tau, low, high = found.tau
+    sure = "" if low is None else f" [{low:+.2f}, {high:+.2f}]"
+    pairs = f"of {found.settled} pairs that both tell apart, {found.opposed} the other way round"
+    return f"ROAR and {other}: Kendall's tau {tau:+.2f}{sure} over {found.rows} rows; {pairs}."
 
 
 def _smooth_random(panel: Panel) -> list[str]:

@@ -168,6 +168,12 @@ def test_the_command_prints_the_panel(folder: Path) -> None:
     assert asked(folder, "validity").splitlines()[-1].startswith("var-grad (!) Where its features are missing")
 
 
+def test_another_suite_is_compared_with(folder: Path) -> None:
+    against = json.loads(asked(folder, "validity", "--against", SUITE.name, "--format", "json"))["agreements"]
+    assert list(against)[-1] == SUITE.title and against[SUITE.title]["tau"]["value"] == 1.0
+    assert SUITE.title not in json.loads(asked(folder, "validity", "--format", "json"))["agreements"]
+
+
 def test_the_table_shows_the_same_flags(folder: Path) -> None:
     flagged = {row.estimator: row.flag or None for row in panel(held(accuracy=leaky(0.5))).rows}
     rows = json.loads(asked(folder, "table", "--format", "json"))["rows"]
