@@ -1,0 +1,52 @@
+"""What a network costs, counted while one image passes through it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.models import build
+
+
+class NetworkCost(NamedTuple):
+    """Of one image.
+
+    Attributes:
+        flops: Floating-point operations of a forward pass: two for each weight that meets a number. The backward pass
+            to the image takes as many again, to the weights too twice as many.
+        activations: Numbers that the layers put out; a backward pass needs them all.
+        parameters: Weights of the network, whatever the number of images.
+    """
+
+    flops: int
+    activations: int
+    parameters: int
+
+
+def network_cost(name: str, classes: int, channels: int, size: int) -> NetworkCost:
+    """Count a network of `models.MODELS`; convolutions and linear layers are what counts, the rest is below 1 %.
+
+    Args:
+        name: One of `MODELS`.
+        classes: Number of logits.
+        channels: Channels of the images.
+        size: Height and width of the images in pixels.
+
+    Raises:
+        UnknownName: There is no network of that name.
+    """
+    flops = activations = 0
+
+    def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal flops, activations
+        activations += output.numel()
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            flops += 2 * output.numel() * layer.weight[0].numel()  # each output is a sum over one filter
+
+    model = build(name, classes, channels, size, torch.Generator()).eval()
+    for layer in model.modules():
+        if not list(layer.children()) and not isinstance(layer, nn.Identity):
+            layer.register_forward_hook(count)
+    with torch.inference_mode():
+        model(torch.zeros(1, channels, size, size))  # on the meta device torch would first import for seconds
+    return NetworkCost(flops, activations, sum(parameter.numel() for parameter in model.parameters()))

@@ -1,0 +1,32 @@
+"""What networks cost: torch's own counter as oracle, and the published sizes of ResNet-50."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from roarbench.models import build
+from roarbench.models.cost import network_cost
+
+
+@pytest.mark.parametrize(("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32)])
+def test_operations_are_those_that_torch_counts(name, size):
+    model = build(name, 7, 3, size, torch.Generator()).eval()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, size, size))
+    cost = network_cost(name, 7, 3, size)
+    assert cost.flops == counter.get_total_flops()
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_resnet50_as_published():
+    """25,557,032 parameters and 4.09 G multiply-adds: torchvision's documentation of the weights IMAGENET1K_V1."""
+    cost = network_cost("resnet50", 1000, 3, 224)
+    assert cost.parameters == 25_557_032
+    assert cost.flops / 2e9 == pytest.approx(4.09, abs=0.005)
+
+
+def test_activations_by_hand():
+    """resnet-planted at 16 x 16: a stem of 16 channels, a block of 16, a block of 32 at half the side, 4 logits."""
+    first, second = 16 * 16 * 16, 32 * 8 * 8
+    stem, block, projected = 3 * first, 6 * first, 6 * second + 2 * second  # conv, norm, relu; a projection has no relu
+    assert network_cost("resnet-planted", 4, 3, 16).activations == stem + block + projected + 4
