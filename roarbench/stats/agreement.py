@@ -1,13 +1,13 @@
 """Do two protocols put the estimators in the same order?"""
 
 from collections.abc import Mapping
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import kendalltau
 
-from roarbench.stats.bootstrap import Estimate, Sample, half_width
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.pairs import Pairs
 
 FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
 
@@ -67,8 +67,7 @@ class _Signs(NamedTuple):
 
 
 def _signs(samples: list[Sample], confidence: float) -> _Signs:
-    differences = [one.minus(other) for one, other in combinations(samples, 2)]
-    values = np.array([difference.value for difference in differences])
-    halves = np.array([half_width(difference, confidence) for difference in differences])
+    pairs = Pairs.of(samples, confidence)
+    values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
     # twins are settled, too: neither is above the other in any draw
     return _Signs(np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0)))

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-
-import numpy as np
+from functools import cached_property
 
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate, seed_spread
 from roarbench.stats.curves import POINTS, UNTOUCHED, Scores, gain
+from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.verdicts import Comparison, compare, detectable
 from roarbench.terms import Protocol, Retrain
@@ -104,7 +104,7 @@ def board(
         scores.images,
         bootstrap,
         covers,
-        None if covers is Covers.NOTHING else detectable(list(judge.placed.values()), bootstrap.confidence),
+        None if covers is Covers.NOTHING else detectable(judge.pairs),
         POINTS * spread.deviation if spread else None,
         spread.freedom if spread else 0,
     )
@@ -152,6 +152,10 @@ class _Judge:
         """The gains of the rows, without those of controls that are not shown."""
         return {name: self.gains[name] for name in self.scores.estimators if name in self.gains}
 
+    @cached_property
+    def pairs(self) -> Pairs:
+        return Pairs.of(list(self.placed.values()), self.bootstrap.confidence)
+
     def over(self, control: str) -> dict[str, Sample]:
         """Gains minus the control's; empty where the control has none."""
         if control not in self.gains:
@@ -166,11 +170,8 @@ class _Judge:
 
     def places(self) -> dict[str, Place]:
         gains = self.placed
-        values = np.array([sample.value for sample in gains.values()])
-        if self.covers is Covers.NOTHING or not gains:
-            return dict(zip(gains, places(values), strict=True))
-        draws = np.stack([sample.draws for sample in gains.values()])
-        return dict(zip(gains, place_intervals(values, draws, self.bootstrap.confidence), strict=True))
+        found = places(self.pairs.values) if self.covers is Covers.NOTHING else place_intervals(self.pairs)
+        return dict(zip(gains, found, strict=True))
 
 
 def _rows(judge: _Judge) -> tuple[Row, ...]:

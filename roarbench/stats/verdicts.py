@@ -1,14 +1,14 @@
 """Which estimators differ from a control, and how small a difference could have been found."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
-from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import false_discovery_control, norm
 
-from roarbench.stats.bootstrap import Sample, half_width
+from roarbench.stats.bootstrap import Sample
+from roarbench.stats.pairs import Pairs
 
 FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board
 POWER = 0.8  # the usual chance of finding a difference that is called detectable (Cohen 1988)
@@ -62,13 +62,13 @@ def p_value(sample: Sample) -> float:
     return float((1 + far.sum()) / (1 + len(far)))
 
 
-def detectable(samples: Sequence[Sample], confidence: float) -> float | None:
+def detectable(pairs: Pairs) -> float | None:
     """The true difference of two of these that a single comparison finds with a chance of 80%; their median.
 
     A difference of half an interval's width is found half of the time; 80% takes another 0.84 standard errors.
     None for fewer than two samples.
     """
-    halves = [half_width(one.minus(other), confidence) for one, other in combinations(samples, 2)]
-    if not halves:
+    halves = pairs.halves[pairs.upper]
+    if not halves.size:
         return None
-    return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + confidence) / 2)))
+    return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + pairs.confidence) / 2)))

@@ -12,6 +12,7 @@ from leaderboard.source import Shelf, main_rows, read_shelf
 from leaderboard.tables import SORTS, BoardTable, Filter, board_table, judge, narrow, placed
 from roarbench.standings import Standing
 from roarbench.stats.board import board
+from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import told_apart
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
@@ -162,8 +163,8 @@ def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
     generator = np.random.default_rng(3)
     gains = generator.normal(0, 2, 12)
     draws = gains[:, None] + generator.normal(size=(12, 500))
-    apart = told_apart(gains, draws, 0.95)
-    places = place_intervals(gains, draws, 0.95)
+    apart = told_apart(Pairs(gains, draws, 0.95))
+    places = place_intervals(Pairs(gains, draws, 0.95))
     assert apart.any() and not apart.all()
     for one in range(12):
         for other in range(12):

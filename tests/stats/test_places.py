@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import place_intervals, places, tie_groups, told_apart
 
 
@@ -22,7 +23,7 @@ def test_places_by_hand_equal_gains_share_the_better_place() -> None:
 def test_intervals_by_hand() -> None:
     """Noise of 1 makes a difference of 1 nothing and one of 20 certain."""
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
-    found = place_intervals(gains, normal_draws(gains, 1.0), 0.95)
+    found = place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
     assert [(one.place, one.low, one.high, one.groups) for one in found] == [
         (2, 1, 2, (1,)),
         (4, 3, 4, (2,)),
@@ -34,13 +35,13 @@ def test_intervals_by_hand() -> None:
 
 def test_one_in_the_middle_belongs_to_both_groups() -> None:
     gains = np.array([0.0, 3.0, 6.0])
-    found = place_intervals(gains, normal_draws(gains, 1.0), 0.95)
+    found = place_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
     assert [one.groups for one in found] == [(2,), (1, 2), (1,)]
     assert [(one.low, one.high) for one in found] == [(2, 3), (1, 3), (1, 2)]
 
 
 def test_a_lone_estimator_is_first() -> None:
-    (alone,) = place_intervals(np.array([2.0]), normal_draws(np.array([2.0]), 1.0), 0.95)
+    (alone,) = place_intervals(Pairs(np.array([2.0]), normal_draws(np.array([2.0]), 1.0), 0.95))
     assert alone == (1, 1, 1, (1,))
 
 
@@ -72,21 +73,22 @@ def test_told_apart_is_the_step_down_by_loops(seed: int) -> None:
     draws = normal_draws(gains, 1.0, 200, seed) + generator.normal(size=200)
     expected = apart_by_loops(gains, draws, 0.9)
     assert expected.any() and not expected.all()
-    np.testing.assert_array_equal(told_apart(gains, draws, 0.9), expected)
+    np.testing.assert_array_equal(told_apart(Pairs(gains, draws, 0.9)), expected)
 
 
 def test_stepping_down_finds_more_than_one_step() -> None:
     """Five certain differences leave few pairs, and a critical value of fewer pairs is smaller."""
     gains = np.array([0.0, 3.2, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0])
-    assert told_apart(gains, normal_draws(gains, 1.0), 0.95)[0, 1]
-    assert not told_apart(np.zeros(8) + [0, 3.2, 0, 0, 0, 0, 0, 0], normal_draws(np.zeros(8), 1.0), 0.95)[0, 2]
+    assert told_apart(Pairs(gains, normal_draws(gains, 1.0), 0.95))[0, 1]
+    assert not told_apart(Pairs(np.zeros(8) + [0, 3.2, 0, 0, 0, 0, 0, 0], normal_draws(np.zeros(8), 1.0), 0.95))[0, 2]
 
 
 def test_equal_estimators_are_hardly_ever_told_apart() -> None:
     """At most one board in twenty may tell any pair apart: 400 boards, bound of 4 standard deviations."""
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(8, 500))
-    wrong = sum(told_apart(gains, gains[:, None] + noise, 0.95).any() for gains in generator.normal(size=(400, 8)))
+    boards = [Pairs(gains, gains[:, None] + noise, 0.95) for gains in generator.normal(size=(400, 8))]
+    wrong = sum(told_apart(pairs).any() for pairs in boards)
     assert wrong / 400 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
     assert wrong / 400 > 0.05 - 4 * np.sqrt(0.05 * 0.95 / 400)  # and the promise is not overdone
 
@@ -94,7 +96,7 @@ def test_equal_estimators_are_hardly_ever_told_apart() -> None:
 def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is() -> None:
     gains = np.array([1.0, 1.0, 2.0])
     draws = np.repeat(normal_draws(np.array([1.0]), 1.0), 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
-    apart = told_apart(gains, draws, 0.95)
+    apart = told_apart(Pairs(gains, draws, 0.95))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
 
 
@@ -116,5 +118,6 @@ def test_the_order_of_estimators_does_not_matter() -> None:
     gains = np.array([4.0, 0.0, 3.0, 1.0, 9.0])
     draws = normal_draws(gains, 1.0)
     turned = np.array([3, 1, 4, 0, 2])
-    before, after = place_intervals(gains, draws, 0.95), place_intervals(gains[turned], draws[turned], 0.95)
+    before = place_intervals(Pairs(gains, draws, 0.95))
+    after = place_intervals(Pairs(gains[turned], draws[turned], 0.95))
     assert [before[index] for index in turned] == after

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from roarbench.stats.bootstrap import Sample
+from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict, compare, detectable, p_value
 
 
@@ -51,8 +52,8 @@ def test_a_single_p_of_four_percent_does_not_survive_many_comparisons() -> None:
 def test_detectable_is_two_point_eight_standard_errors() -> None:
     """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent ones."""
     samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
-    assert detectable(samples, 0.95) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
-    assert detectable(samples[:1], 0.95) is None
+    assert detectable(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
+    assert detectable(Pairs.of(samples[:1], 0.95)) is None
 
 
 def test_a_detectable_difference_is_found_four_times_in_five() -> None:

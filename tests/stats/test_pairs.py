@@ -1,0 +1,53 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roarbench.stats.bootstrap import Sample, half_width
+from roarbench.stats.pairs import Pairs
+
+
+def samples(size: int, seed: int, resamples: int = 40) -> list[Sample]:
+    """Gains of which some are equal, and some have the same draws."""
+    generator = np.random.default_rng(seed)
+    values = generator.integers(-3, 4, size) / 4
+    draws = generator.normal(size=(max(1, size - 1), resamples))
+    return [Sample(float(value), value + draws[generator.integers(len(draws))]) for value in values]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 8), st.integers(0, 10_000))
+def test_every_pair_is_the_difference_of_its_samples(size: int, seed: int) -> None:
+    """To the last bit: a board must not change with the way that its pairs are counted."""
+    made = samples(size, seed)
+    pairs = Pairs.of(made, 0.9)
+    assert pairs.upper.sum() == size * (size - 1) // 2
+    for one, other in combinations(range(size), 2):
+        difference = made[one].minus(made[other])
+        assert pairs.upper[one, other] and not pairs.upper[other, one]
+        assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
+        assert pairs.halves[one, other] == half_width(difference, 0.9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_largest_deviation_of_the_chosen_pairs_by_loops(seed: int) -> None:
+    made = samples(6, seed)
+    pairs = Pairs.of(made, 0.9)
+    chosen = pairs.upper & (pairs.halves > 0) & (np.random.default_rng(seed).random((6, 6)) < 0.6)
+    assert 1 < chosen.sum() < 15
+    expected = np.zeros(40)
+    for one, other in np.argwhere(chosen):
+        difference = made[one].minus(made[other])
+        for draw in range(40):
+            size = abs(difference.draws[draw] - difference.value) / half_width(difference, 0.9)
+            expected[draw] = max(expected[draw], size)
+    np.testing.assert_array_equal(pairs.largest(chosen), expected)
+
+
+def test_by_hand() -> None:
+    pairs = Pairs(np.array([1.0, 4.0]), np.array([[1.0, 3.0, 1.0], [4.0, 4.0, 9.0]]), 0.5)
+    assert pairs.differences[0, 1] == -3  # the draws have -3, -1, -8: 0, 2 and 5 away
+    assert pairs.halves[0, 1] == 2
+    np.testing.assert_array_equal(pairs.largest(pairs.upper), [0, 1, 2.5])
