@@ -1,10 +1,12 @@
-"""The draws behind the validity panel: each protocol of a suite once, paired over all of them."""
+"""The draws behind boards and the validity panel: each protocol of a suite once, paired over all of them."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 from roarbench.standings import Standing
-from roarbench.stats.board import RANDOM, gain_samples
+from roarbench.stats.board import RANDOM, Board, board_of, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.probability import order_gaps
@@ -21,6 +23,7 @@ class Drawn:
     Attributes:
         scores: Rows, levels and correct answers; empty where the suite does not have the protocol.
         draws: Of all accuracies.
+        spread: How trainings vary; None where nothing is trained or nothing says so.
         areas: Gains, or areas between the curves of both orders, by estimator, in accuracy points.
         confidence: Of the intervals.
         repeated: False where nothing says how trainings vary; then there are values and no intervals.
@@ -28,6 +31,7 @@ class Drawn:
 
     scores: Scores
     draws: Draws
+    spread: SeedSpread | None
     areas: dict[str, Sample]
     confidence: float
     repeated: bool
@@ -60,7 +64,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the panel of a suite is made from; each part is drawn when it is first asked for.
+    """What the boards and the panel of a suite are made from; each part is drawn when it is first asked for, and kept.
 
     Attributes:
         standing: The suite and its results.
@@ -71,35 +75,42 @@ class Evidence:
     standing: Standing
     unit: Unit
     bootstrap: Bootstrap
+    _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, standing: Standing, bootstrap: Bootstrap | None = None) -> Self:
+        """With the unit of the suite's first ROAR block; 2000 draws from seed 0 if nothing else is given."""
+        units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
+        return cls(standing, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
 
     @cached_property
     def roar(self) -> Drawn:
         """Gains and accuracies under ROAR."""
-        return self._drawn(ROAR, self.unit)
+        return self.drawn(ROAR, self.unit)
 
     @cached_property
     def masks(self) -> Drawn:
         """Accuracies of networks that see nothing but removed-maps."""
-        return self._drawn(MASK_ONLY, self.unit)
+        return self.drawn(MASK_ONLY, self.unit)
 
     @cached_property
     def beside(self) -> dict[Protocol, Drawn]:
         """Gains under the other protocols that order estimators, those that the suite has."""
         held = {block.protocol for block in self.standing.suite.blocks if block.unit is self.unit}
-        return {protocol: self._drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
+        return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
         """ROAR under each unit that the suite has."""
         units = dict.fromkeys(block.unit for block in self.standing.suite.blocks if block.protocol == ROAR)
-        return {unit: self.roar if unit is self.unit else self._drawn(ROAR, unit) for unit in units}
+        return {unit: self.drawn(ROAR, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
         """ROAR with each fill that the suite has."""
         blocks = [block for block in self.standing.suite.blocks if (block.protocol, block.unit) == (ROAR, self.unit)]
         fills = dict.fromkeys(block.fill for block in blocks)
-        return {fill: self.roar if fill == _FILL else self._drawn(ROAR, self.unit, fill) for fill in fills}
+        return {fill: self.drawn(ROAR, self.unit, fill) for fill in fills}
 
     @cached_property
     def retrained(self) -> Drawn:
@@ -121,20 +132,59 @@ class Evidence:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def _drawn(self, protocol: Protocol, unit: Unit, fill: str = _FILL) -> Drawn:
+    def drawn(self, protocol: Protocol, unit: Unit, fill: str = _FILL) -> Drawn:
+        """Gains and accuracies of all rows of a protocol, their twins among them."""
+        asked = (protocol, unit, fill)
+        if asked not in self._kept:
+            self._kept[asked] = self._draw(protocol, unit, fill)
+        return self._kept[asked]
+
+    def board(
+        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
+    ) -> Board | None:
+        """The board of these rows; None where the suite does not have the protocol.
+
+        Args:
+            protocol: The question.
+            unit: What one feature is.
+            rows: Estimators that are judged, those of them that the protocol has.
+            levels: Only these, of those that the suite has; all if empty or if it has none of them.
+        """
+        drawn = self.drawn(protocol, unit)
+        if not drawn.levels:
+            return None
+        scores = _part(drawn.scores, rows, levels)
+        return board_of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
+
+    def gains(
+        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
+    ) -> dict[str, Estimate]:
+        """The gains on the board of these rows, without judging it."""
+        drawn = self.drawn(protocol, unit)
+        samples = gain_samples(_part(drawn.scores, rows, levels), protocol, drawn.draws) if drawn.levels else {}
+        return {name: drawn.estimate(sample) for name, sample in samples.items() if name in rows}
+
+    def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
         scores = self.standing.scores(protocol, unit, fill=fill) or _NOTHING
-        spread = self.standing.spread(protocol)
+        spread = self.standing.spread(protocol) if scores.levels else None
         draws = draw(scores, self.bootstrap, spread)
         gains = gain_samples(scores, protocol, draws)
-        return Drawn(scores, draws, gains, self.bootstrap.confidence, _repeated(protocol, spread))
+        return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, _repeated(protocol, spread))
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.standing.scores(protocol, self.unit) or _NOTHING for protocol in (morf, lerf))
         shared = replace(one, levels=tuple(t for t in one.levels if t in other.levels))
         spread = self.standing.spread(lerf)  # one for both, so that the untouched images cancel in every draw
+        if not shared.levels:
+            shared = other = _NOTHING
         draws, kept = (draw(scores, self.bootstrap, spread) for scores in (shared, other))
         areas = order_gaps(shared, draws, kept) if shared.levels else {}
-        return Drawn(shared, draws, areas, self.bootstrap.confidence, _repeated(lerf, spread))
+        return Drawn(shared, draws, spread, areas, self.bootstrap.confidence, _repeated(lerf, spread))
+
+
+def _part(scores: Scores, rows: Collection[str], levels: Collection[float]) -> Scores:
+    kept = tuple(t for t in scores.levels if t in levels) or scores.levels
+    return replace(scores, estimators=tuple(name for name in scores.estimators if name in rows), levels=kept)
 
 
 def _repeated(protocol: Protocol, spread: SeedSpread | None) -> bool:

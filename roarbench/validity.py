@@ -15,7 +15,7 @@ from roarbench.evidence import Drawn, Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
-from roarbench.terms import ROAR, Unit
+from roarbench.terms import Unit
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 DOUBTING = {  # twins that cannot be better unless the benchmark rewards something else than information
@@ -106,7 +106,13 @@ def panel(standing: Standing, bootstrap: Bootstrap | None = None, others: Iterab
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
         others: Other suites, whose orders of the estimators are compared with this one's.
     """
-    evidence = _evidence(standing, bootstrap or Bootstrap())
+    evidence = Evidence.of(standing, bootstrap)
+    return panel_of(evidence, [Evidence.of(other, evidence.bootstrap) for other in others])
+
+
+def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
+    """The validity panel by draws that may be there already; the others' are from the same bootstrap."""
+    standing = evidence.standing
     return Panel(
         standing=standing,
         unit=evidence.unit,
@@ -118,19 +124,18 @@ def panel(standing: Standing, bootstrap: Bootstrap | None = None, others: Iterab
         retrained_levels=evidence.retrained.levels,
         reference_levels=evidence.reference.levels,
         rows=tuple(_row(evidence, name) for name in _shown(standing)),
-        agreements=agreements(evidence, _shown(standing), [_evidence(other, evidence.bootstrap) for other in others]),
+        agreements=agreements(evidence, _shown(standing), others),
     )
-
-
-def _evidence(standing: Standing, bootstrap: Bootstrap) -> Evidence:
-    units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
-    return Evidence(standing, units[0] if units else Unit.SCALAR, bootstrap)
 
 
 def flags(standing: Standing, unit: Unit, bootstrap: Bootstrap | None = None) -> dict[str, str]:
     """Why a row should be doubted, in one sentence, for every estimator where this unit's cells say so."""
-    evidence = Evidence(standing, unit, bootstrap or Bootstrap())
-    found = {name: _flag(evidence, name) for name in _shown(standing)}
+    return flags_of(Evidence(standing, unit, bootstrap or Bootstrap()))
+
+
+def flags_of(evidence: Evidence) -> dict[str, str]:
+    """The same by draws that may be there already."""
+    found = {name: _flag(evidence, name) for name in _shown(evidence.standing)}
     return {name: flag for name, flag in found.items() if flag}
 
 

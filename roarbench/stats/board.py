@@ -92,10 +92,24 @@ def board(
             shown, or ROAR's where KAR has one seed); from `scores` if not given.
     """
     bootstrap = bootstrap or Bootstrap()
+    spread = (spread or seed_spread([scores])) if protocol.retrain is not Retrain.NONE else None
+    return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread))
+
+
+def board_of(
+    scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: SeedSpread | None, draws: Draws
+) -> Board:
+    """Judge all estimators of one protocol by draws that are there already.
+
+    Args:
+        scores: Their correct answers.
+        protocol: Its order says which curve is better, its network whether trainings vary.
+        bootstrap: What the draws were made with.
+        spread: The same; None where nothing is trained or nothing says how trainings vary.
+        draws: Of the cells of `scores`, or of more.
+    """
     trained = protocol.retrain is not Retrain.NONE
-    spread = (spread or seed_spread([scores])) if trained else None
     covers = Covers.IMAGES if not trained else Covers.BOTH if spread else Covers.NOTHING
-    draws = draw(scores, bootstrap, spread)
     judge = _Judge(scores, bootstrap, covers, draws, gain_samples(scores, protocol, draws))
     return Board(
         protocol,
