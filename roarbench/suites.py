@@ -14,6 +14,12 @@ _TWINS = (
     *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
 )
 _PLANTED = ("truth", "random", "truth-inverted")
+_STUDY = (
+    *CONTROLS,
+    *("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad"),
+    *("gb", "gb-sq", "sgsq-gb", "var-gb"),
+    *("ig", "ig-sq"),
+)
 
 
 def _paper_blocks() -> tuple[Block, ...]:
@@ -26,6 +32,17 @@ def _paper_blocks() -> tuple[Block, ...]:
         Block(LERF, _ALL, PAPER_LEVELS, seeds=1),
         Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
         Block(ROAR, _ALL, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
+    )
+
+
+def _study_blocks(*units: Unit) -> tuple[Block, ...]:
+    """The study of docs/study: does the class show in the masks where the paper's claims do not hold?"""
+    levels, first = (0.1, 0.5, 0.9), units[0]
+    return (
+        *(Block(ROAR, _STUDY, levels, seeds=2 if unit is first else 1, unit=unit) for unit in units),
+        *(Block(MASK_ONLY, (*_STUDY, "random-blurred"), (0.9,), seeds=1, unit=unit) for unit in units),
+        *(Block(ROAR, ("random-blurred",), levels, seeds=1, unit=unit) for unit in units),
+        Block(ROAR, ("grad~blurred", "var-grad~blurred"), levels, seeds=1, unit=first),
     )
 
 
@@ -89,6 +106,36 @@ _TABLE = (
             Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
             Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
         ),
+    ),
+    Suite(
+        name="study-imagenette64",
+        version=1,
+        about="the study of leakage through masks: Imagenette at 64 x 64, 13 rankings, both units",
+        dataset="imagenette64",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=_study_blocks(Unit.SCALAR, Unit.PIXEL),
+    ),
+    Suite(
+        name="study-cifar10",
+        version=1,
+        about="the study of leakage through masks: CIFAR-10, 13 rankings, both units",
+        dataset="cifar10",
+        model="resnet-quick",
+        recipe="study-cifar10@1",
+        reference_recipe="study-cifar10-reference@1",
+        blocks=_study_blocks(Unit.SCALAR, Unit.PIXEL),
+    ),
+    Suite(
+        name="study-fashion-mnist",
+        version=1,
+        about="the study of leakage through masks: Fashion-MNIST, 13 rankings; one channel, so both units are one",
+        dataset="fashion-mnist",
+        model="resnet-quick",
+        recipe="study-fashion-mnist@1",
+        reference_recipe="study-fashion-mnist-reference@1",
+        blocks=_study_blocks(Unit.SCALAR),
     ),
 )
 SUITES = {suite.name: suite for suite in _TABLE}

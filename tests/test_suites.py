@@ -21,6 +21,9 @@ FROZEN = {
     ("cifar10", 1): "3960ef50b2a105a68e06d9c49f8103bc",
     ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
+    ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
+    ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
+    ("study-fashion-mnist", 1): "ccd78b480b00c9094cdf51b826a8e935",
 }
 everyone = pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
 
