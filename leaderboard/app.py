@@ -12,12 +12,10 @@ import streamlit as st
 
 from leaderboard import views, views_more
 from leaderboard.commands import STORE, URL
+from leaderboard.library import library
 from leaderboard.session import Session
-from leaderboard.shown import SuiteShown
-from leaderboard.source import read_shelf
 from leaderboard.words import EMPTY
 from roarbench.errors import StoreError
-from roarbench.store.results import ResultsStore
 
 PAGES: dict[str, Callable[[Session], None]] = {
     "Board": views.board,
@@ -32,25 +30,13 @@ PAGES: dict[str, Callable[[Session], None]] = {
 }
 
 
-@st.cache_resource
-def _open(url: str) -> ResultsStore:
-    return ResultsStore.open(url, read_only=True)
-
-
-@st.cache_resource(max_entries=2, show_spinner="Reading the results")
-def _suites(url: str, folder: str, state: str) -> dict[str, SuiteShown]:
-    """All suites of a store in this state; results that come later have another state."""
-    shelf = read_shelf(_open(url), Path(folder))
-    return {slug: SuiteShown(held, shelf.folder, state) for slug, held in shelf.standings.items()}
-
-
 def main() -> None:
     """One run of the page."""
     st.set_page_config(page_title="roarbench", layout="wide", initial_sidebar_state="collapsed")
     page = st.segmented_control("Page", list(PAGES), default="Board", required=True, key="page", bind="query-params")
     try:
-        store = _open(os.environ[URL])
-        suites = _suites(os.environ[URL], os.environ.get(STORE, "."), store.state())
+        books = library(os.environ[URL], Path(os.environ.get(STORE, ".")))
+        suites = books.suites()
     except StoreError as error:
         st.title("No store")
         st.text(str(error))
@@ -60,7 +46,7 @@ def main() -> None:
         st.info(EMPTY)
         return
     slug = st.selectbox("Suite", list(suites), key="suite", bind="query-params") if suites else ""
-    PAGES[str(page)](Session(store, suites, str(slug)))
+    PAGES[str(page)](Session(books.store, suites, str(slug)))
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ def serve(url: str, store: Path, port: int) -> int:
     """
     _need("streamlit")
     ResultsStore.open(url, read_only=True).close()  # a wrong path is told here, in one line
-    command = [sys.executable, "-m", "streamlit", "run", str(FOLDER / "app.py"), f"--server.port={port}"]
+    command = [sys.executable, "-m", "leaderboard.server", str(port)]
     path = os.pathsep.join(part for part in (str(FOLDER.parent), os.environ.get("PYTHONPATH", "")) if part)
     told = {URL: _absolute(url), STORE: str(store.resolve()), "PYTHONPATH": path}
     try:
-        return subprocess.run(command, cwd=FOLDER, env=os.environ | told).returncode  # .streamlit/ lies in that folder
+        return subprocess.run(command, env=os.environ | told).returncode
     except KeyboardInterrupt:
         return 0
 

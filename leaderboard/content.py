@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from leaderboard.beside import beside
 from leaderboard.curves import CurveTable
 from leaderboard.figures import frontier
 from leaderboard.shown import SuiteShown
@@ -10,6 +11,7 @@ from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import plain, signed
 from roarbench.claims_report import claim_records
 from roarbench.estimators import CONTROLS
+from roarbench.standings import Standing
 from roarbench.tables import interval
 from roarbench.validity_tables import sections
 
@@ -25,8 +27,12 @@ def span(entry: Entry) -> str:
 
 def figure_words(table: CurveTable) -> str:
     """What a figure of curves shows, for those who do not see it."""
-    ends = {point.estimator: point for point in table.points if point.accuracy is not None and point.t > 0}
-    last = [f"{plain(name, 40)} {100 * (point.accuracy or 0):.1f}%" for name, point in ends.items()]
+    points = [point for point in table.points if point.accuracy is not None and point.t > 0]
+    ends = {(point.source == "published", point.estimator): point for point in points}
+    last = [
+        f"{plain(name, 40)}{' published' if laid else ''} {100 * (point.accuracy or 0):.1f}%"
+        for (laid, name), point in ends.items()
+    ]
     at = f" At t = {max(point.t for point in ends.values()):g}: {', '.join(last)}." if ends else ""
     return f"{table.title}: test accuracy against the fraction removed. {table.caption}{at}"
 
@@ -57,15 +63,39 @@ def cost_points(table: BoardTable) -> Cost:
     return Cost(points, f"None is better at the same or a smaller cost than: {words}.")
 
 
-def claims(suites: Sequence[SuiteShown]) -> list[tuple[str, list[dict[str, Any]]]]:
+class Held(NamedTuple):
+    """The claims on one table of numbers.
+
+    Attributes:
+        title: Whose numbers.
+        caption: Of what they are.
+        rows: Claims with verdicts, as flat records.
+    """
+
+    title: str
+    caption: str
+    rows: list[dict[str, Any]]
+
+
+def claims(suites: Sequence[SuiteShown]) -> list[Held]:
     """The claims on the paper's numbers, then on every suite that has a cell of any."""
     published = [_claim(row, "published") for row in claim_records(None)]
     own = [
-        (f"On {shown.held.title}", [_claim(row, "ours") for row in claim_records(shown.held, shown.unit)])
+        Held(
+            f"On {shown.held.title}",
+            f"Mean test accuracies: {shown.table.caption}",
+            [_claim(row, "ours") for row in claim_records(shown.held, shown.unit)],
+        )
         for shown in suites
     ]
-    told = [(caption, rows) for caption, rows in own if any(row["cells that agree"] for row in rows)]
-    return [("On the paper's own table", published), *told]
+    told = [held for held in own if any(row["cells that agree"] for row in held.rows)]
+    return [Held("On the paper's own table", _PAPERS_TABLE, published), *told]
+
+
+_PAPERS_TABLE = (
+    "Mean test accuracies of five trainings of ResNet-50 on ImageNet, Food-101 and Birdsnap (50,000, 25,250 and 2,443 "
+    "test images); levels 0.1, 0.3, 0.5, 0.7, 0.9; unit scalar; fill mean (supplement, Table 2)"
+)
 
 
 def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
@@ -75,12 +105,17 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
     text = ", ".join(exceptions) + (f" and {more} more" if more else "")
     agree = f"{finding['agree']} of {finding['cells']}" if finding["cells"] else None
     return {
-        "claim": row["text"],
-        "where": row["where"],
         "verdict": str(finding["verdict"]),
+        "claim": row["text"],
         "cells that agree": agree,
         "exceptions": text,
+        "where": row["where"],
     }
+
+
+def status(entry: Entry, held: Standing) -> str:
+    """Who vouches for a row, and that its data set was made small if it was."""
+    return f"{entry.status}, small version: {held.limit} images a split" if held.limit else entry.status
 
 
 def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]]:
@@ -95,6 +130,8 @@ def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]
             "KAR gain": interval(row.kar),
             "no-retrain gain": interval(row.unretrained),
             "seeds": row.seeds,
+            "status": status(row, shown.held),
+            "numbers are of": f"{shown.table.caption}. {beside(shown.held, shown.table.unit, shown.table.levels)}",
         }
         for shown in suites
         for row in shown.table.entries

@@ -8,6 +8,7 @@ from leaderboard.source import known, units
 from leaderboard.tables import judge
 from leaderboard.words import plain
 from roarbench.estimators import CONTROLS
+from roarbench.evidence import Evidence
 from roarbench.published import HOOKER_DATASETS, published_curves
 from roarbench.standings import Standing
 from roarbench.stats.board import Board
@@ -76,12 +77,13 @@ def curve_table(held: Standing, board: Board, chosen: Iterable[str], published: 
         for t, estimate in zip((0.0, *board.levels), (row.clean, *row.accuracies), strict=True)
     ]
     laid = _published(published, board.protocol, wanted) if published else []
+    dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if laid else ""
     shown = ShownTable(held, board, units(held, board.protocol)[0], {})
     return CurveTable(
         title=f"{held.title}: {board.protocol.name.upper()}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
-        caption=f"{shown.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.",
+        caption=f"{shown.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
         points=(*points, *laid),
     )
 
@@ -99,9 +101,10 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
     ]
 
 
-def curve_boards(held: Standing) -> list[Board]:
+def curve_boards(evidence: Evidence) -> list[Board]:
     """ROAR, KAR and MoRF without retraining, those of them that the suite has."""
-    boards = [judge(held, protocol, units(held, protocol)[0]) for protocol in SHOWN if units(held, protocol)]
+    found = [(protocol, units(evidence.standing, protocol)) for protocol in SHOWN]
+    boards = [judge(evidence, protocol, has[0]) for protocol, has in found if has]
     return [board for board in boards if board]
 
 

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.source import main_rows
 from leaderboard.words import plain
-from roarbench.standings import Standing
-from roarbench.stats.board import gain_samples
-from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, draw, estimate
-from roarbench.stats.curves import POINTS, Bits, Point, Scores
-from roarbench.terms import ROAR, Protocol, Retrain, Unit
+from roarbench.evidence import Drawn, Evidence
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.curves import POINTS, Bits
+from roarbench.terms import ROAR, Protocol, Unit
 
 _NAMED = 12  # images that are listed by number
 
@@ -67,43 +65,33 @@ class Arena:
         title: Suite with version.
         protocol: The question.
         unit: What one feature is.
-        scores: Correct answers.
-        draws: Of all accuracies.
-        gains: Of the complete curves.
-        bootstrap: How often and from which seed was drawn.
-        sure: There are intervals.
+        drawn: Its answers and draws.
     """
 
     title: str
     protocol: Protocol
     unit: Unit
-    scores: Scores
-    draws: Draws
-    gains: dict[str, Sample]
-    bootstrap: Bootstrap
-    sure: bool
+    drawn: Drawn
 
     def duel(self, first: str, second: str) -> Duel:
         """Compare two of its estimators."""
-        both = self.gains[first].minus(self.gains[second]) if {first, second} <= self.gains.keys() else None
-        levels = [self._level(t, first, second) for t in self.scores.levels if {(first, t), (second, t)} <= self.cells]
-        seeds = sorted({len(self.scores.correct[name, level.t]) for name in (first, second) for level in levels})
+        gains, scores = self.drawn.areas, self.drawn.scores
+        both = gains[first].minus(gains[second]) if {first, second} <= gains.keys() else None
+        levels = [
+            self._level(t, first, second) for t in scores.levels if {(first, t), (second, t)} <= scores.correct.keys()
+        ]
+        seeds = sorted({len(scores.correct[name, level.t]) for name in (first, second) for level in levels})
         caption = (
-            f"{self.protocol.name.upper()} of {self.title}; {self.scores.images} test images; unit {self.unit}; "
-            f"fill mean; {' or '.join(map(str, seeds)) or 'no'} seeds; {self.bootstrap.confidence:.0%} intervals"
+            f"{self.protocol.name.upper()} of {self.title}; {scores.images} test images; unit {self.unit}; "
+            f"fill mean; {' or '.join(map(str, seeds)) or 'no'} seeds; {self.drawn.confidence:.0%} intervals"
         )
         gain = self._points(both, 1.0) if both else Estimate()
         return Duel(first, second, self.protocol.name, gain, tuple(levels), caption)
 
-    @property
-    def cells(self) -> frozenset[Point]:
-        """The points that have results."""
-        return frozenset(self.scores.correct)
-
     def _level(self, t: float, first: str, second: str) -> LevelDuel:
-        one, two = self.draws.accuracy((first, t)), self.draws.accuracy((second, t))
+        one, two = self.drawn.draws.accuracy((first, t)), self.drawn.draws.accuracy((second, t))
         assert one and two, "asked only for points with results"
-        lost, other = (_destroyed(self.scores.correct[name, t]) for name in (first, second))
+        lost, other = (_destroyed(self.drawn.scores.correct[name, t]) for name in (first, second))
         return LevelDuel(
             t=t,
             difference=self._points(one.minus(two), POINTS),
@@ -116,25 +104,20 @@ class Arena:
         )
 
     def _points(self, sample: Sample, scale: float) -> Estimate:
-        scaled = Sample(scale * sample.value, scale * sample.draws)
-        return estimate(scaled, self.bootstrap.confidence) if self.sure else Estimate(scaled.value)
+        return self.drawn.estimate(Sample(scale * sample.value, scale * sample.draws))
 
 
-def arena(held: Standing, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Arena | None:
+def arena(evidence: Evidence, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Arena | None:
     """All that comparisons under one protocol need; None where the suite does not have it."""
-    scores = held.scores(protocol, unit, main_rows(held))
-    if scores is None:
-        return None
-    bootstrap, spread = Bootstrap(), held.spread(protocol)
-    draws = draw(scores, bootstrap, spread)
-    sure = protocol.retrain is Retrain.NONE or spread is not None
-    gains = gain_samples(scores, protocol, draws)
-    return Arena(held.title, protocol, unit, scores, draws, gains, bootstrap, sure)
+    drawn = evidence.drawn(protocol, unit)
+    return Arena(evidence.standing.title, protocol, unit, drawn) if drawn.levels else None
 
 
-def duel(held: Standing, first: str, second: str, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Duel | None:
+def duel(
+    evidence: Evidence, first: str, second: str, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR
+) -> Duel | None:
     """Compare two estimators of a suite; None where the suite does not have the protocol."""
-    found = arena(held, protocol, unit)
+    found = arena(evidence, protocol, unit)
     return found.duel(first, second) if found else None
 
 

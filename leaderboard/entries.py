@@ -1,31 +1,22 @@
 """One estimator in all suites: its rows, where its runs come from, and the command that does them again."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leaderboard.papers import papers
 from leaderboard.source import known
-from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import plain
-from roarbench.estimators import IG_STEPS, NOISE, SAMPLES
+from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, Estimator
 from roarbench.reports import describe
 from roarbench.standings import Standing
 from roarbench.store.results import Result
 
+_COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry
 _SOURCES = {
     "random": "roarbench/estimators/controls.py",
     "sobel": "roarbench/estimators/controls.py",
     "truth": "roarbench/datasets/planted.py",
-}
-_PAPERS = {  # of the base, then of the form
-    "gb": "Springenberg, Dosovitskiy, Brox, Riedmiller: Striving for Simplicity, ICLR workshop 2015",
-    "ig": "Sundararajan, Taly, Yan: Axiomatic Attribution for Deep Networks, ICML 2017",
-    "grad": "Simonyan, Vedaldi, Zisserman: Deep Inside Convolutional Networks, ICLR workshop 2014",
-    "smooth": "Smilkov, Thorat, Kim, Viegas, Wattenberg: SmoothGrad, 2017 (arXiv 1706.03825)",
-    "smooth-squared": "Smilkov, Thorat, Kim, Viegas, Wattenberg: SmoothGrad, 2017 (arXiv 1706.03825)",
-    "smoothed-square": "Hooker, Erhan, Kindermans, Kim: A Benchmark for Interpretability Methods, NeurIPS 2019",
-    "variance": "Adebayo, Gilmer, Goodfellow, Kim: Local Explanation Methods, 2018 (arXiv 1810.03307)",
 }
 
 
@@ -37,7 +28,9 @@ class Profile:
         estimator: Its id.
         about: One sentence.
         control: Never looks at the model.
-        papers: Where its base and its form were published.
+        authors: Of these papers.
+        papers: Where its base and its form were published, one line each.
+        bibtex: The same for a bibliography; empty where there is none.
         source: File of the repository that computes it.
         settings: Its parameters in words; empty where it has none.
     """
@@ -45,7 +38,9 @@ class Profile:
     estimator: str
     about: str
     control: bool
+    authors: str
     papers: tuple[str, ...]
+    bibtex: str
     source: str
     settings: str
 
@@ -53,17 +48,25 @@ class Profile:
 def profile(name: str) -> Profile:
     """What is known of an estimator, as plain text."""
     row = known(name)
-    papers = tuple(_PAPERS[part] for part in (row.base, row.form) if part in _PAPERS)
+    published = papers(row.base, row.form)
     source = _SOURCES.get(row.base) or f"roarbench/estimators/{'gradients' if row.form == 'base' else 'ensembles'}.py"
+    return Profile(
+        estimator=plain(name),
+        about=plain(row.about),
+        control=row.control,
+        authors=", ".join(dict.fromkeys(author for paper in published for author in paper.authors)),
+        papers=tuple(paper.text for paper in published),
+        bibtex="\n\n".join(paper.bibtex for paper in published),
+        source=source if row.base else "",
+        settings=_settings(row),
+    )
+
+
+def _settings(row: Estimator) -> str:
     parts = [f"{IG_STEPS} steps from black"] if row.base == "ig" else []
     if row.form not in ("base", "squared", ""):
         parts.append(f"{SAMPLES} noisy copies, noise {NOISE:g} of the image's range")
-    return Profile(plain(name), plain(row.about), row.control, papers, source if row.base else "", "; ".join(parts))
-
-
-def rows_of(tables: Mapping[str, BoardTable], name: str) -> dict[str, Entry]:
-    """An estimator's row on every board that has it, by the board's slug."""
-    return {key: entry for key, table in tables.items() for entry in table.entries if entry.estimator == name}
+    return "; ".join(parts)
 
 
 def command(held: Standing, name: str) -> str:
@@ -75,22 +78,38 @@ def command(held: Standing, name: str) -> str:
 def runs_of(held: Standing, name: str) -> list[dict[str, Any]]:
     """Provenance of each run of an estimator, as flat records in the suite's order."""
     found = [(point, result) for point, result in held.results.items() if point.cell.estimator == name]
-    return [{"run": plain(describe(point)), **_origin(result)} for point, result in found]
+    return [{"run": plain(describe(point)), **_made(result), **_origin(result)} for point, result in found]
 
 
-def _origin(result: Result) -> dict[str, Any]:
-    made = result.provenance
+def _made(result: Result) -> dict[str, Any]:
     return {
         "accuracy": result.correct / result.total,
-        "images": result.total,
-        "seconds": result.seconds,
+        "test images": result.total,
+        "wall seconds": result.seconds,
         "when": f"{result.created:%Y-%m-%d %H:%M} UTC",
+        "command": f"roarbench reproduce {result.run.key} --store STORE",
+    }
+
+
+def _origin(result: Result) -> dict[str, str]:
+    made = result.provenance
+    parts = (_part(name, value) for name, value in made.hardware.items())
+    return {
         "code": plain(made.code_version),
         "libraries": plain(", ".join(f"{name} {number}" for name, number in made.versions.items())),
-        "machine": plain(", ".join(str(value) for value in made.hardware.values())),
-        "recipe": result.run.recipe,
-        "key": result.run.key,
+        "machine": plain(", ".join(parts)),
+        "recipe": plain(result.run.recipe),
     }
+
+
+def _part(name: str, value: object) -> str:
+    return f"{value} cores" if name == "cores" else str(value)
+
+
+def shared(runs: list[dict[str, Any]]) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """What all runs have in common, and of each run what is left: a table says the same thing once."""
+    same = {key: str(runs[0][key]) for key in _COMMON if runs and len({run[key] for run in runs}) == 1}
+    return same, [{key: value for key, value in run.items() if key not in same} for run in runs]
 
 
 def machines(held: Standing) -> list[str]:

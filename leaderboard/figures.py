@@ -14,6 +14,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 CONTROL = "#808080"  # reads on white and on black
 _ROW = 22  # pixels of height for one estimator
 _NAME = 160  # pixels that a name may fill
+_TICKS = 8  # levels that have room for a label each
 _VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not told apart": "#7A7A7A", "control": CONTROL}
 
 
@@ -24,7 +25,8 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
     title = "gain over Random, accuracy points"
     kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
-    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=alt.Legend(orient="bottom", symbolOpacity=1))
+    legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
+    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=legend)
     tips = [_tip("estimator"), _tip("verdict"), *(_tip(key, "+.1f") for key in ("gain", "low", "high"))]
     base = alt.Chart(_data(rows)).encode(y=y, color=colour, tooltip=tips)
     bars = base.mark_bar(height=9, opacity=0.35).encode(x=alt.X("low:Q", title=title), x2="high:Q")
@@ -46,7 +48,7 @@ def _rule(x: float, dash: list[int]) -> alt.Chart:
 
 
 def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
-    """Accuracy against level with bands; controls grey, published curves dashed with open points."""
+    """Accuracy against level with bands; controls grey, published curves dashed."""
     rows = [_curve_row(point) for point in table.points if point.accuracy is not None]
     names = list(dict.fromkeys(row["estimator"] for row in rows))
     controls = {row["estimator"] for row in rows if row["control"]}
@@ -54,11 +56,12 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
     scale = alt.Scale(domain=names, range=[colours.get(name, CONTROL) for name in names])
     axis = "kept, 1 - t" if table.kept else "removed, t"
-    label = "format(1 - datum.value, '.1f')" if table.kept else "format(datum.value, '.1f')"
+    label = f"format({'1 - ' if table.kept else ''}datum.value, '.2~f')"
     levels = sorted({row["t"] for row in rows})
+    ticks = levels if len(levels) <= _TICKS else [0, 0.25, 0.5, 0.75, 1]
     legend = alt.Legend(orient="bottom", columns=3, symbolOpacity=1)
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("t:Q", title=axis, axis=alt.Axis(values=levels, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
+        x=alt.X("t:Q", title=axis, axis=alt.Axis(values=ticks, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
         color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
         strokeDash=alt.StrokeDash(
             "source:N", scale=alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]]), legend=None

@@ -57,6 +57,11 @@ def _record(entry: Entry) -> dict[str, Any]:
     }
 
 
+def board_csv(table: BoardTable) -> str:
+    """The board as CSV; each row says of what its numbers are."""
+    return to_csv([{"suite": table.title, **row, "numbers_are_of": table.caption} for row in board_records(table)])
+
+
 def to_csv(records: Records) -> str:
     """Records as CSV; texts that a spreadsheet would compute get an apostrophe in front."""
     text = io.StringIO()

@@ -45,8 +45,13 @@ def enlarged(picture: Bytes) -> Bytes:
     return picture.repeat(times, 0).repeat(times, 1)
 
 
-def data_uri(picture: Bytes) -> str:
-    """A picture as a text that a page can hold: a PNG of 64 colours, since JPEG would blur the removed features."""
+def png(picture: Bytes) -> bytes:
+    """A picture as a small file: a PNG of 64 colours, since JPEG would blur the removed features."""
     file = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(picture)).quantize(64).save(file, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return file.getvalue()
+
+
+def data_uri(picture: Bytes) -> str:
+    """A picture as a text that a file of records can hold."""
+    return f"data:image/png;base64,{base64.b64encode(png(picture)).decode()}"

@@ -10,10 +10,8 @@ import streamlit as st
 
 from leaderboard.formats import Records, to_csv, to_json
 from leaderboard.shown import SuiteShown
-from leaderboard.tables import BoardTable
 from leaderboard.words import plain
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Protocol, Unit
 
 _AROUND = 170  # pixels for axis and legend: here a chart's height is that of all it has, not of its plot
 
@@ -43,16 +41,6 @@ class Session:
         return [entry.estimator for entry in self.shown.table.entries]
 
 
-@st.cache_resource(max_entries=100, show_spinner="Judging")
-def board_of(
-    _shown: SuiteShown, state: str, slug: str, protocol: Protocol, unit: Unit, levels: tuple[float, ...]
-) -> BoardTable:
-    """A board of a suite, kept while the store stays as it is."""
-    if (protocol, unit, levels) == (_shown.protocol, _shown.unit, ()):
-        return _shown.table
-    return _shown.board(protocol, unit, levels)
-
-
 def choose(label: str, options: Sequence[str], key: str, default: str | None = None) -> str:
     """One of several, kept in the address."""
     index = list(options).index(default) if default and default in options else 0
@@ -67,7 +55,13 @@ def choose_some(label: str, options: Sequence[str], key: str, default: Sequence[
 def table(records: Records, name: str, **options: Any) -> None:
     """Records as a table that sorts, with a name for those who do not see it."""
     if records:
-        st.dataframe(pd.DataFrame(records), hide_index=True, alt=name, **options)
+        shown = pd.DataFrame(records).rename(columns=lambda key: key.replace("_", " "))
+        st.dataframe(shown, hide_index=True, alt=name, **options)
+
+
+def numbers(form: str, *headings: str) -> dict[str, Any]:
+    """How columns of numbers are written."""
+    return {heading: st.column_config.NumberColumn(format=form) for heading in headings}
 
 
 def chart(drawn: alt.LayerChart, words: str) -> None:

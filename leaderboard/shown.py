@@ -1,18 +1,25 @@
-"""Everything that is slow about one suite, made once for each state of the store."""
+"""Everything that is slow about one suite, made once for each set of its results."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar
 
 from leaderboard.curves import curve_boards
 from leaderboard.duel import Arena, arena
 from leaderboard.source import protocols, slug, units
 from leaderboard.strip import Strip, read_strip
 from leaderboard.tables import BoardTable, board_table
+from roarbench.evidence import Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import Board
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import ROAR, Protocol, Unit
-from roarbench.validity import Panel, flags, panel
+from roarbench.validity import Panel, flags_of, panel_of
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +29,12 @@ class SuiteShown:
     Attributes:
         held: The suite and its results.
         folder: The store's folder.
-        state: The store's stamp when it was read.
     """
 
     held: Standing
     folder: Path
-    state: str
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
+    _lock: RLock = field(default_factory=RLock, init=False)
 
     @property
     def slug(self) -> str:
@@ -46,36 +53,62 @@ class SuiteShown:
         return units(self.held, self.protocol)[0]
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """Everything that is drawn, once for all pages."""
+        return Evidence(self.held, self.unit, Bootstrap())
+
+    @property
     def flags(self) -> dict[str, str]:
         """Why rows should be doubted."""
-        return flags(self.held, self.unit)
+        return self._kept("flags", lambda: flags_of(self.evidence))
 
-    @cached_property
+    @property
     def strip(self) -> Strip | None:
         """Images with what the estimators say about them."""
-        return read_strip(self.held, self.folder)
+        return self._kept("strip", lambda: read_strip(self.held, self.folder))
 
-    @cached_property
+    @property
     def panel(self) -> Panel:
         """The validity panel."""
-        return panel(self.held)
+        return self._kept("panel", lambda: panel_of(self.evidence))
 
-    @cached_property
+    @property
     def curve_boards(self) -> list[Board]:
         """What curves are drawn from, one for each protocol side by side."""
-        return curve_boards(self.held)
+        return self._kept("curves", lambda: curve_boards(self.evidence))
 
-    @cached_property
+    @property
     def arena(self) -> Arena | None:
         """What comparisons need."""
-        return arena(self.held, self.protocol, self.unit)
+        return self._kept("arena", lambda: arena(self.evidence, self.protocol, self.unit))
 
-    @cached_property
+    @property
     def table(self) -> BoardTable:
         """The board that is shown first."""
         return self.board(self.protocol, self.unit, ())
 
     def board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         """A board of the suite, with flags and costs."""
+        return self._kept((protocol, unit, levels), lambda: self._board(protocol, unit, levels))
+
+    def make_all(self) -> None:
+        """Everything that the pages ask for."""
+        for make in (lambda: self.table, lambda: self.curve_boards, lambda: self.panel, lambda: self.arena):
+            make()
+        for protocol in protocols(self.held):
+            for unit in units(self.held, protocol):
+                whole = self.board(protocol, unit, ())
+                for t in whole.levels:
+                    self.board(protocol, unit, (t,))
+
+    def _board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         seconds = dict(self.strip.seconds) if self.strip else {}
-        return board_table(self.held, protocol, unit, levels, self.flags, seconds)
+        return board_table(self.evidence, protocol, unit, levels, self.flags, seconds)
+
+    def _kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What has this name, made once however many visitors ask for it at the same time."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            made: Made = self._made[name]
+            return made

@@ -4,38 +4,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard import content, site_parts
+from leaderboard import content, site_boards, site_parts
 from leaderboard.entries import machines, profile
-from leaderboard.formats import board_json, board_records, to_csv, to_json, to_latex, to_markdown
+from leaderboard.formats import Records, board_csv, board_json, to_csv, to_json, to_latex, to_markdown
+from leaderboard.pictures import png
 from leaderboard.runs import RunState, count_runs, read_runs
 from leaderboard.shown import SuiteShown
 from leaderboard.source import Shelf
-from leaderboard.words import COLUMNS, plain, signed
+from leaderboard.strip import Bytes
+from leaderboard.words import COLUMNS, HEADINGS, plain, signed
 from roarbench.errors import CallerError
 from roarbench.store.provenance import code_version
 from roarbench.store.results import ResultsStore
 
-HEADINGS = {
-    "place": "place",
-    "estimator": "estimator",
-    "gain": "gain",
-    "random": "vs Random",
-    "sobel": "vs Sobel",
-    "kar": "KAR gain",
-    "no-retrain": "no-retrain gain",
-    "flag": "flag",
-    "seconds": "s / 1,000 maps",
-    "seeds": "seeds",
-    "date": "date",
-    "status": "status",
-    "group": "tie groups",
-}
+_ASSETS = Path(__file__).parent / "assets"
 PAGES = ("Board", "Curves", "Compare", "Gallery", "Cost", "Runs")  # one of each for every suite
 
 
@@ -75,6 +62,13 @@ class Site:
         text = _templates().get_template(template).render(**shared, **fields)
         (self.folder / file).write_text(text, encoding="utf-8")
 
+    def picture(self, picture: Bytes) -> str:
+        """Write a picture, once for all pages that show it; returns its name."""
+        made = png(picture)
+        name = f"picture-{sha256(made).hexdigest()[:12]}.png"
+        (self.folder / name).write_bytes(made)
+        return name
+
     def save(self, kinds: Mapping[str, str], stem: str) -> list[tuple[str, str]]:
         """Write what is shown as files to download; returns their names for the page."""
         for ending, text in kinds.items():
@@ -103,19 +97,18 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    suites = tuple(SuiteShown(held, shelf.folder, shelf.state) for held in shelf.standings.values())
+    suites = tuple(SuiteShown(held, shelf.folder) for held in shelf.standings.values())
     runs = {shown.slug: read_runs(shown.held, store) for shown in suites}
     site = Site(folder, suites, runs, datetime.now(UTC))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("board.css", "board.js"):
-            (folder / name).write_text((files("leaderboard") / "assets" / name).read_text())
+            (folder / name).write_text((_ASSETS / name).read_text(encoding="utf-8"))
         for shown in suites:
             _suite_pages(site, shown)
         estimators = _estimators(suites)
         for name in estimators:
-            said = site_parts.entry(suites, name)
-            site.write("entry.html", entry_file(name), "Entry", None, title=plain(name), about=profile(name), **said)
+            _entry_page(site, name)
         _shared_pages(site)
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
@@ -124,6 +117,17 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
 
 def _estimators(suites: Iterable[SuiteShown]) -> list[str]:
     return list(dict.fromkeys(entry.estimator for shown in suites for entry in shown.table.entries))
+
+
+def _entry_page(site: Site, name: str) -> None:
+    file = entry_file(name)
+    said = site_parts.entry(site.suites, name, site.picture)
+    files_ = site.save(_table_files(said["boards"]), file.removesuffix(".html"))
+    site.write("entry.html", file, "Entry", None, title=plain(name), about=profile(name), files=files_, **said)
+
+
+def _table_files(records: Records, suite: str = "") -> dict[str, str]:
+    return {"csv": to_csv(records), "json": to_json(records, **({"suite": suite} if suite else {}))}
 
 
 def _suite_pages(site: Site, shown: SuiteShown) -> None:
@@ -136,56 +140,58 @@ def _suite_pages(site: Site, shown: SuiteShown) -> None:
     if shown is site.suites[0]:
         site.write("board.html", "index.html", "Board", shown, title=f"{title}: Board", **_board(site, shown))
     curves = site_parts.curves(shown)
-    kinds = {"csv": to_csv(curves["points"]), "json": to_json(curves["points"], suite=title)}
-    write("Curves", **curves, files=site.save(kinds, f"curves-{slug}"))
+    write("Curves", **curves, files=site.save(_table_files(curves["points"], title), f"curves-{slug}"))
     pairs = site_parts.compare(shown)
     records = pairs.pop("records")
-    kinds = {"csv": to_csv(records), "json": to_json(records, suite=title)}
-    write("Compare", **pairs, files=site.save(kinds, f"compare-{slug}"))
-    write("Gallery", **site_parts.gallery(shown))
+    write("Compare", **pairs, files=site.save(_table_files(records, title), f"compare-{slug}"))
+    gallery = site_parts.gallery(shown, site.picture)
+    kinds = _table_files(gallery["pictures"], title)
+    write("Gallery", **gallery, files=site.save(kinds, f"gallery-{slug}") if gallery["pictures"] else [])
     cost = site_parts.cost(shown)
-    kinds = {"csv": to_csv(cost["points"]), "json": to_json(cost["points"], suite=title)}
+    kinds = _table_files(cost["points"], title)
     write("Cost", **cost, files=site.save(kinds, f"cost-{slug}") if cost["points"] else [])
     runs = site.runs[slug]
     states = [{"run": run.run, "state": run.state, "reason": run.reason} for run in runs]
-    kinds = {"csv": to_csv(states), "json": to_json(states, suite=title)}
     failed = [row for row in states if row["state"] == "failed"]
-    files_ = site.save(kinds, f"runs-{slug}")
+    files_ = site.save(_table_files(states, title), f"runs-{slug}")
     write("Runs", counts=count_runs(runs), failed=failed, machines=machines(shown.held), files=files_)
 
 
 def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
     table = shown.table
     kinds = {
-        "csv": to_csv(board_records(table)),
+        "csv": board_csv(table),
         "json": board_json(table),
         "tex": to_latex(table),
         "md": to_markdown(table),
     }
-    scale = site_parts.scale(table)
+    page = site_boards.board_page(shown)
+    entries = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
+    columns = [(key, HEADINGS[key]) for key in COLUMNS if key != "family"]
     return {
-        "table": table,
-        "columns": list(HEADINGS.items()),
+        **page,
+        "columns": columns,
         "sentences": COLUMNS,
-        "families": ["control", *dict.fromkeys(e.family for e in table.entries if not e.control)],
-        "rows": [(e, site_parts.bar(e, table, scale), entry_file(e.estimator)) for e in table.entries],
+        "pages": entries,
         "files": site.save(kinds, f"board-{shown.slug}"),
     }
 
 
 def _shared_pages(site: Site) -> None:
     claims = content.claims(site.suites)
-    records = [{"table": caption, **row} for caption, rows in claims for row in rows]
-    files_ = site.save({"csv": to_csv(records), "json": to_json(records)}, "claims")
+    records = [{"table": held.title, "numbers are": held.caption, **row} for held in claims for row in held.rows]
+    files_ = site.save(_table_files(records), "claims")
     site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files_)
-    site.write("about.html", "about.html", "About", None, title="About", **site_parts.about())
+    about = site_parts.about()
+    files_ = site.save(_table_files(about.pop("points")), "toy")
+    site.write("about.html", "about.html", "About", None, title="About", files=files_, **about)
     if not site.suites:
         site.write("empty.html", "index.html", "Board", None, title="No results yet", **site_parts.empty())
 
 
 def _templates() -> Environment:
     """Templates that escape whatever they are given, and fail where something is missing."""
-    loader = PackageLoader("leaderboard", "assets")
+    loader = FileSystemLoader(_ASSETS)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"plain": plain, "cell": site_parts.cell, "signed": signed}
     return made

@@ -1,65 +1,25 @@
 """What goes into the templates of the static pages, beside `content`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from leaderboard import content, figures, pictures
-from leaderboard.curves import curve_records, curve_tables
+from leaderboard.curves import PUBLISHED, CurveTable, curve_records, curve_tables
 from leaderboard.duel import duel_records
-from leaderboard.entries import command, runs_of
+from leaderboard.entries import command, runs_of, shared
+from leaderboard.papers import HOOKER
 from leaderboard.shown import SuiteShown
-from leaderboard.source import known
-from leaderboard.strip import Strip
+from leaderboard.strip import Bytes, Strip
 from leaderboard.svg import to_svg
-from leaderboard.tables import BoardTable, Entry
+from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
-from leaderboard.words import ABOUT, CHANGES, CITE, COLUMNS, EMPTY, LIMITS, PROTOCOLS, SUBMIT, plain
+from leaderboard.words import ABOUT, CHANGES, COLUMNS, EMPTY, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, plain
 from roarbench.estimators import CONTROLS
 from roarbench.tables import MISSING
 from roarbench.validity_tables import legend
 
 PAIRED = 20  # rows whose pairs a static page holds: 190
-GALLERY_IMAGES = 3
-GALLERY_LEVELS = 2
-
-
-class Scale(NamedTuple):
-    """The ends of a common scale, in accuracy points."""
-
-    low: float
-    high: float
-
-    def share(self, value: float) -> float:
-        """Where a value lies, in percent of the width."""
-        return round(100 * (value - self.low) / (self.high - self.low), 2)
-
-
-class Bar(NamedTuple):
-    """A gain with its interval, in percent of the width."""
-
-    low: float
-    width: float
-    value: float
-    zero: float
-    sobel: float | None
-
-
-def scale(table: BoardTable) -> Scale:
-    """From the lowest to the highest end of any interval, Random's 0 among them."""
-    ends = [0.0, *(end for entry in table.entries for end in entry.gain if end is not None)]
-    margin = 0.02 * (max(ends) - min(ends)) or 1.0
-    return Scale(min(ends) - margin, max(ends) + margin)
-
-
-def bar(entry: Entry, table: BoardTable, on: Scale) -> Bar | None:
-    """The bar of a row; None where there is no gain."""
-    value, low, high = entry.gain
-    if value is None:
-        return None
-    left, right = (on.share(end if end is not None else value) for end in (low, high))
-    sobel = None if table.sobel is None else on.share(table.sobel)
-    return Bar(left, round(right - left, 2), on.share(value), on.share(0.0), sobel)
 
 
 def cell(value: object) -> str:
@@ -73,6 +33,20 @@ def cell(value: object) -> str:
     return plain(str(value))
 
 
+class Family(NamedTuple):
+    """Curves of one family of estimators.
+
+    Attributes:
+        name: The base that they are built on.
+        figures: SVG and words, one for each protocol.
+        laid: The same with the paper's curves over them, by the paper's data set; only protocols that it has.
+    """
+
+    name: str
+    figures: list[tuple[str, str]]
+    laid: dict[str, list[tuple[str, str]]]
+
+
 def curves(shown: SuiteShown) -> dict[str, Any]:
     """One row of figures per family, with the controls in each."""
     by_family: dict[str, list[str]] = {}
@@ -82,11 +56,23 @@ def curves(shown: SuiteShown) -> dict[str, Any]:
     drawn, points = [], []
     for family, names in by_family.items():
         tables = curve_tables(shown.held, shown.curve_boards, names)
+        laid = {dataset: _laid(shown, names, dataset) for dataset in PUBLISHED}
         drawn.append(
-            (plain(family), [(to_svg(figures.curve_chart(table)), content.figure_words(table)) for table in tables])
+            Family(plain(family), _drawn(tables), {dataset: _drawn(over) for dataset, over in laid.items() if over})
         )
-        points += [row for row in curve_records(tables) if row not in points]
-    return {"families": drawn, "points": points}
+        points += [row for row in curve_records([*tables, *(t for over in laid.values() for t in over)])]
+    told = {tuple(row.items()): row for row in points}  # the controls are in every family
+    return {"families": drawn, "points": list(told.values()), "published": PUBLISHED}
+
+
+def _laid(shown: SuiteShown, names: list[str], dataset: str) -> list[CurveTable]:
+    """The curves with the paper's over them; none if the paper has none of these estimators."""
+    tables = curve_tables(shown.held, shown.curve_boards, names, dataset)
+    return [table for table in tables if any(p.source == "published" and not p.control for p in table.points)]
+
+
+def _drawn(tables: Iterable[CurveTable]) -> list[tuple[str, str]]:
+    return [(to_svg(figures.curve_chart(table)), content.figure_words(table)) for table in tables]
 
 
 def compare(shown: SuiteShown) -> dict[str, Any]:
@@ -95,27 +81,42 @@ def compare(shown: SuiteShown) -> dict[str, Any]:
     names = [entry.estimator for i, entry in enumerate(entries) if i < PAIRED or entry.estimator in CONTROLS]
     duels = [shown.arena.duel(*pair) for pair in combinations(names, 2)] if shown.arena else []
     records = [row for duel in duels for row in duel_records(duel)]
-    caption = shown.table.caption
-    return {"names": names, "duels": duels, "records": records, "caption": caption, "cut": len(names) < len(entries)}
+    return {"names": names, "duels": duels, "records": records, "cut": len(names) < len(entries)}
 
 
-def gallery(shown: SuiteShown) -> dict[str, Any]:
-    """Pictures, maps and what is left, for the first images of the strip."""
-    strip = shown.strip
+Save = Callable[[Bytes], str]  # keeps a picture as a file; returns its name
+
+
+def gallery(shown: SuiteShown, save: Save) -> dict[str, Any]:
+    """Pictures, maps and what is left, for all images of the strip."""
+    strip, levels = shown.strip, shown.table.levels
     if strip is None:
-        return {"images": []}
-    levels = shown.table.levels[-GALLERY_LEVELS:]
+        return {"images": [], "pictures": []}
     names = [entry.estimator for entry in shown.table.entries if entry.estimator in strip.planes]
     images = [
-        (number, pictures.data_uri(pictures.original(strip, i)), [_column(strip, name, i, levels) for name in names])
-        for i, number in enumerate(strip.numbers[:GALLERY_IMAGES])
+        (number, save(pictures.original(strip, i)), [_column(strip, name, i, levels, save) for name in names])
+        for i, number in enumerate(strip.numbers)
     ]
-    return {"images": images, "levels": [f"{t:g}" for t in levels], "unit": strip.layout.unit}
+    files = [
+        {"test image": number, "estimator": plain(name), "shows": shows, "file": file}
+        for number, original, columns in images
+        for name, heat, left in columns
+        for shows, file in [("untouched", original), ("map", heat), *((f"left at t = {t}", part) for t, part in left)]
+    ]
+    return {
+        "images": images,
+        "pictures": files,
+        "levels": [f"{t:g}" for t in levels],
+        "unit": strip.layout.unit,
+        "of": shown.table.caption,
+    }
 
 
-def _column(strip: Strip, name: str, image: int, levels: Sequence[float]) -> tuple[str, str, list[tuple[str, str]]]:
-    left = [(f"{t:g}", pictures.data_uri(pictures.degraded(strip, name, image, t))) for t in levels]
-    return name, pictures.data_uri(pictures.heat(strip, name, image)), left
+def _column(
+    strip: Strip, name: str, image: int, levels: Sequence[float], save: Save
+) -> tuple[str, str, list[tuple[str, str]]]:
+    left = [(f"{t:g}", save(pictures.degraded(strip, name, image, t))) for t in levels]
+    return name, save(pictures.heat(strip, name, image)), left
 
 
 def cost(shown: SuiteShown) -> dict[str, Any]:
@@ -130,45 +131,52 @@ def cost(shown: SuiteShown) -> dict[str, Any]:
     }
 
 
-def entry(suites: Sequence[SuiteShown], name: str) -> dict[str, Any]:
+def entry(suites: Sequence[SuiteShown], name: str, save: Save) -> dict[str, Any]:
     """All that a page says of one estimator."""
     found = [(shown, row) for shown in suites for row in shown.table.entries if row.estimator == name]
     return {
         "boards": content.entry_boards(suites, name),
-        "suites_in": [entry_suite(shown, row) for shown, row in found],
+        "suites_in": [_in_suite(shown, row, save) for shown, row in found],
     }
 
 
-def entry_suite(shown: SuiteShown, row: Entry) -> dict[str, Any]:
+def _in_suite(shown: SuiteShown, row: Entry, save: Save) -> dict[str, Any]:
     """What one suite says of an estimator."""
+    runs = runs_of(shown.held, row.estimator)
+    same, each = shared(runs)
     return {
         "title": shown.held.title,
         "caption": shown.table.caption,
         "entry": row,
-        "pictures": _strip_rows(shown.strip, row.estimator, shown.table.levels[-1]),
+        "pictures": _strip_rows(shown.strip, row.estimator, shown.table.levels, save),
         "validity": content.validity(shown, row.estimator),
         "legend": legend(shown.panel),
         "command": command(shown.held, row.estimator),
-        "runs": runs_of(shown.held, row.estimator),
+        "same": same,
+        "runs": each,
     }
 
 
-def _strip_rows(strip: Strip | None, name: str, t: float) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The images, the estimator's maps beside the controls', and what is left at the highest level."""
+def _strip_rows(
+    strip: Strip | None, name: str, levels: Sequence[float], save: Save
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The images, the estimator's maps beside the controls', and what is left at each level: label, files and words."""
     if strip is None or name not in strip.planes:
         return []
     numbers = list(enumerate(strip.numbers))
     shown = dict.fromkeys((name, *(control for control in CONTROLS if control in strip.planes)))
-    rows = [("untouched", [(pictures.data_uri(pictures.original(strip, i)), f"Test image {n}") for i, n in numbers])]
+    rows = [("untouched", [(save(pictures.original(strip, i)), f"Test image {n}") for i, n in numbers])]
     for who in shown:
         label = plain(who)
-        maps = [(pictures.data_uri(pictures.heat(strip, who, i)), f"Map of {label} on image {n}") for i, n in numbers]
+        maps = [(save(pictures.heat(strip, who, i)), f"Map of {label} on image {n}") for i, n in numbers]
         rows.append((f"map, {label}", maps))
-    left = [
-        (pictures.data_uri(pictures.degraded(strip, name, i, t)), f"Test image {n}, what is left at t = {t:g}")
-        for i, n in numbers
-    ]
-    return [*rows, (f"left at t = {t:g}, {plain(known(name).id)}", left)]
+    for t in levels:
+        left = [
+            (save(pictures.degraded(strip, name, i, t)), f"Test image {n}, what is left at t = {t:g}")
+            for i, n in numbers
+        ]
+        rows.append((f"left at t = {t:g}, {plain(name)}", left))
+    return rows
 
 
 def about() -> dict[str, Any]:
@@ -177,11 +185,12 @@ def about() -> dict[str, Any]:
     return {
         "about": ABOUT,
         "toy": toy,
+        "points": curve_records(toy_tables()),
         "limits": LIMITS,
         "protocols": PROTOCOLS.values(),
-        "columns": COLUMNS.items(),
+        "columns": [(HEADINGS[key], text) for key, text in COLUMNS.items()],
         "submit": SUBMIT,
-        "cite": CITE,
+        "cite": HOOKER.bibtex,
         "changes": CHANGES,
     }
 

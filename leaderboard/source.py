@@ -17,27 +17,25 @@ class Shelf:
     """All that one store holds, at one moment.
 
     Attributes:
-        state: The store's stamp at that moment.
         standings: By slug, in the order of the suites, whole data sets before small versions.
         folder: The store's folder, with rankings and images if it has them.
     """
 
-    state: str
     standings: dict[str, Standing]
     folder: Path
 
 
 def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
     """Read every suite that has at least one result."""
-    state = store.state()
-    found = [standing(suite, store, limit) for suite in SUITES.values() for limit in _limits(suite, store)]
-    return Shelf(state, {slug(held): held for held in found if held.results}, folder)
+    found = [held for suite in SUITES.values() for held in read_suite(store, suite)]
+    return Shelf({slug(held): held for held in found}, folder)
 
 
-def _limits(suite: Suite, store: ResultsStore) -> list[int | None]:
-    """The whole data set first, then its small versions, the largest first."""
-    limits = {run.limit for run in store.runs(suite.dataset, suite.model)}
-    return sorted(limits, key=lambda limit: -(limit or float("inf")))
+def read_suite(store: ResultsStore, suite: Suite) -> list[Standing]:
+    """A suite on the whole data set, then on its small versions, the largest first; only those with results."""
+    limits = {limit for _, limit in store.versions(suite.dataset, suite.model)}
+    found = [standing(suite, store, limit) for limit in sorted(limits, key=lambda limit: -(limit or float("inf")))]
+    return [held for held in found if held.results]
 
 
 def slug(held: Standing) -> str:

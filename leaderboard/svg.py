@@ -1,5 +1,6 @@
 """Charts as SVG for pages without a server: text and lines take the page's colour, light or dark."""
 
+import re
 from typing import Any
 
 import altair as alt
@@ -17,7 +18,14 @@ _CONFIG: dict[str, Any] = {
 }
 
 
+# what renderers take for granted: half of a drawing
+_TAG = re.compile(r"<[^>]+>")
+_GRANTED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"| opacity="1"')
+_NOTHING = re.compile(r'<path d="[^"]*" display="none"/>|<path d="M0,0h0v0h0Z"/>')
+
+
 def to_svg(chart: alt.LayerChart) -> str:
     """A chart as an SVG element that fits the width it is given; nothing is fetched."""
     drawn: str = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": _CONFIG}, allowed_base_urls=[])
-    return drawn.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+    lean = _NOTHING.sub("", _TAG.sub(lambda tag: _GRANTED.sub("", tag[0]), drawn))
+    return lean.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)

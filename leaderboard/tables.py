@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from leaderboard.beside import beside
 from leaderboard.source import known, main_rows, slug, units
 from leaderboard.words import plain
+from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
 from roarbench.standings import Standing
-from roarbench.stats.board import SOBEL, Board, Row, board
+from roarbench.stats.board import SOBEL, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.tables import ShownTable
@@ -66,7 +68,7 @@ class BoardTable:
         unit: What one feature is.
         levels: Levels above 0 that the gain is taken over.
         caption: Of what the numbers are.
-        footnote: What the intervals cover, and what the places are among.
+        footnote: What the intervals cover, and of what the gains of the other protocols are.
         entries: The rows.
         whole: Number of rows before any was filtered out.
         sobel: Sobel's gain, in accuracy points, shown or not.
@@ -101,24 +103,20 @@ class Filter:
     sort: str = "gain"
 
 
-def judge(held: Standing, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> Board | None:
+def judge(evidence: Evidence, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> Board | None:
     """The statistics of one protocol over all main rows; None where the suite does not have it.
 
     Args:
-        held: The suite and its results.
+        evidence: Of the suite.
         protocol: The question.
         unit: What one feature is.
         levels: Only these, of those that the suite has; all if empty.
     """
-    scores = held.scores(protocol, unit, main_rows(held))
-    if scores is None:
-        return None
-    kept = tuple(t for t in scores.levels if t in levels) or scores.levels
-    return board(replace(scores, levels=kept), protocol, spread=held.spread(protocol))
+    return evidence.board(protocol, unit, main_rows(evidence.standing), levels)
 
 
 def board_table(
-    held: Standing,
+    evidence: Evidence,
     protocol: Protocol = ROAR,
     unit: Unit | None = None,
     levels: tuple[float, ...] = (),
@@ -128,24 +126,24 @@ def board_table(
     """The board of a suite under one protocol.
 
     Args:
-        held: The suite and its results.
+        evidence: Of the suite.
         protocol: Whose gain is shown; the suite has it.
         unit: What one feature is; the suite's first if not given.
         levels: Only these; all if empty.
         flags: Why rows should be doubted, by estimator.
         seconds: For the maps of 1,000 images, by estimator.
     """
+    held = evidence.standing
     unit = unit or units(held, protocol)[0]
-    judged = judge(held, protocol, unit, levels)
+    judged = judge(evidence, protocol, unit, levels)
     assert judged is not None, "the suite has the protocol"
-    others = {other.name: judged if other == protocol else judge(held, other, unit, levels) for other in (KAR, MORF)}
-    gains = {name: {row.estimator: row.gain for row in found.rows} if found else {} for name, found in others.items()}
+    kar, unretrained = (evidence.gains(other, unit, main_rows(held), levels) for other in (KAR, MORF))
     dates = _dates(held, protocol, unit)
     entries = tuple(
         replace(
             _entry(row),
-            kar=gains[KAR.name].get(row.estimator, Estimate()),
-            unretrained=gains[MORF.name].get(row.estimator, Estimate()),
+            kar=kar.get(row.estimator, Estimate()),
+            unretrained=unretrained.get(row.estimator, Estimate()),
             flag=plain((flags or {}).get(row.estimator, "")),
             seconds=(seconds or {}).get(row.estimator),
             date=dates.get(row.estimator, ""),
@@ -162,7 +160,7 @@ def board_table(
         unit,
         judged.levels,
         shown.caption,
-        shown.footnote,
+        f"{shown.footnote} {beside(held, unit, judged.levels)}".strip(),
         entries,
         len(entries),
         sobel,

@@ -8,12 +8,13 @@ import streamlit as st
 from leaderboard import content, figures
 from leaderboard.curves import PUBLISHED, curve_records, curve_tables
 from leaderboard.duel import duel_records
-from leaderboard.formats import board_json, board_records, to_latex, to_markdown
-from leaderboard.session import Session, board_of, chart, choose, choose_some, downloads, table
+from leaderboard.formats import board_csv, board_json, board_records, to_latex, to_markdown
+from leaderboard.session import Session, chart, choose, choose_some, downloads, numbers, table
 from leaderboard.source import protocols, units
 from leaderboard.tables import SORTS, BoardTable, Filter, narrow
-from leaderboard.words import COLUMNS, PROTOCOLS, plain
+from leaderboard.words import COLUMNS, PROTOCOLS, plain, signed
 from roarbench.estimators import CONTROLS
+from roarbench.standings import Standing
 from roarbench.terms import PROTOCOLS as TERMS
 from roarbench.terms import Unit
 
@@ -37,6 +38,7 @@ _SHOWN = {  # columns of the table: heading, and the sentence that explains it
     "gap": ("no place because", "place"),
 }
 _POINTS = ("gain", "kar", "unretrained")
+_WIDTHS: dict[str, Any] = {"flag": "small"}  # a sentence: the entry's page has all of it
 
 
 def board(session: Session) -> None:
@@ -46,14 +48,14 @@ def board(session: Session) -> None:
     st.write(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
     count, kept = len(shown.entries), f"{len(shown.entries)} of {whole.whole} rows"
     st.text(f"{kept}. Places are among the rows shown; what their intervals say follows from tests over all rows.")
-    _rows(shown)
+    _rows(shown, session.shown.held)
     if any(entry.gain.value is not None for entry in shown.entries):
         first = replace(shown, entries=shown.entries[:_CHARTED])
         chart(figures.gain_chart(first), f"Gains over Random with intervals, {kept}")
         cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
         st.write(f"Bars are 95% intervals. The line at 0 is Random, the dashed line Sobel.{cut}")
     st.write(shown.footnote)
-    more = {"json": board_json(shown), "tex": to_latex(shown), "md": to_markdown(shown)}
+    more = {"csv": board_csv(shown), "json": board_json(shown), "tex": to_latex(shown), "md": to_markdown(shown)}
     downloads(board_records(shown), f"board-{shown.slug}", more)
 
 
@@ -72,7 +74,7 @@ def _ask(session: Session) -> tuple[Filter, BoardTable]:
             level = choose("Levels", ["all", *(f"{t:g}" for t in levels)], "level")
             sort = choose("Sort by", list(SORTS), "sort")
         chosen = () if level == "all" else (float(level),)
-        whole = board_of(session.shown, session.shown.state, session.slug, protocol, unit, chosen)
+        whole = session.shown.board(protocol, unit, chosen)
         with right:
             families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
             kept = choose_some("Family", families, "family")
@@ -80,8 +82,8 @@ def _ask(session: Session) -> tuple[Filter, BoardTable]:
     return Filter(tuple(kept), search or "", "" if status == "any" else status, sort), whole
 
 
-def _rows(shown: BoardTable) -> None:
-    rows = [_row(number, shown) for number in range(len(shown.entries))]
+def _rows(shown: BoardTable, held: Standing) -> None:
+    rows = [_row(number, shown, held) for number in range(len(shown.entries))]
     if not rows:
         st.info("No row passes these filters.")
         return
@@ -90,7 +92,7 @@ def _rows(shown: BoardTable) -> None:
         if key in _POINTS
         else st.column_config.NumberColumn(heading, help=COLUMNS[why], format="%.3g")
         if key == "seconds"
-        else st.column_config.Column(heading, help=COLUMNS[why], pinned=key == "estimator")
+        else st.column_config.Column(heading, help=COLUMNS[why], pinned=key == "estimator", width=_WIDTHS.get(key))
         for key, (heading, why) in _SHOWN.items()
     }
     names = [entry.estimator for entry in shown.entries]
@@ -105,7 +107,7 @@ def _rows(shown: BoardTable) -> None:
     st.write("Tick a row to open the estimator's page.")
 
 
-def _row(number: int, shown: BoardTable) -> dict[str, Any]:
+def _row(number: int, shown: BoardTable, held: Standing) -> dict[str, Any]:
     entry = shown.entries[number]
     record = board_records(replace(shown, entries=(entry,)))[0]
     low, high = entry.gain.low, entry.gain.high
@@ -113,21 +115,26 @@ def _row(number: int, shown: BoardTable) -> dict[str, Any]:
         "place": content.span(entry),
         "estimator": record["estimator"],
         "kind": "control" if entry.control else entry.family,
-        "gain": entry.gain.value,
-        "interval": "" if low is None or high is None else f"[{low:+.1f}, {high:+.1f}]",
+        "gain": _shown_points(entry.gain.value),
+        "interval": "" if low is None or high is None else f"[{signed(low)}, {signed(high)}]",
         "random": entry.random,
         "sobel": entry.sobel,
-        "kar": entry.kar.value,
-        "unretrained": entry.unretrained.value,
+        "kar": _shown_points(entry.kar.value),
+        "unretrained": _shown_points(entry.unretrained.value),
         "flag": entry.flag,
         "seconds": entry.seconds,
         "seeds": entry.seeds,
         "date": entry.date,
-        "status": entry.status,
+        "status": content.status(entry, held),
         "groups": record["tie_groups"],
         "gap": entry.gap,
     }
     return {_SHOWN[key][0]: value for key, value in cells.items()}
+
+
+def _shown_points(value: float | None) -> float | None:
+    """As many digits as the column shows, so that what rounds to nothing has no minus."""
+    return None if value is None else round(value, 1) + 0.0
 
 
 def curves(session: Session) -> None:
@@ -144,7 +151,8 @@ def curves(session: Session) -> None:
     st.write("The controls are always there, in grey. Published curves are dashed; another data set and network.")
     records = curve_records(tables)
     with st.expander("The same numbers as a table"):
-        table(records, "Accuracy by protocol, estimator and level")
+        options = {"column_config": numbers("%.3f", "accuracy", "low", "high")}
+        table(records, "Accuracy by protocol, estimator and level", **options)
     downloads(records, f"curves-{session.slug}")
 
 
@@ -163,13 +171,14 @@ def compare(session: Session) -> None:
     found = arena.duel(first, second)
     value, low, high = found.gain
     if value is not None:
-        sure = "" if low is None else f" [{low:+.1f}, {high:+.1f}]"
-        st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {value:+.1f}{sure} accuracy points")
+        sure = "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
+        st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {signed(value)}{sure} accuracy points")
     st.write(f"{found.caption}. Below 0 at a level, the first takes more away.")
     records = duel_records(found)
     if records:
         chart(figures.duel_chart(found), f"Accuracy difference per level. {found.caption}")
-        table(records, "Differences per level, and the images that only one destroys")
+        options = {"column_config": numbers("%+.1f", "difference", "low", "high")}
+        table(records, "Differences in accuracy points per level, and the images that only one destroys", **options)
         st.write("An image is destroyed where most networks get it wrong; the examples are numbers of test images.")
     downloads(records, f"compare-{session.slug}")
 
@@ -184,5 +193,6 @@ def cost(session: Session) -> None:
         return
     chart(figures.cost_chart(shown.table), priced.words)
     st.text(priced.words)
-    table(priced.points, "Gain and cost")
+    options = {**numbers("%.3g", "seconds per 1000 images"), **numbers("%+.1f", "gain", "gain low", "gain high")}
+    table(priced.points, "Gain in accuracy points, and cost", column_config=options)
     downloads(priced.points, f"cost-{session.slug}")

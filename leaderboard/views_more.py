@@ -3,14 +3,16 @@
 import streamlit as st
 
 from leaderboard import content, figures, pictures
-from leaderboard.entries import command, machines, profile, runs_of
+from leaderboard.curves import curve_records
+from leaderboard.entries import command, machines, profile, runs_of, shared
+from leaderboard.papers import HOOKER
 from leaderboard.runs import count_runs, read_runs
-from leaderboard.session import Session, chart, choose, choose_some, downloads, table
+from leaderboard.session import Session, chart, choose, choose_some, downloads, numbers, table
 from leaderboard.shown import SuiteShown
 from leaderboard.strip import Bytes
 from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
-from leaderboard.words import ABOUT, CHANGES, CITE, COLUMNS, LIMITS, PROTOCOLS, SUBMIT, plain
+from leaderboard.words import ABOUT, CHANGES, COLUMNS, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, plain
 from roarbench.estimators import CONTROLS
 from roarbench.validity_tables import legend
 
@@ -20,9 +22,14 @@ def entry(session: Session) -> None:
     name = choose("Estimator", session.names, "estimator")
     about = profile(name)
     st.text(f"{about.estimator}: {about.about}" + (" (control)" if about.control else ""))
-    for text in (about.settings, *about.papers, about.source and f"source: {about.source}"):
+    authors = about.authors and f"Authors: {about.authors}"
+    papers = [f"Paper: {paper}" for paper in about.papers]
+    for text in (about.settings, authors, *papers, about.source and f"Source: {about.source}"):
         if text:
             st.text(text)
+    if about.bibtex:
+        with st.expander("BibTeX"):
+            st.code(about.bibtex, language=None)
     boards = content.entry_boards(list(session.suites.values()), name)
     table(boards, "Its row in each suite, gains in accuracy points")
     downloads(boards, "entry")
@@ -40,13 +47,18 @@ def _in_suite(shown: SuiteShown, row: Entry) -> None:
     _strip(shown, row.estimator)
     st.subheader("Validity panel")
     for title, rows in content.validity(shown, row.estimator):
+        st.write(f"{title}:")
         table(rows, title)
     st.write("; ".join(legend(shown.panel)))
     st.subheader("Do it again")
     st.code(command(shown.held, row.estimator), language=None)
     made = runs_of(shown.held, row.estimator)
-    with st.expander(f"Provenance of its {len(made)} runs"):
-        table(made, "Runs with code, libraries and machine")
+    same, each = shared(made)
+    with st.expander(f"Provenance of its {len(made)} runs, with a command that does each again and compares"):
+        for key, value in same.items():
+            st.text(f"{key}: {value}")
+        options = {**numbers("%.4f", "accuracy"), **numbers("%.1f", "wall seconds")}
+        table(each, "Runs with accuracy on the test images, and the command for each", column_config=options)
         downloads(made, "provenance")
 
 
@@ -88,22 +100,34 @@ def gallery(session: Session) -> None:
         "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
         f"mean colour of the training images. Unit {strip.layout.unit}."
     )
-    st.text("untouched")
-    _pictures([pictures.original(strip, image)], "untouched test image")
+    shown = [("", "untouched", pictures.original(strip, image))]
     for name in chosen:
-        st.text(f"{plain(name)}: map, then what is left at t = {', '.join(kept)}")
-        left = [pictures.degraded(strip, name, image, float(t)) for t in kept]
-        _pictures([pictures.heat(strip, name, image), *left], f"{plain(name)}: map, then what is left")
+        left = [(name, f"left at t = {t}", pictures.degraded(strip, name, image, float(t))) for t in kept]
+        shown += [(name, "map", pictures.heat(strip, name, image)), *left]
+    for name in ("", *chosen):
+        told = f"{plain(name)}: map, then what is left at t = {', '.join(kept)}" if name else "untouched"
+        st.text(told)
+        _pictures([picture for who, _, picture in shown if who == name], told)
+    records = [
+        {"test image": strip.numbers[image], "estimator": plain(who), "shows": what, "picture": pictures.data_uri(made)}
+        for who, what, made in shown
+    ]
+    downloads(records, f"gallery-{session.slug}")
 
 
 def claims(session: Session) -> None:
     """The paper's sentences, held against numbers."""
     st.text("What Hooker et al. 2019 claim. A claim holds where all its cells agree.")
-    tables = content.claims([session.shown])
-    for caption, rows in tables:
-        st.subheader(caption)
-        table(rows, caption)
-    downloads([{"table": caption, **row} for caption, rows in tables for row in rows], "claims")
+    found = content.claims([session.shown])
+    for held in found:
+        st.subheader(held.title)
+        st.text(f"{held.caption}.")
+        for row in held.rows:
+            agree = f" ({row['cells that agree']} cells agree)" if row["cells that agree"] else ""
+            but = f" But: {row['exceptions']}." if row["exceptions"] else ""
+            st.text(f"{row['verdict'].upper()}{agree}: {row['claim']} ({row['where']}).{but}")
+    records = [{"table": held.title, "numbers are": held.caption, **row} for held in found for row in held.rows]
+    downloads(records, "claims")
 
 
 def about(session: Session) -> None:
@@ -112,18 +136,20 @@ def about(session: Session) -> None:
         st.write(text)
     for place, found in zip(st.columns(2), toy_tables(), strict=True):
         with place:
+            st.subheader(found.title)
             chart(figures.curve_chart(found), content.figure_words(found))
             st.write(found.caption)
+    downloads(curve_records(toy_tables()), "toy")
     st.header("What the benchmark does not show")
     st.write("\n".join(f"- {text}" for text in LIMITS))
     st.header("Protocols")
     st.write("\n".join(f"- {text}" for text in PROTOCOLS.values()))
     st.header("Columns")
-    st.write("\n".join(f"- **{name}**: {text}" for name, text in COLUMNS.items()))
+    st.write("\n".join(f"- **{HEADINGS[key]}**: {text}" for key, text in COLUMNS.items()))
     st.header("How to submit")
     st.write(SUBMIT)
     st.header("How to cite")
-    st.code(CITE, language=None)
+    st.code(HOOKER.bibtex, language=None)
     st.header("Changes")
     st.write("\n".join(f"- {day}: {text}" for day, text in CHANGES))
 
@@ -146,5 +172,7 @@ def _live_runs(session: Session) -> None:
     table(counts, "Runs by protocol and state")
     state = choose("Runs that are", ["failed", "running", "missing", "done"], "state")
     rows = [{"run": run.run, "state": run.state, "reason": run.reason} for run in found if run.state == state]
+    if not rows:
+        st.text(f"No run is {state}.")
     table(rows, f"Runs that are {state}")
     downloads(rows, f"runs-{session.slug}-{state}")

@@ -25,6 +25,23 @@ PROTOCOLS = {
     "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
 }
 
+HEADINGS = {  # of the board's columns
+    "place": "place",
+    "estimator": "estimator",
+    "family": "family",
+    "gain": "gain",
+    "random": "vs Random",
+    "sobel": "vs Sobel",
+    "kar": "KAR gain",
+    "no-retrain": "no-retrain gain",
+    "flag": "flag",
+    "seconds": "s / 1,000 maps",
+    "seeds": "seeds",
+    "date": "date",
+    "status": "status",
+    "group": "tie groups",
+}
+
 COLUMNS = {
     "place": "Position by gain among the rows shown; 2-4 means that the data allow each of these. No place: a run of "
     "its curve is missing.",
@@ -80,13 +97,6 @@ SUBMIT = (
     "feature, larger = more important. It is run by the same code as the estimators here, with the same seeds; "
     "docs/ in the repository says how."
 )
-
-CITE = """@inproceedings{hooker2019benchmark,
-  title     = {A Benchmark for Interpretability Methods in Deep Neural Networks},
-  author    = {Hooker, Sara and Erhan, Dumitru and Kindermans, Pieter-Jan and Kim, Been},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year      = {2019}
-}"""
 
 CHANGES = (("2026-11-20", "First boards: quick, imagenette64, cifar10, fashion-mnist and planted, each at version 1."),)
 

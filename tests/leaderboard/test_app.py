@@ -16,6 +16,7 @@ from leaderboard.strip import Strip, save_strip, strip_file
 from leaderboard.tables import board_table
 from roarbench.datasets import find_dataset
 from roarbench.estimators import ESTIMATORS
+from roarbench.evidence import Evidence
 from roarbench.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.standings import Standing
 from roarbench.store.results import ResultsStore
@@ -95,9 +96,9 @@ def frame(test: AppTest, number: int = 0) -> Any:
 
 def test_the_board_shows_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch, folder: Path, quick: Standing) -> None:
     rows = frame(open_page(monkeypatch, folder))
-    entries = board_table(quick).entries
+    entries = board_table(Evidence.of(quick)).entries
     assert list(rows["estimator"]) == [entry.estimator for entry in entries]
-    assert list(rows["gain"]) == [entry.gain.value for entry in entries]
+    assert list(rows["gain"]) == [round(entry.gain.value, 1) + 0.0 for entry in entries]
     assert rows.set_index("estimator")["s / 1,000 maps"]["var-grad"] == 31.0
 
 
@@ -155,8 +156,11 @@ def test_comparing_an_entry_with_itself_asks_for_another(monkeypatch: pytest.Mon
 
 def test_an_entry_has_its_pictures_and_its_command(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, page="Entry", estimator="var-grad")
-    assert test.code[0].value == "roarbench run --suite quick --estimators var-grad --store NEW-FOLDER"
+    bibtex, command = [code.value for code in test.code]
+    assert "Julius Adebayo" in bibtex
+    assert command == "roarbench run --suite quick --estimators var-grad --store NEW-FOLDER"
     texts = [text.value for text in test.text]
+    assert "Authors: David Baehrens" in " ".join(texts)
     assert "map of var-grad" in texts and "map of sobel" in texts and "left at t = 0.9" in texts
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from leaderboard.source import Shelf, main_rows, read_shelf
 from leaderboard.tables import SORTS, BoardTable, Filter, board_table, judge, narrow, placed
+from roarbench.evidence import Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import board
 from roarbench.stats.pairs import Pairs
@@ -21,7 +22,7 @@ from roarbench.terms import KAR, LERF, MORF, ROAR, Unit
 
 @pytest.fixture(scope="module")
 def table(quick: Standing) -> BoardTable:
-    return board_table(quick, flags={"gb": "Doubt."}, seconds={"grad": 1.5})
+    return board_table(Evidence.of(quick), flags={"gb": "Doubt."}, seconds={"grad": 1.5})
 
 
 def ids(table: BoardTable) -> list[str]:
@@ -40,7 +41,7 @@ def test_small_versions_stand_apart(tmp_path: Path) -> None:
         store.add_all(results(SUITES["planted"], 20).values())
         found = read_shelf(store, tmp_path)
     assert list(found.standings) == ["planted-v1", "planted-v1-small-40"]
-    assert "small version: 40" in board_table(found.standings["planted-v1-small-40"]).title
+    assert "small version: 40" in board_table(Evidence.of(found.standings["planted-v1-small-40"])).title
 
 
 def test_rows_are_estimators_and_controls_without_twins(table: BoardTable) -> None:
@@ -74,15 +75,15 @@ def test_one_level_gives_the_gain_of_that_level_alone(quick: Standing) -> None:
     scores = quick.scores(ROAR, Unit.SCALAR, main_rows(quick))
     only = replace(scores, levels=(0.9,))
     wanted = {row.estimator: row.gain for row in board(only, ROAR, spread=quick.spread(ROAR)).rows}
-    table = board_table(quick, levels=(0.9,))
+    table = board_table(Evidence.of(quick), levels=(0.9,))
     assert table.levels == (0.9,)
     assert {entry.estimator: entry.gain for entry in table.entries} == wanted
 
 
 def test_a_protocol_of_its_own(quick: Standing) -> None:
-    lerf = board_table(quick, LERF)
+    lerf = board_table(Evidence.of(quick), LERF)
     assert lerf.protocol == "lerf"
-    gains = {row.estimator: row.gain for row in judge(quick, LERF, Unit.SCALAR).rows}
+    gains = {row.estimator: row.gain for row in judge(Evidence.of(quick), LERF, Unit.SCALAR).rows}
     assert {entry.estimator: entry.gain for entry in lerf.entries} == gains
 
 
@@ -92,7 +93,7 @@ def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
     )
     with ResultsStore.open(url, read_only=True) as store:
         held = read_shelf(store, tmp_path).standings["quick-v1"]
-    table = board_table(held)
+    table = board_table(Evidence.of(held))
     last = table.entries[-1]
     assert (last.estimator, last.place, last.gain.value, last.seeds) == ("gb", None, None, 0)
     assert last.gap == "no result yet of gb at t = 0.9"
@@ -102,7 +103,7 @@ def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
 def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
     url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "random")
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert all(entry.place is None and entry.gain.value is None for entry in table.entries)
     assert {entry.gap for entry in table.entries} == {"no result yet of random at t = 0.5, 0.9"}
 
@@ -110,7 +111,7 @@ def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
 def test_untouched_images_missing(tmp_path: Path) -> None:
     url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "none")
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert {entry.gap for entry in table.entries} == {"no result yet of the untouched images at t = 0"}
 
 
@@ -175,7 +176,7 @@ def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
 def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
     url = make_store(tmp_path, SUITES["quick"], lambda p: p.seed == 0)
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(read_shelf(store, tmp_path).standings["quick-v1"])
+        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert [entry.place.place for entry in table.entries] == list(range(1, 9))
     assert all(entry.place.low is None and entry.gain.low is None for entry in table.entries)
     assert math.isfinite(table.sobel)

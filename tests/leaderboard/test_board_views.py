@@ -1,6 +1,7 @@
 """Curves, comparisons, runs, entries and figures as records."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,17 @@ import pytest
 from board_store import make_store
 
 from leaderboard import figures, svg
+from leaderboard.beside import beside
+from leaderboard.content import figure_words
 from leaderboard.curves import curve_boards, curve_records, curve_tables
 from leaderboard.duel import duel, duel_records
-from leaderboard.entries import command, machines, profile, rows_of, runs_of
+from leaderboard.entries import command, machines, profile, runs_of, shared
+from leaderboard.papers import HOOKER
 from leaderboard.runs import count_runs, read_runs
 from leaderboard.source import Shelf, known, read_shelf
 from leaderboard.tables import board_table, judge
+from roarbench.estimators import CONTROLS, PAPER
+from roarbench.evidence import Evidence
 from roarbench.plan import expand
 from roarbench.published import hooker2019
 from roarbench.standings import Standing
@@ -24,19 +30,19 @@ from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
 
 
 def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
-    tables = curve_tables(quick, curve_boards(quick), ["gb"])
+    tables = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"])
     assert [table.protocol for table in tables] == ["roar", "kar", "morf"]
     assert [table.kept for table in tables] == [False, True, False]
     for table in tables:
         assert {point.estimator for point in table.points} == {"random", "sobel", "gb"}
     roar = {(point.estimator, point.t): point.accuracy for point in tables[0].points}
-    row = next(row for row in judge(quick, ROAR, Unit.SCALAR).rows if row.estimator == "gb")
+    row = next(row for row in judge(Evidence.of(quick), ROAR, Unit.SCALAR).rows if row.estimator == "gb")
     assert roar["gb", 0.0] == row.clean.value
     assert roar["gb", 0.9] == row.accuracies[1].value
 
 
 def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing) -> None:
-    roar, kar, morf = curve_tables(quick, curve_boards(quick), ["gb", "grad-sq"], "imagenet")
+    roar, kar, morf = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb", "grad-sq"], "imagenet")
     laid = {(p.estimator, p.t): p.accuracy for p in roar.points if p.source == "published"}
     assert {name for name, _ in laid} == {"random", "sobel", "gb"}  # the paper's table has no squares
     assert laid["gb", 0.3] == hooker2019(Order.MORF)["imagenet"]["gb"][0.3]
@@ -45,13 +51,13 @@ def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing
 
 
 def test_curve_records_are_flat(quick: Standing) -> None:
-    rows = curve_records(curve_tables(quick, curve_boards(quick), ["gb"]))
+    rows = curve_records(curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"]))
     assert json.dumps(rows)
     assert {row["protocol"] for row in rows} == {"roar", "kar", "morf"}
 
 
 def test_a_duel_by_slow_loops(quick: Standing) -> None:
-    found = duel(quick, "var-grad", "grad")
+    found = duel(Evidence.of(quick), "var-grad", "grad")
     correct = quick.scores(ROAR, Unit.SCALAR).correct
     for level in found.levels:
         one, other = correct["var-grad", level.t], correct["grad", level.t]
@@ -65,20 +71,20 @@ def test_a_duel_by_slow_loops(quick: Standing) -> None:
         assert level.both == kinds.count((True, True))
         assert level.neither == kinds.count((False, False))
         assert list(level.examples_first) == [i for i, kind in enumerate(kinds) if kind == (True, False)][:12]
-    rows = {row.estimator: row.gain.value for row in judge(quick, ROAR, Unit.SCALAR).rows}
+    rows = {row.estimator: row.gain.value for row in judge(Evidence.of(quick), ROAR, Unit.SCALAR).rows}
     assert found.gain.value == pytest.approx(rows["var-grad"] - rows["grad"], abs=1e-9)
     assert json.dumps(duel_records(found))
 
 
 def test_a_duel_with_itself_differs_nowhere(quick: Standing) -> None:
-    found = duel(quick, "gb", "gb")
+    found = duel(Evidence.of(quick), "gb", "gb")
     assert all(level.difference == (0, 0, 0) and level.only_first == level.only_second == 0 for level in found.levels)
 
 
 def test_a_duel_under_a_protocol_with_one_training_borrows_the_spread(quick: Standing) -> None:
-    assert duel(quick, "gb", "ig", LERF).levels[0].difference.low is not None
-    assert duel(quick, "gb", "ig", MASK_ONLY).levels[0].difference.low is not None
-    assert duel(quick, "gb", "ig", ROAR, Unit.PIXEL) is None
+    assert duel(Evidence.of(quick), "gb", "ig", LERF).levels[0].difference.low is not None
+    assert duel(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference.low is not None
+    assert duel(Evidence.of(quick), "gb", "ig", ROAR, Unit.PIXEL) is None
 
 
 def test_runs_are_counted_by_state(tmp_path: Path) -> None:
@@ -103,12 +109,27 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
 
 
 def test_profiles() -> None:
-    assert profile("var-ig").papers[0].startswith("Sundararajan")
+    assert profile("var-ig").papers[0].startswith("Mukund Sundararajan, Ankur Taly, Qiqi Yan: Axiomatic")
+    assert profile("var-ig").papers[1].startswith("Julius Adebayo")
+    assert profile("sg-grad-sq").authors.count("Been Kim") == 1  # of two of its papers
     assert profile("var-ig").settings.startswith("25 steps from black; 15 noisy copies")
     assert profile("grad").source == "roarbench/estimators/gradients.py"
     assert profile("sobel").source == "roarbench/estimators/controls.py"
     assert profile("<b>new</b>").about == "not in this version's table of estimators"
     assert known("<b>new</b>").base == ""
+
+
+def test_every_estimator_of_the_paper_has_authors_and_bibtex_that_parses() -> None:
+    for name in (*CONTROLS, *PAPER):
+        found = profile(name)
+        entries = re.findall(r"@(\w+)\{(\w+),\n(.*?)\n\}", found.bibtex, re.DOTALL)
+        assert len(entries) == len(found.papers) > 0, name
+        for kind, _, body in entries:
+            fields = dict(re.findall(r"^  (\w+) += \{(.*)\},?$", body, re.MULTILINE))
+            assert {"title", "author", "year"} < set(fields) and len(fields) == body.count("\n") + 1
+            assert {"article": "journal", "inproceedings": "booktitle", "misc": "howpublished"}[kind] in fields
+        assert all(author in found.authors for author in re.findall(r"author += \{(.*?) and", found.bibtex))
+    assert "  author        = {Sara Hooker and Dumitru Erhan" in HOOKER.bibtex
 
 
 @pytest.mark.parametrize("name", ["var-ig", "grad", "sobel", "truth"])
@@ -117,20 +138,44 @@ def test_sources_exist(name: str) -> None:
 
 
 def test_an_entry_in_all_suites(shelf: Shelf, quick: Standing) -> None:
-    tables = {"quick-v1": board_table(quick)}
-    assert rows_of(tables, "gb")["quick-v1"].estimator == "gb"
-    assert rows_of(tables, "nobody") == {}
     runs = runs_of(quick, "gb")
     assert len(runs) == sum(point.cell.estimator == "gb" for point in expand(quick.suite))
-    assert {run["key"] for run in runs} <= {result.run.key for result in quick.results.values()}
+    keys = {result.run.key for result in quick.results.values()}
+    assert {run["command"] for run in runs} <= {f"roarbench reproduce {key} --store STORE" for key in keys}
     assert command(quick, "gb") == "roarbench run --suite quick --estimators gb --store NEW-FOLDER"
     assert "--limit 40" in command(replace(quick, limit=40), "gb")
-    assert machines(quick) == [f"0.1.0 1a2b3c4 on some, 2 ({len(quick.results)} runs)"]
+    assert machines(quick) == [f"0.1.0 1a2b3c4 on some, 2 cores ({len(quick.results)} runs)"]
+
+
+def test_what_all_runs_share_is_said_once() -> None:
+    runs = [{"run": name, "code": "1a", "machine": machine} for name, machine in (("a", "x"), ("b", "y"))]
+    runs = [run | {"test images": 10, "libraries": "torch", "recipe": "quick@1"} for run in runs]
+    same, each = shared(runs)
+    assert same == {"test images": "10", "code": "1a", "libraries": "torch", "recipe": "quick@1"}
+    assert each == [{"run": "a", "machine": "x"}, {"run": "b", "machine": "y"}]
+    assert shared([]) == ({}, [])
+
+
+def test_the_other_gains_say_their_levels_and_seeds(quick: Standing) -> None:
+    text = "KAR gain: levels 0.9, 1 seed. No-retrain gain: levels 0.5, 0.9, the reference as it is."
+    assert beside(quick, Unit.SCALAR, (0.5, 0.9)) == text
+    assert board_table(Evidence.of(quick)).footnote.endswith(text)
+    assert "KAR gain: levels 0.9, 1 seed. No-retrain gain: levels 0.5," in beside(quick, Unit.SCALAR, (0.5,))
+    assert beside(quick, Unit.PIXEL, (0.5,)) == ""
+
+
+def test_words_of_a_figure_tell_ours_from_the_papers(quick: Standing) -> None:
+    roar = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")[0]
+    words = figure_words(roar)
+    ours = next(point for point in roar.points if (point.estimator, point.t, point.source) == ("gb", 0.9, "measured"))
+    assert f"gb {100 * ours.accuracy:.1f}%" in words
+    assert f"gb published {100 * hooker2019(Order.MORF)['imagenet']['gb'][0.9]:.1f}%" in words
+    assert "Dashed: the paper's means of five ResNet-50 on imagenet" in words
 
 
 def test_frontier_by_slow_search(quick: Standing) -> None:
     generator = np.random.default_rng(1)
-    table = board_table(quick)
+    table = board_table(Evidence.of(quick))
     entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(8), strict=True)]
     wanted = {
         one.estimator
@@ -144,14 +189,17 @@ def test_frontier_by_slow_search(quick: Standing) -> None:
 
 
 def test_every_chart_is_drawn_and_escapes_its_text(quick: Standing) -> None:
-    table = board_table(quick, seconds={"gb": 2.0, "grad": 1.0})
+    table = board_table(Evidence.of(quick), seconds={"gb": 2.0, "grad": 1.0})
     evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)
     table = replace(table, entries=(evil, *table.entries[1:]))
     charts = [
         figures.gain_chart(table),
         figures.cost_chart(table),
-        *(figures.curve_chart(curves) for curves in curve_tables(quick, curve_boards(quick), ["gb"], "imagenet")),
-        figures.duel_chart(duel(quick, "gb", "ig")),
+        *(
+            figures.curve_chart(curves)
+            for curves in curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")
+        ),
+        figures.duel_chart(duel(Evidence.of(quick), "gb", "ig")),
     ]
     for chart in charts:
         drawn = svg.to_svg(chart)

@@ -8,12 +8,13 @@ import pytest
 from leaderboard.formats import board_json, board_records, to_csv, to_latex, to_markdown
 from leaderboard.tables import BoardTable, board_table
 from leaderboard.words import LONGEST, plain
+from roarbench.evidence import Evidence
 from roarbench.standings import Standing
 
 
 @pytest.fixture(scope="module")
 def table(quick: Standing) -> BoardTable:
-    return board_table(quick)
+    return board_table(Evidence.of(quick))
 
 
 def renamed(table: BoardTable, name: str) -> BoardTable:

@@ -3,6 +3,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import hostile
 import pytest
@@ -15,8 +16,11 @@ from leaderboard.tables import board_table
 from roarbench.cli import app
 from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS
+from roarbench.evidence import Evidence
+from roarbench.standings import Standing
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
+from roarbench.terms import PROTOCOLS, Unit
 
 LIMIT = 3_000_000  # bytes of a whole site
 
@@ -65,6 +69,8 @@ def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
 
 def test_nothing_names_another_origin(site: Path) -> None:
     for path in site.iterdir():
+        if path.suffix == ".png":
+            continue
         text = path.read_text().replace("http://www.w3.org/", "")
         assert not re.search(r"(https?:)?//[a-z0-9.-]+\.[a-z]", text.replace("// ", "")), path.name
 
@@ -90,15 +96,40 @@ def test_every_picture_says_what_it_shows(site: Path) -> None:
                 assert attrs["aria-hidden"] == "true", name
     curves = read_pages(site)["curves-quick-v1.html"]
     labels = [attrs["aria-label"] for _, attrs in curves.tags if attrs.get("role") == "img"]
-    assert len(labels) == 9 and all("300 test images" in label and "At t = 0.9" in label for label in labels)
+    plain, laid = [x for x in labels if "Dashed" not in x], [x for x in labels if "Dashed" in x]
+    assert (len(plain), len(laid)) == (9, 18)  # families x protocols; families x {ROAR, KAR} x data sets of the paper
+    assert all("300 test images" in label and "At t = 0.9" in label for label in labels)
+
+
+def boards(site: Path) -> list[dict[str, Any]]:
+    text = (site / "board-quick-v1.html").read_text()
+    found: list[dict[str, Any]] = json.loads(re.search(r'id="boards">(.*?)</script>', text, re.DOTALL)[1])
+    return found
+
+
+def test_every_protocol_and_level_can_be_chosen(site: Path, quick: Standing) -> None:
+    page = read_pages(site)["board-quick-v1.html"]
+    names = [attrs["data-estimator"] for tag, attrs in page.tags if tag == "tr" and "data-estimator" in attrs]
+    kinds = {(board["protocol"], board["level"]) for board in boards(site)}
+    both = {(name, level) for name in ("roar", "morf", "lerf") for level in ("", "0.5", "0.9")}
+    assert kinds == both | {("kar", ""), ("mask-only", "")}  # these have one level
+    for board in boards(site):
+        levels = (float(board["level"]),) if board["level"] else ()
+        table = board_table(Evidence.of(quick), PROTOCOLS[board["protocol"]], Unit.SCALAR, levels)
+        rows = dict(zip(names, board["rows"], strict=True))
+        assert board["caption"] == table.caption
+        for entry in table.entries:
+            assert rows[entry.estimator]["gain"] == [None if v is None else round(v, 3) for v in entry.gain]
+            assert rows[entry.estimator]["groups"] == list(entry.place.groups if entry.place else ())
 
 
 def test_the_board_has_the_rows_of_the_table(site: Path, shelf: Shelf) -> None:
     page = read_pages(site)["board-quick-v1.html"]
-    rows = [attrs for tag, attrs in page.tags if tag == "tr" and "data-gain" in attrs]
-    entries = board_table(shelf.standings["quick-v1"]).entries
+    rows = [attrs for tag, attrs in page.tags if tag == "tr" and "data-estimator" in attrs]
+    entries = board_table(Evidence.of(shelf.standings["quick-v1"])).entries
     assert [row["data-estimator"] for row in rows] == [entry.estimator for entry in entries]
-    assert [float(row["data-gain"]) for row in rows] == [entry.gain.value for entry in entries]
+    values = [row["gain"][0] for row in boards(site)[0]["rows"]]
+    assert values == [round(entry.gain.value, 3) for entry in entries]
     assert [row.get("class") for row in rows].count("control") == 2
     assert (site / "index.html").read_text() == (site / "board-quick-v1.html").read_text()
 
@@ -132,11 +163,14 @@ def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_hostile_text_stays_text(hostile_site: Path) -> None:
-    clean = {"script": "board.js"}
     for name, page in read_pages(hostile_site).items():
-        assert [attrs.get("src") for tag, attrs in page.tags if tag == "script"] == [clean["script"]], name
+        scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+        assert scripts[0]["src"] == "board.js" and [s.get("type") for s in scripts[1:]] in ([], ["application/json"]), (
+            name
+        )
         assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")], name
-        assert all(address.startswith("data:") for tag, a in page.tags if tag == "img" for address in [a["src"]]), name
+        pictures = [attrs["src"] or "" for tag, attrs in page.tags if tag == "img"]
+        assert all(re.fullmatch(r"picture-[0-9a-f]{12}\.png", address) for address in pictures), name
         shown = "".join(page.words)
         assert "‮" not in shown and "\x1b" not in shown, name
         assert max(map(len, re.findall(r"[yz]+", shown))) <= 300, name

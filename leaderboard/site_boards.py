@@ -1,0 +1,125 @@
+"""The static board of a suite: its rows under every protocol, unit and level, for a page that can only choose."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from leaderboard.shown import SuiteShown
+from leaderboard.source import protocols, units
+from leaderboard.tables import BoardTable, Entry
+from leaderboard.words import PROTOCOLS
+from roarbench.stats.bootstrap import Estimate
+
+_DIGITS = 3  # of points in a page's data: it shows one
+
+
+class Scale(NamedTuple):
+    """The ends of a common scale, in accuracy points."""
+
+    low: float
+    high: float
+
+    def share(self, value: float) -> float:
+        """Where a value lies, in percent of the width."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
+
+
+class Bar(NamedTuple):
+    """A gain with its interval, in percent of the width."""
+
+    low: float
+    width: float
+    value: float
+    zero: float
+    sobel: float | None
+
+
+def scale(table: BoardTable) -> Scale:
+    """From the lowest to the highest end of any interval, Random's 0 among them."""
+    ends = [0.0, *(end for entry in table.entries for end in entry.gain if end is not None)]
+    margin = 0.02 * (max(ends) - min(ends)) or 1.0
+    return Scale(min(ends) - margin, max(ends) + margin)
+
+
+def bar(entry: Entry, table: BoardTable, on: Scale) -> Bar | None:
+    """The bar of a row; None where there is no gain."""
+    value, low, high = entry.gain
+    if value is None:
+        return None
+    left, right = (on.share(end if end is not None else value) for end in (low, high))
+    sobel = None if table.sobel is None else on.share(table.sobel)
+    return Bar(left, round(right - left, 2), on.share(value), on.share(0.0), sobel)
+
+
+class Choice(NamedTuple):
+    """A board that a reader can choose: over all its levels, or over the one that `level` names."""
+
+    table: BoardTable
+    level: str = ""
+
+
+def boards(shown: SuiteShown) -> list[Choice]:
+    """The board that is shown first, then each protocol and unit over all its levels and over every single one."""
+    kinds = [(protocol, unit) for protocol in protocols(shown.held) for unit in units(shown.held, protocol)]
+    kinds.sort(key=lambda kind: kind != (shown.protocol, shown.unit))
+    choices: list[Choice] = []
+    for protocol, unit in kinds:
+        whole = shown.board(protocol, unit, ()) if choices else shown.table
+        alone = whole.levels if len(whole.levels) > 1 else ()
+        choices += [Choice(whole), *(Choice(shown.board(protocol, unit, (t,)), f"{t:g}") for t in alone)]
+    return choices
+
+
+def board_page(shown: SuiteShown) -> dict[str, Any]:
+    """What the template of a board takes: the rows of the first board, and all boards as data to choose from."""
+    choices = boards(shown)
+    table = choices[0].table
+    entries = {entry.estimator: entry for choice in reversed(choices) for entry in choice.table.entries}
+    first = [entry.estimator for entry in table.entries]
+    names = [*first, *(name for name in entries if name not in first)]
+    on = scale(table)
+    return {
+        "table": table,
+        "families": ["control", *dict.fromkeys(e.family for e in entries.values() if not e.control)],
+        "rows": [(entries[name], bar(entries[name], table, on), name in first) for name in names],
+        "small": shown.held.limit,
+        "boards": [_data(shown, choice, names) for choice in choices],
+        "protocols": list(dict.fromkeys(choice.table.protocol for choice in choices)),
+        "units": list(dict.fromkeys(str(choice.table.unit) for choice in choices)),
+        "levels": [f"{t:g}" for t in sorted({t for choice in choices for t in choice.table.levels})],
+    }
+
+
+def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, Any]:
+    table = choice.table
+    entries = {entry.estimator: entry for entry in table.entries}
+    return {
+        "suite": table.title,
+        "protocol": table.protocol,
+        "about": PROTOCOLS[table.protocol],
+        "unit": str(table.unit),
+        "level": choice.level,
+        "caption": table.caption,
+        "footnote": table.footnote,
+        "scale": [round(end, _DIGITS) for end in scale(table)],
+        "sobel": table.sobel,
+        "rows": [_packed(entries[name]) if name in entries else None for name in names],
+    }
+
+
+def _packed(entry: Entry) -> dict[str, Any]:
+    """What differs from board to board in one row."""
+    return {
+        "gain": _rounded(entry.gain),
+        "kar": _rounded(entry.kar),
+        "unretrained": _rounded(entry.unretrained),
+        "random": entry.random,
+        "sobel": entry.sobel,
+        "groups": list(entry.place.groups) if entry.place else [],
+        "seeds": entry.seeds,
+        "date": entry.date,
+        "gap": entry.gap,
+    }
+
+
+def _rounded(found: Estimate) -> list[float | None]:
+    return [None if value is None else round(value, _DIGITS) for value in found]
