@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roarbench.errors import UnknownName
 from roarbench.estimators import Estimator, find_estimator
-from roarbench.plan import Suite
+from roarbench.plan import Run, Suite
 from roarbench.standings import Standing, standing
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
@@ -32,10 +32,23 @@ def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
 
 
 def read_suite(store: ResultsStore, suite: Suite) -> list[Standing]:
-    """A suite on the whole data set, then on its small versions, the largest first; only those with results."""
+    """A suite on the whole data set, then on its small versions, the largest first; only those that were begun."""
     limits = {limit for _, limit in store.versions(suite.dataset, suite.model)}
     found = [standing(suite, store, limit) for limit in sorted(limits, key=lambda limit: -(limit or float("inf")))]
-    return [held for held in found if held.results]
+    return [held for held in found if held.results and (held.complete or not _only_part(held, store))]
+
+
+def _only_part(held: Standing, store: ResultsStore) -> bool:
+    """Suites may share runs: one that has nothing but some of another's was never begun."""
+    suite, own = held.suite, _runs(held)
+    kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    before = kin[: kin.index(suite)] if suite in kin else []
+    shared = {other: _runs(standing(other, store, held.limit, held.data)) for other in kin}
+    return any(own < theirs or (own == theirs and other in before) for other, theirs in shared.items())
+
+
+def _runs(held: Standing) -> set[Run]:
+    return {result.run for result in held.results.values()}
 
 
 def slug(held: Standing) -> str:

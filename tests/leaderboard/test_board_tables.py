@@ -33,6 +33,22 @@ def test_shelf_holds_suites_with_results_only(shelf: Shelf) -> None:
     assert list(shelf.standings) == ["quick-v1"]
 
 
+def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Path) -> None:
+    from board_store import results
+
+    quick, study = results(SUITES["quick"], 20), results(SUITES["study-imagenette64"], 20)
+    shared = [point for point in study if point in quick]  # they share the recipe
+    own = next(point for point in study if point not in quick)
+    with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
+        for more, shown in (
+            ([study[point] for point in shared], ["quick-v1"]),
+            (quick.values(), ["quick-v1"]),
+            ([study[own]], ["quick-v1", "study-imagenette64-v1"]),
+        ):
+            store.add_all(more)
+            assert list(read_shelf(store, tmp_path).standings) == shown
+
+
 def test_small_versions_stand_apart(tmp_path: Path) -> None:
     from board_store import results
 
