@@ -6,8 +6,11 @@ sealed rankings, then runs. Controls need no reference, so their runs fill the c
 
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
+from itertools import groupby
+from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 from roarbench import work
@@ -15,15 +18,17 @@ from roarbench.bench import Bench
 from roarbench.engines.local import Job, LocalEngine, Outcome
 from roarbench.errors import CallerError
 from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators.engine import passes
 from roarbench.plan import CLEAN, Run, missing
 from roarbench.store.claims import Owner
 from roarbench.store.provenance import provenance
-from roarbench.store.rankings import RankingSpec
+from roarbench.store.rankings import RankingSpec, covers
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
 from roarbench.terms import Retrain, Split
 from roarbench.work import Scored
 
-SHARD = 512  # images that one job ranks: seconds of work, so that little is lost when a machine dies
+SHARD = 512  # images that one job ranks at most
+_JOB = 260e6  # features that go through the reference in a job: seconds for a small network, minutes for a ResNet-18
 _PATIENCE = 1.0  # seconds between looks at what another process does
 
 
@@ -59,7 +64,7 @@ def steps(bench: Bench, runs: list[Run]) -> list[Step]:
     lacking = {spec: estimator for spec, estimator in wanted.items() if not bench.rankings.has(spec)}
     reference = () if bench.references.has(bench.reference) else ("reference",)
     ranking = list(_rank_steps(bench, lacking, reference))
-    sealing = list(_seal_steps(bench, lacking, {step.job.name for step in ranking}))
+    sealing = list(_seal_steps(bench, lacking, ranking))
     scoring = [_run_step(bench, run, lacking, reference) for run in runs]
     explained = any("reference" in step.needs for step in (*ranking, *scoring))
     first = [Step("reference", Job("reference", work.train_reference, (bench,)), ())] if explained else []
@@ -73,30 +78,43 @@ def _rankings_needed(bench: Bench, runs: list[Run]) -> dict[RankingSpec, Estimat
 
 
 def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], reference: tuple[str, ...]) -> Iterator[Step]:
-    for control, needs in ((True, ()), (False, reference)):
-        specs = [spec for spec, estimator in lacking.items() if estimator.control is control]
-        for split, start, stop in _shards(bench):
-            todo = tuple(spec for spec in specs if not bench.rankings.has_part(spec, split, start, stop))
-            if todo:
-                name = _shard_name(control, split, start)
-                yield Step("rank", Job(name, work.rank_shard, (bench, todo, split, start, stop)), needs)
+    groups: dict[str, list[RankingSpec]] = {}
+    for spec, estimator in sorted(lacking.items(), key=lambda item: not item[1].control):
+        groups.setdefault(work.group(estimator), []).append(spec)
+    for group, specs in groups.items():
+        for todo, split, start, stop in _shards(bench, specs):
+            job = Job(f"rank {group} {split} {start}", work.rank_shard, (bench, todo, split, start, stop))
+            yield Step("rank", job, () if group == "controls" else reference)
 
 
-def _shards(bench: Bench) -> list[tuple[Split, int, int]]:
-    """All images in ranges: split, first image, first image beyond."""
-    counts = {split: len(bench.images(split).labels) for split in Split}
-    return [(split, start, min(start + SHARD, n)) for split, n in counts.items() for start in range(0, n, SHARD)]
+def _shards(bench: Bench, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+    """Ranges of images with the rankings that lack them, however those that are done were divided."""
+    size = _shard_size(specs)
+    for split in Split:
+        n = len(bench.images(split).labels)
+        ranked = {spec: bench.rankings.ranked(spec, split) for spec in specs}
+        ends = {start: min(start + work.EXPLAINED, n) for start in range(0, n, work.EXPLAINED)}
+        todo = {s: tuple(spec for spec in specs if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
+        for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
+            starts = list(batches)
+            if lacking:
+                yield lacking, split, starts[0], ends[starts[-1]]
 
 
-def _shard_name(control: bool, split: Split, start: int) -> str:
-    return f"rank {'controls' if control else 'estimators'} {split} {start}"
+def _shard_size(specs: list[RankingSpec]) -> int:
+    """Images of one job, whole batches: the fewer, the more often the reference has to look at each."""
+    looks = max(1, passes(find_estimator(spec.name) for spec in specs).forward)
+    batches = _JOB // (looks * prod(specs[0].shape) * work.EXPLAINED)
+    return min(SHARD, max(1, int(batches)) * work.EXPLAINED)
 
 
-def _seal_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], ranking: set[str]) -> Iterator[Step]:
-    for spec, estimator in lacking.items():
-        shards = [_shard_name(estimator.control, split, start) for split, start, _ in _shards(bench)]
-        needs = tuple(name for name in shards if name in ranking)
-        yield Step("seal", Job(_seal_name(spec), work.seal, (bench, spec)), needs)
+def _seal_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], ranking: list[Step]) -> Iterator[Step]:
+    needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
+    for step in ranking:
+        for spec in step.job.arguments[1]:
+            needs[spec].append(step.job.name)
+    for spec, names in needs.items():
+        yield Step("seal", Job(_seal_name(spec), work.seal, (bench, spec)), tuple(names))
 
 
 def _seal_name(spec: RankingSpec) -> str:
@@ -112,15 +130,20 @@ def _run_step(bench: Bench, run: Run, lacking: dict[RankingSpec, Estimator], ref
 
 
 class Schedule:
-    """Which step comes next; a failed step takes those that need it with it."""
+    """Which step comes next; a failed step takes those that need it with it.
 
-    def __init__(self, steps: list[Step]) -> None:
+    Args:
+        steps: What is to do.
+        reasons: Why steps failed before, by name; they are not tried again.
+    """
+
+    def __init__(self, steps: list[Step], reasons: Mapping[str, str] = MappingProxyType({})) -> None:
         self._steps = {step.job.name: step for step in steps}
         self._place = {name: number for number, name in enumerate(self._steps)}
         self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, str]] = []
-        self._reasons: dict[str, str] = {}
+        self.reasons = dict(reasons)
 
     @property
     def active(self) -> bool:
@@ -134,13 +157,17 @@ class Schedule:
         return self._steps[heapq.heappop(self._ready)[2]] if self._ready else None
 
     def obstacle(self, step: Step) -> str:
-        """Why a step cannot be done: the reason of the first one before it that failed, or nothing."""
-        return next((self._reasons[name] for name in step.needs if name in self._reasons), "")
+        """Why a step cannot be done: its own reason, that of the first one before it that failed, or nothing."""
+        return next((self.reasons[name] for name in (step.job.name, *step.needs) if name in self.reasons), "")
+
+    def block(self, name: str, reason: str) -> None:
+        """Note why a step that is still to come cannot be done."""
+        self.reasons.setdefault(name, reason)
 
     def ended(self, step: Step, reason: str = "") -> None:
         """Note that a step is over, with its reason if it failed."""
         if reason:
-            self._reasons[step.job.name] = reason
+            self.block(step.job.name, reason)
         self._graph.done(step.job.name)
 
     def step(self, name: str) -> Step:
@@ -163,12 +190,16 @@ def complete(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEn
 
 def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEngine, owner: Owner) -> Iterator[Event]:
     failed: set[str] = set()
+    reasons: dict[str, str] = {}
     while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
         idle = True
-        for event in _one_pass(Schedule(steps(bench, todo)), engine, store, owner):
-            idle = False
-            failed |= {event.step.job.name} if event.failure else set()
-            yield event
+        schedule = Schedule(steps(bench, todo), reasons)
+        for event in _one_pass(schedule, engine, store, owner):
+            if event.step.job.name not in failed:  # told before
+                idle = False
+                failed |= {event.step.job.name} if event.failure else set()
+                yield event
+        reasons = schedule.reasons
         if idle:  # all that is left is in other hands
             time.sleep(_PATIENCE)
 
@@ -176,11 +207,10 @@ def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEng
 def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owner: Owner) -> Iterator[Event]:
     while schedule.active:
         while engine.idle and (step := schedule.next()):
-            reason = schedule.obstacle(step)
-            if reason:
-                yield _fail(schedule, step, reason, store, owner)
-            elif step.run and not store.claim([step.run.key], owner):
+            if step.run and not store.claim([step.run.key], owner):
                 schedule.ended(step)  # done meanwhile, or in other hands
+            elif reason := schedule.obstacle(step):
+                yield _fail(schedule, step, reason, store, owner)
             else:
                 engine.submit(step.job)
         ended = engine.wait(_PATIENCE)
@@ -198,6 +228,9 @@ def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Ow
     schedule.ended(step)
     if step.run:
         store.add(result_of(step.run, outcome.value))
+    if step.kind == "rank":
+        for spec, reason in outcome.value.items():
+            schedule.block(_seal_name(spec), reason)
     return Event(step, "")
 
 
@@ -221,4 +254,6 @@ def result_of(run: Run, scored: Scored) -> Result:
         probability=None if scored.probability is None else pack_probabilities(scored.probability),
         rankings=scored.rankings,
         smoothness=scored.smoothness,
+        weights=scored.weights,
+        loss=scored.loss,
     )

@@ -34,7 +34,7 @@ class Normalisation(NamedTuple):
     std: tuple[float, ...]
 
 
-def fit(model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int) -> None:
+def fit(model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int) -> float:
     """Train a network; its weights change in place, and it is left in training mode.
 
     The same seed gives the same weights bit for bit on the same machine with the same number of threads. The network
@@ -48,6 +48,9 @@ def fit(model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, r
         recipe: How to train.
         seed: Drives the batch order and the augmentation.
 
+    Returns:
+        Mean loss of the last epoch's steps, in nats.
+
     Raises:
         Diverged: The loss of a step is not finite.
     """
@@ -57,12 +60,16 @@ def fit(model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, r
     optimiser = _optimiser(model, recipe)
     steps_per_epoch = len(inputs) / recipe.batch
     steps = round(recipe.epochs * steps_per_epoch)
+    losses = []
     for step, index in enumerate(batches(len(inputs), recipe.batch, steps, generator)):
         images = augment(inputs.batch(index).to(device), recipe.augmentation, generator)
         rate = learning_rate(recipe, step, steps_per_epoch)
         loss = _update(model, optimiser, normalise(images, norm), labels[index].to(device), recipe, rate)
         if not math.isfinite(loss):
             raise Diverged(f"loss {loss} at step {step} of {steps}, expected a finite number; lower the peak rate")
+        losses.append(loss)
+    last = losses[-math.ceil(steps_per_epoch) :]
+    return sum(last) / len(last)
 
 
 def batches(n: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -5,7 +5,7 @@ and a job that was cut off is simply done again.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from roarbench.bench import Bench
 from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
@@ -43,6 +43,8 @@ class Scored(NamedTuple):
         probability: Softmax probability of the originally predicted class, float32 (n,), for the reference as it is.
         rankings: Checksum of the rankings used; empty where there are none.
         smoothness: Of the removed features of the test images; None where there are no rankings.
+        weights: Checksum of the explained model's weights; empty where nothing depends on it, or it was not noted.
+        loss: Mean training loss of the last epoch, in nats; None where nothing was trained.
         seconds: Wall time of training and scoring.
     """
 
@@ -50,6 +52,15 @@ class Scored(NamedTuple):
     probability: NDArray[np.float32] | None
     rankings: str
     smoothness: float | None
+    weights: str
+    loss: float | None
+    seconds: float
+
+
+class Ranked(NamedTuple):
+    """Bit-planes of a batch, uint8 (n, planes, width), and the processor seconds that the maps took."""
+
+    planes: NDArray[np.uint8]
     seconds: float
 
 
@@ -79,22 +90,56 @@ def train_reference(bench: Bench) -> None:
         store.save(reference, model, predictions, seconds)
 
 
-def rank_shard(bench: Bench, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> None:
-    """Rank the features of the images `start` … `stop - 1` by several estimators, in one pass as far as they share it.
+def group(estimator: Estimator) -> str:
+    """What shares a job with others: `controls`, which need no reference, or all that explain the same variant."""
+    return "controls" if estimator.control else estimator.variant
 
-    Bit-planes that are in the store already are not made again.
+
+def rank_shard(
+    bench: Bench, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+) -> dict[RankingSpec, str]:
+    """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
+
+    Bit-planes that are in the store already are not made again. No more than one batch of maps is kept.
+
+    Returns:
+        Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
     """
-    store = bench.rankings
-    with store.lock(specs[0].data, split, start):
-        todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
-        maps = timed_maps(bench, {spec.name for spec in todo}, split, start, stop)
-        ids = image_ids(split, start, stop).numpy()
-        ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in todo}}
-        for spec in todo:
-            layout, made = spec.layout, maps[spec.name]
+    store, batches = bench.rankings, range(start, stop, EXPLAINED)
+    failed: dict[RankingSpec, str] = {}
+    with store.lock(specs[0].data, group(find_estimator(specs[0].name)), split, batches):
+        pieces: dict[RankingSpec, list[Ranked]]
+        pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
+        for first in batches:
+            todo = [spec for spec in pieces if spec not in failed]
+            for spec, found in _rank_batch(bench, todo, split, first, min(first + EXPLAINED, stop)):
+                if isinstance(found, RunError):
+                    failed[spec] = f"{split} images from {first} on: {found}"
+                else:
+                    pieces[spec].append(found)
+        for spec, made in pieces.items():
+            if spec not in failed:
+                planes, seconds = np.concatenate([piece.planes for piece in made]), sum(piece.seconds for piece in made)
+                weights = bench.references.checksum(bench.reference) if spec.reference else ""
+                store.write_part(spec, split, start, stop, planes, seconds, weights)
+    return failed
+
+
+def _rank_batch(
+    bench: Bench, specs: list[RankingSpec], split: Split, start: int, stop: int
+) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
+    """Each ranking of one batch, or what is wrong with its maps."""
+    maps = timed_maps(bench, {spec.name for spec in specs}, split, start, stop)
+    ids = image_ids(split, start, stop).numpy()
+    ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
+    for spec in specs:
+        layout, made = spec.layout, maps[spec.name]
+        try:
             flat = features(made.importance.numpy(), layout.shape, layout.unit)
-            planes = encode(sort_keys(flat, ties[layout.features]), layout)
-            store.write_part(spec, split, start, stop, planes, made.seconds)
+        except RunError as error:  # of one estimator; the others of the pass go on
+            yield spec, error
+        else:
+            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds)
 
 
 def seal(bench: Bench, spec: RankingSpec) -> None:
@@ -104,24 +149,25 @@ def seal(bench: Bench, spec: RankingSpec) -> None:
 
 def score(bench: Bench, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
-    start = time.perf_counter()
+    start, loss = time.perf_counter(), None
     norm = _map_norm(bench, run) if run.cell.retrain is Retrain.MASKS else bench.norm
     if run.cell.retrain is Retrain.NONE:
         model = bench.trained_reference()
     else:
         model = bench.network(run.cell.model, run.seed)
         labels = torch.from_numpy(bench.data.train.labels)
-        fit(model, _inputs(bench, run, Split.TRAIN), labels, norm, find_recipe(run.recipe), run.seed)
+        loss = fit(model, _inputs(bench, run, Split.TRAIN), labels, norm, find_recipe(run.recipe), run.seed)
     logits = predict(model, _inputs(bench, run, Split.TEST), norm)
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
     rankings = _rankings(bench, run)
+    weights = _explained_weights(bench, run, rankings)
     if rankings is None:
-        return Scored(correct, probability, "", None, seconds)
+        return Scored(correct, probability, "", None, weights, loss, seconds)
     layout = rankings.layout
     smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
-    return Scored(correct, probability, rankings.checksum, smooth, seconds)
+    return Scored(correct, probability, rankings.checksum, smooth, weights, loss, seconds)
 
 
 def image_ids(split: Split, start: int, stop: int) -> Tensor:
@@ -167,6 +213,21 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
     return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name]) for name in alone}
+
+
+def _explained_weights(bench: Bench, run: Run, rankings: Rankings | None) -> str:
+    """Checksum of the explained model's weights, where a run depends on them.
+
+    Raises:
+        StoreError: The rankings were made from other weights than those that are there now.
+    """
+    explained = rankings.weights if rankings else ""
+    here = bench.references.checksum(bench.reference) if bench.references.has(bench.reference) else ""
+    if rankings and explained and here and explained != here:
+        place = bench.references.folder(bench.reference)
+        found = f"{rankings.folder} was made from another reference than the one in {place}"
+        raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
+    return here if run.cell.retrain is Retrain.NONE else explained
 
 
 def _map_norm(bench: Bench, run: Run) -> Normalisation:

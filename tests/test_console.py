@@ -121,7 +121,7 @@ def test_what_steps_cost_by_hand(bench):
     epochs = find_recipe("planted@1").epochs
     assert cost(bench, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
     assert cost(bench, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
-    assert cost(bench, plan["rank estimators test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
+    assert cost(bench, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
     assert cost(bench, plan["seal grad pixel"], RATES) == 0.0
     costs = {step.run.cell.retrain.value: cost(bench, step, RATES) for step in plan.values() if step.run}
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
@@ -137,7 +137,7 @@ def test_the_steps_cost_what_the_plan_said(bench, monkeypatch):
 
 
 def test_the_cost_of_a_shard_is_of_one_shared_pass(bench):
-    step = next(step for step in steps(bench, make_runs(bench)) if step.job.name == "rank estimators test 0")
+    step = next(step for step in steps(bench, make_runs(bench)) if step.job.name == "rank trained test 0")
     bench_, specs, *rest = step.job.arguments
     assert len(specs) == 2  # both units, one map
     alone = Step("rank", Job("rank", print, (bench_, specs[:1], *rest)), ())

@@ -15,12 +15,13 @@ from roarbench import pipeline, work
 from roarbench.augment import Augmentation
 from roarbench.engines.local import Job
 from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.estimators import PAPER, find_estimator
 from roarbench.pipeline import Schedule, Step, complete, steps
 from roarbench.plan import Block
 from roarbench.recipes import RECIPES, Decay, Recipe
 from roarbench.store.claims import Owner
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR, Retrain, Split
+from roarbench.terms import ROAR, Retrain, Split, Unit
 
 WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
 
@@ -39,6 +40,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
+    monkeypatch.setattr(work, "EXPLAINED", 16)
     monkeypatch.setattr(pipeline, "SHARD", 16)
 
 
@@ -54,6 +56,7 @@ def done(tmp_path_factory):
     bench, engine = make_bench(folder), InlineEngine()
     runs = make_runs(bench)
     with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
+        patch.setattr(work, "EXPLAINED", 16)
         patch.setattr(pipeline, "SHARD", 16)
         events = list(complete(bench, runs, store, engine))
         yield bench, runs, events, engine.done, store
@@ -77,13 +80,13 @@ def test_steps_need_what_they_read(tmp_path):
     bench = make_bench(tmp_path)
     graph = {step.job.name: step for step in steps(bench, make_runs(bench))}
     assert graph["rank controls train 0"].needs == ()
-    assert graph["rank estimators train 16"].needs == ("reference",)
+    assert graph["rank trained train 16"].needs == ("reference",)
     assert set(graph["seal truth scalar"].needs) == {
         f"rank controls {split} {start}"
         for split, starts in (("train", (0, 16, 32)), ("test", (0, 16)))
         for start in starts
     }
-    assert all("estimators" in name for name in graph["seal grad pixel"].needs)
+    assert all("trained" in name for name in graph["seal grad pixel"].needs)
     for step in graph.values():
         if step.run:
             cell = step.run.cell
@@ -93,7 +96,7 @@ def test_steps_need_what_they_read(tmp_path):
 
 def test_shards_cover_every_image_once(tmp_path):
     bench = make_bench(tmp_path)
-    for kind in ("controls", "estimators"):
+    for kind in ("controls", "trained"):
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranges = [
                 step.job.arguments[3:]
@@ -290,7 +293,7 @@ def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(tmp_path, sto
     failed = {event.step.run for event in events if event.failure and event.step.run}
     assert failed == {run for run in runs if run.reference}
     assert store.done([run.key for run in runs]) == {run.key for run in runs if not run.reference}
-    assert not any("estimators" in name or "grad" in name for name in engine.done)  # not even tried
+    assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
     assert engine.done.count("reference") == 1
     reasons = {failure.reason for run in failed for failure in store.failures([run.key])[run.key]}
     assert all("reference failed: loss " in reason for reason in reasons)
@@ -302,7 +305,7 @@ def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypa
     def not_the_last(bench, specs, split, start, stop):
         if split is Split.TEST and start == 16 and specs[0].reference:
             raise RunError("importance of image 3 is not finite")
-        rank_shard(bench, specs, split, start, stop)
+        return rank_shard(bench, specs, split, start, stop)
 
     monkeypatch.setattr(work, "rank_shard", not_the_last)
     bench = make_bench(tmp_path)
@@ -314,7 +317,7 @@ def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypa
     (reason,) = {
         failure.reason for run in failed if (failure := store.failures([run.key])[run.key][0]).run.cell.unit == "pixel"
     }
-    assert reason == ("seal grad pixel failed: rank estimators test 16 failed: importance of image 3 is not finite")
+    assert reason == ("seal grad pixel failed: rank trained test 16 failed: importance of image 3 is not finite")
 
 
 def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, store, monkeypatch):
@@ -408,3 +411,84 @@ def test_work_that_ended_beside_a_callers_mistake_is_kept(tmp_path, store):
     with pytest.raises(CallerError, match="no room"):
         list(complete(bench, runs, store, TwoAtOnce()))
     assert store.count() == 1
+
+
+# --- how much one job is
+
+
+def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
+    bench = make_bench(tmp_path)
+
+    def size(*names, side=64):
+        specs = [bench.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
+        return pipeline._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work, "EXPLAINED", 64)
+        patch.setattr(pipeline, "SHARD", 512)
+        assert size("random", "sobel") == 512
+        assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
+        assert size(*PAPER) == 64  # 400 looks
+        assert size(*PAPER, side=32) == 192
+        assert size(*PAPER, side=224) == 64
+
+
+def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, store, monkeypatch):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    explained = Counter()
+    maps = work.importance_maps
+
+    def counted(estimators, model, batch, black):
+        explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
+        return maps(estimators, model, batch, black)
+
+    monkeypatch.setattr(work, "importance_maps", counted)
+    monkeypatch.setattr(work, "EXPLAINED", 8)
+    for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
+        monkeypatch.setattr(pipeline, "SHARD", size)
+        events = complete(bench, runs, store, InlineEngine())
+        list(islice(events, count))
+        events.close()
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert set(explained.values()) == {1}
+    assert len(explained) == 3 * (TRAIN + TEST)
+
+
+# --- maps that are not finite
+
+
+def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
+    maps = work.importance_maps
+
+    def broken(estimators, model, batch, black):
+        found = maps(estimators, model, batch, black)
+        if "truth" in found and batch.ids[0] == 32:
+            found["truth"][3, 0, 0, 0] = float("nan")
+        return found
+
+    monkeypatch.setattr(work, "importance_maps", broken)
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    events = list(complete(bench, runs, store, InlineEngine()))
+    truth = {run for run in runs if run.cell.estimator == "truth"}
+    assert {event.step.run for event in events if event.failure and event.step.run} == truth
+    assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in truth}
+    reasons = {failure.reason for run in truth for failure in store.failures([run.key])[run.key]}
+    (reason,) = reasons
+    assert reason.startswith("train images from 32 on: importance of image 3 of the batch has 1")
+
+
+def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monkeypatch):
+    def no_reference(bench):
+        raise RunError("no luck")
+
+    monkeypatch.setattr(work, "train_reference", no_reference)
+    bench = make_bench(tmp_path)
+    blocked = [run for run in make_runs(bench) if run.cell.retrain is Retrain.NONE][:2]
+    living = Owner.here()
+    store.claim([blocked[0].key], living)
+    monkeypatch.setattr(pipeline.time, "sleep", lambda seconds: store.release([blocked[0].key], living))
+    failed = [event.step.run for event in complete(bench, blocked, store, InlineEngine()) if event.step.run]
+    assert failed == [blocked[1], blocked[0]]  # the first one only once it was free
+    assert store.running() == []

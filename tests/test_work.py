@@ -1,5 +1,7 @@
 """The jobs of a worker, each derived again without its shortcuts."""
 
+import shutil
+import weakref
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +11,13 @@ from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 
 from roarbench import work
 from roarbench.augment import Augmentation
-from roarbench.errors import CallerError, Diverged
+from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN
 from roarbench.ranking import removed_bits, removed_count, tie_order
 from roarbench.recipes import RECIPES, Decay, Recipe, find_recipe
+from roarbench.store.planes import read_planes
+from roarbench.store.references import checksum
 from roarbench.terms import Order, Retrain, Split, Unit
 from roarbench.train import fit, predict
 
@@ -184,6 +188,65 @@ def test_shards_give_the_same_rankings_as_one_piece(bench, tmp_path):
         assert other.rankings.open(spec).checksum == bench.rankings.open(spec).checksum
 
 
+def test_batches_are_the_same_whatever_the_range(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "EXPLAINED", 8)
+    folders = {"whole": [(0, 24)], "cut": [(8, 24), (0, 8)]}
+    spec, seen = spec_of(bench, "grad", Unit.SCALAR), {}
+    for name, ranges in folders.items():
+        other = replace(bench, workspace=replace(bench.workspace, root=tmp_path / name))
+        shutil.copytree(bench.workspace.references, other.workspace.references)
+        for start, stop in ranges:
+            work.rank_shard(other, [spec], Split.TEST, start, stop)
+        parts = sorted(
+            (other.rankings.folder(spec) / "parts").glob("test-*.arrow"), key=lambda p: int(p.stem.split("-")[1])
+        )
+        seen[name] = np.concatenate([read_planes(part).planes for part in parts])
+    np.testing.assert_array_equal(seen["whole"], seen["cut"])
+
+
+def test_no_more_than_one_batch_of_maps_is_kept(bench, tmp_path, monkeypatch):
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
+    monkeypatch.setattr(work, "EXPLAINED", 8)
+    living, most = [], []
+    maps = work.importance_maps
+
+    def watched(*arguments):
+        found = maps(*arguments)
+        living.append(weakref.ref(found["random"]))
+        most.append(sum(seen() is not None for seen in living))
+        return found
+
+    monkeypatch.setattr(work, "importance_maps", watched)
+    work.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
+    assert len(most) == 5
+    assert max(most) <= 2  # the last batch, and the one that is being made
+
+
+def test_rankings_and_runs_know_the_weights_that_they_depend_on(bench):
+    weights = checksum(bench.trained_reference().state_dict())
+    assert bench.references.checksum(bench.reference) == weights
+    for name in SCALAR:
+        expected = "" if find_estimator(name).control else weights
+        assert bench.rankings.open(spec_of(bench, name, Unit.SCALAR)).weights == expected
+    assert work.score(bench, run_of(bench, "grad")).weights == weights
+    assert work.score(bench, run_of(bench, "random")).weights == ""
+    assert work.score(bench, run_of(bench, "random", retrain=Retrain.NONE)).weights == weights
+    assert work.score(bench, run_of(bench, CLEAN, retrain=Retrain.NONE, t=0.0)).weights == weights
+
+
+def test_rankings_of_another_reference_are_refused(bench, tmp_path):
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
+    shutil.copytree(bench.workspace.rankings, other.workspace.rankings)
+    model = bench.network("resnet-planted", 5)
+    said = {split: bench.references.predictions(bench.reference, split) for split in Split}
+    with other.references.lock(other.reference):
+        other.references.save(other.reference, model, said, 1.0)
+    for retrain in (Retrain.NONE, Retrain.IMAGES):
+        with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
+            work.score(other, run_of(other, "grad", retrain=retrain))
+    work.score(other, run_of(other, "random"))
+
+
 def test_parts_that_are_there_are_not_made_again(bench, tmp_path, monkeypatch):
     other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
     random, truth = (spec_of(other, name, Unit.SCALAR) for name in ("random", "truth"))
@@ -267,6 +330,7 @@ def test_a_network_is_trained_and_tested_on_degraded_images(bench, estimator, or
     assert scored.probability is None
     assert scored.rankings == bench.rankings.open(spec_of(bench, estimator, unit)).checksum
     assert scored.seconds > 0
+    assert 0 < scored.loss < 2  # log 4 is a guess among the four classes
 
 
 def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(bench):
@@ -307,6 +371,7 @@ def test_without_retraining_the_reference_answers(bench, estimator, order):
     np.testing.assert_array_equal(scored.correct, logits.argmax(1).numpy() == bench.data.test.labels)
     np.testing.assert_allclose(scored.probability, expected, rtol=1e-4)  # float32 through a network
     assert scored.probability.dtype == np.float32
+    assert scored.loss is None
 
 
 def test_without_retraining_at_level_0_the_reference_is_itself(bench):

@@ -12,11 +12,11 @@ import json
 import platform
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -74,6 +74,7 @@ class Rankings:
         test: The same of the test images.
         files: Size and checksum of each file, as the manifest has them.
         seconds: Processor time spent on the maps, all workers together.
+        weights: Checksum of the explained model's weights; empty for controls, and where it was not noted.
     """
 
     folder: Path
@@ -82,6 +83,7 @@ class Rankings:
     test: NDArray[np.uint8]
     files: Mapping[str, Mapping[str, Any]]
     seconds: float
+    weights: str
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
         """Bit-planes of one split, uint8 (n, planes, width)."""
@@ -120,28 +122,50 @@ class RankingsStore:
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     @contextmanager
-    def lock(self, data: str, split: Split, start: int) -> Iterator[None]:
-        """Keep other processes from ranking the images from `start` on at the same time."""
+    def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
+        """Keep other processes from ranking the same images by the same group of estimators at the same time.
+
+        Args:
+            data: Fingerprint of the images.
+            group: Of estimators that are computed together.
+            split: Of which images.
+            starts: First images of the batches, ascending, so that no two processes wait for each other.
+        """
         folder = self.root / data[:12] / "locks"
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / f"{split}-{start}.lock")
-            lock.acquire()
-        try:
+        with ExitStack() as held:
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                for start in starts:
+                    held.enter_context(FileLock(folder / f"{group}-{split}-{start}.lock"))
             yield
-        finally:
-            lock.release()
 
     def has(self, spec: RankingSpec) -> bool:
         """Whether these rankings are finished."""
         return (self.folder(spec) / _MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Whether the images `start` … `stop - 1` are done."""
-        return self.has(spec) or self._part(spec, split, start, stop).exists()
+        """Whether the images `start` … `stop - 1` are done, however they were divided."""
+        return self.has(spec) or covers(self.ranked(spec, split), start, stop)
+
+    def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
+        """Images of which there are parts, ascending; ranges that meet are one."""
+        done: list[range] = []
+        for part in _parts(self.folder(spec) / "parts", split):
+            if done and part.start <= done[-1].stop:
+                done[-1] = range(done[-1].start, max(done[-1].stop, part.stop))
+            else:
+                done.append(range(part.start, part.stop))
+        return done
 
     def write_part(
-        self, spec: RankingSpec, split: Split, start: int, stop: int, planes: NDArray[np.uint8], seconds: float
+        self,
+        spec: RankingSpec,
+        split: Split,
+        start: int,
+        stop: int,
+        planes: NDArray[np.uint8],
+        seconds: float,
+        weights: str = "",
     ) -> None:
         """Keep the bit-planes of the images `start` … `stop - 1`; a part that is there already is replaced.
 
@@ -152,6 +176,7 @@ class RankingsStore:
             stop: First image beyond.
             planes: uint8 (stop - start, planes, width).
             seconds: Processor time spent on their maps.
+            weights: Checksum of the explained model's weights; empty for controls.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -160,7 +185,7 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        about = _about(spec, split) | {"seconds": seconds}
+        about = _about(spec, split) | {"seconds": seconds, "weights": weights}
         path = self._part(spec, split, start, stop)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +203,8 @@ class RankingsStore:
             counts: Number of images of each split.
 
         Raises:
-            StoreError: Images are missing, a part is broken, or the folder cannot be written.
+            StoreError: Images are missing, a part is broken, parts are of different explained models, or the folder
+                cannot be written.
         """
         folder = self.folder(spec)
         parts = folder / "parts"
@@ -187,8 +213,9 @@ class RankingsStore:
             with FileLock(folder / "seal.lock"):
                 if not self.has(spec):
                     parts.mkdir(exist_ok=True)
+                    about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
                     files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
-                    manifest = {"format": FORMAT, **_identity(spec), "files": files, "versions": _versions()}
+                    manifest = about | {"files": files, "versions": _versions()}
                     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                     write_whole(folder / _MANIFEST, lambda beside: beside.write_text(text), parts / "manifest.tmp")
                 shutil.rmtree(parts, ignore_errors=True)
@@ -208,7 +235,7 @@ class RankingsStore:
         files = manifest["files"]
         train, test = (_view(folder / f"{split}.arrow", spec, split, files[split]) for split in Split)
         seconds = sum(file["seconds"] for file in files.values())
-        return Rankings(folder, spec.layout, train, test, files, seconds)
+        return Rankings(folder, spec.layout, train, test, files, seconds, manifest.get("weights", ""))
 
     def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
@@ -219,17 +246,23 @@ class RankingsStore:
         about, seconds = _about(spec, split), 0.0
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
-            for part in _chain(parts, split, count):
-                planes, said = read_planes(part)
+            for part, first in _chain(parts, split, count):
+                planes, said = read_planes(part.path)
                 seconds += said.pop("seconds", 0.0)
+                said.pop("weights", "")
                 if said != about:
-                    raise StoreError(f"{part} is a part of other rankings; {_remedy(part)}")
-                planes.tofile(file)
+                    raise StoreError(f"{part.path} is a part of other rankings; {_remedy(part.path)}")
+                planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.width)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_whole(path, lambda beside: write_planes(beside, joined, about), parts / f"{split}.tmp")
         raw.unlink()
         return {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
+
+
+def covers(done: Iterable[range], start: int, stop: int) -> bool:
+    """Whether one of the ranges holds all of `start` … `stop - 1`."""
+    return any(part.start <= start and stop <= part.stop for part in done)
 
 
 def _identity(spec: RankingSpec) -> dict[str, Any]:
@@ -249,20 +282,45 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": pyarrow.__version__}
 
 
-def _chain(folder: Path, split: Split, count: int) -> list[Path]:
-    """Parts that hold the images 0 … count - 1 once each, in order."""
-    stops: dict[int, int] = {}
+class _Part(NamedTuple):
+    """The bit-planes of the images `start` … `stop - 1`."""
+
+    start: int
+    stop: int
+    path: Path
+
+
+def _parts(folder: Path, split: Split) -> list[_Part]:
+    """What there is of a split, by the first image; of those that begin together the longest first."""
+    found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
-        if stop <= count:
-            stops[start] = max(stop, stops.get(start, 0))
+        found.append(_Part(start, stop, path))
+    return sorted(found, key=lambda part: (part.start, -part.stop))
+
+
+def _chain(folder: Path, split: Split, count: int) -> list[tuple[_Part, int]]:
+    """Parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
+
+    Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.
+    """
     chain, done = [], 0
-    while done < count:
-        if done not in stops:
-            raise StoreError(f"no part of {folder} begins at {split} image {done} of {count}; rank these images first")
-        chain.append(folder / f"{split}-{done}-{stops[done]}.arrow")
-        done = stops[done]
+    for part in _parts(folder, split):
+        if part.start <= done < part.stop <= count:
+            chain.append((part, done))
+            done = part.stop
+    if done < count:
+        raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
     return chain
+
+
+def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
+    """Checksum of the explained model that all parts are of; empty where one of them does not say."""
+    used = [part.path for split, count in counts.items() for part, _ in _chain(parts, split, count)]
+    said = {read_planes(path).about.get("weights", "") for path in used}
+    if len(said - {""}) > 1:
+        raise StoreError(f"{parts} was made from {len(said - {''})} different references; {_remedy(parts)}")
+    return said.pop() if len(said) == 1 else ""
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

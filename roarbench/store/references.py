@@ -3,13 +3,16 @@
 A folder is written beside its place and renamed when it is complete, so a folder that exists is whole.
 """
 
+import hashlib
 import io
 import json
+import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -17,6 +20,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import nn
 
+from roarbench.errors import StoreError
 from roarbench.plan import Reference, record
 from roarbench.store.files import sync, writing
 from roarbench.terms import Split
@@ -75,7 +79,7 @@ class ReferenceStore:
         folder = self.folder(reference)
         beside = folder.with_name(f".{folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        about = {"reference": record(reference), "seconds": seconds}
+        about = {"reference": record(reference), "weights": checksum(weights), "seconds": seconds}
         shutil.rmtree(beside, ignore_errors=True)  # of a writer that was killed
         with writing(folder):
             beside.mkdir(parents=True)
@@ -91,13 +95,51 @@ class ReferenceStore:
             sync(self._root)
 
     def weights(self, reference: Reference) -> dict[str, torch.Tensor]:
-        """Its state dict, on the CPU."""
-        loaded: dict[str, torch.Tensor] = torch.load(
-            self.folder(reference) / "weights.pt", map_location="cpu", weights_only=True
-        )
+        """Its state dict, on the CPU.
+
+        Raises:
+            StoreError: It is damaged, or not what was saved.
+        """
+        with _reading(self.folder(reference)) as folder:
+            loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
+            if self.checksum(reference) not in ("", checksum(loaded)):
+                raise ValueError("the weights are not those of the manifest")
         return loaded
 
+    def checksum(self, reference: Reference) -> str:
+        """Checksum of its weights; empty for one that was saved before this was noted.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        with _reading(self.folder(reference)) as folder:
+            return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
+
     def predictions(self, reference: Reference, split: Split) -> Predictions:
-        """What it says of the untouched images."""
-        with np.load(self.folder(reference) / f"{split}.npz") as arrays:
+        """What it says of the untouched images.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        with _reading(self.folder(reference)) as folder, (folder / f"{split}.npz").open("rb") as file:
+            arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
+
+
+def checksum(weights: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 of names, types, shapes and values, 64 hex digits: two machines train weights that differ slightly."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[Path]:
+    """Say of a folder that cannot be read what to do with it."""
+    try:
+        yield folder
+    except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
+        seen = " ".join(str(error).split())[:120]
+        raise StoreError(f"the reference in {folder} is damaged ({seen}); delete the folder and run again") from error

@@ -56,8 +56,9 @@ class Result:
             for runs without retraining; `pack_probabilities` makes it.
         rankings: Checksum of the rankings that were removed; empty where there are none.
         smoothness: Of the removed features of the test images, see `smoothness`; None where there are no rankings.
-        weights: Checksum of the trained weights; empty where it was not taken.
-        loss: Training loss at the end, in nats; None where nothing was trained.
+        weights: Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and
+            in rows from before it was noted.
+        loss: Mean training loss of the last epoch, in nats; None where nothing was trained or it was not noted.
         created: When the run ended, in UTC.
     """
 
@@ -226,6 +227,23 @@ class ResultsStore:
         """Number of results."""
         with self._database.read() as connection:
             return int(connection.scalar(select(func.count()).select_from(results)) or 0)
+
+    def versions(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+        """Which data the results on a data set and network are of, oldest first: fingerprint, and images per split if
+        the data set was made small.
+        """
+        columns = select(results.c.data, results.c.record).order_by(results.c.created, results.c.key)
+        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
+        with self._database.read() as connection:
+            rows = [(row.data, json.loads(row.record).get("limit")) for row in connection.execute(wanted)]
+        return list(dict.fromkeys(rows))
+
+    def stamp(self, dataset: str, model: str) -> str:
+        """A stamp that changes whenever a result on a data set and network is added."""
+        columns = select(func.count(), func.max(results.c.created))
+        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
+        with self._database.read() as connection:
+            return " ".join(map(str, connection.execute(wanted).one()))
 
     def state(self) -> str:
         """A stamp that changes whenever a result or a failure is added."""

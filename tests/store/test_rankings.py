@@ -196,6 +196,62 @@ def test_parts_of_an_earlier_division_do_no_harm(store: RankingsStore) -> None:
     np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
 
 
+def test_a_range_is_done_however_it_was_divided(store: RankingsStore) -> None:
+    for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
+        write(store, Split.TRAIN, start, stop)
+    assert store.ranked(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
+    assert store.ranked(SPEC, Split.TEST) == []
+    assert store.has_part(SPEC, Split.TRAIN, 3, 30)
+    assert not store.has_part(SPEC, Split.TRAIN, 3, 31)
+    assert not store.has_part(SPEC, Split.TRAIN, 29, 41)
+
+
+@pytest.mark.parametrize("ranges", [[(0, 16), (8, 50)], [(0, 50), (8, 16)], [(0, 30), (10, 40), (20, 50)]])
+def test_parts_that_overlap_are_joined_like_others(
+    sealed: RankingsStore, tmp_path: Path, ranges: list[tuple[int, int]]
+) -> None:
+    other = RankingsStore(tmp_path / "other")
+    for start, stop in ranges:
+        write(other, Split.TRAIN, start, stop)
+    write(other, Split.TEST, 0, 20)
+    assert other.has_part(SPEC, Split.TRAIN, 0, 50)
+    other.seal(SPEC, COUNTS)
+    assert other.open(SPEC).checksum == sealed.open(SPEC).checksum
+
+
+# --- of which explained model
+
+
+def write_of(store: RankingsStore, train: str, test: str) -> None:
+    for split, weights in ((Split.TRAIN, train), (Split.TEST, test)):
+        store.write_part(SPEC, split, 0, COUNTS[split], PLANES[split], 0.0, weights)
+
+
+def test_rankings_know_the_weights_that_they_were_made_from(sealed: RankingsStore, tmp_path: Path) -> None:
+    other = RankingsStore(tmp_path / "other")
+    write_of(other, "a" * 64, "a" * 64)
+    other.seal(SPEC, COUNTS)
+    assert other.open(SPEC).weights == "a" * 64
+    assert sealed.open(SPEC).weights == ""
+    assert other.open(SPEC).checksum == sealed.open(SPEC).checksum  # the same bits are the same rankings
+
+
+def test_parts_of_two_references_are_not_joined(store: RankingsStore) -> None:
+    write_of(store, "a" * 64, "b" * 64)
+    with pytest.raises(StoreError, match="parts was made from 2 different references; delete .*parts and run again"):
+        store.seal(SPEC, COUNTS)
+    assert not store.has(SPEC)
+
+
+def test_parts_and_rankings_that_do_not_say_are_of_no_known_weights(store: RankingsStore) -> None:
+    write_of(store, "a" * 64, "")
+    store.seal(SPEC, COUNTS)
+    assert store.open(SPEC).weights == ""
+    path = store.folder(SPEC) / "manifest.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "weights"}))
+    assert store.open(SPEC).weights == ""
+
+
 def test_two_workers_at_the_same_part(store: RankingsStore) -> None:
     """Sixteen threads write every part at once."""
     threads = [threading.Thread(target=write_all, args=(store,)) for _ in range(16)]
@@ -211,7 +267,7 @@ def test_two_workers_at_the_same_part(store: RankingsStore) -> None:
 def test_a_missing_part_is_named(store: RankingsStore) -> None:
     write_all(store)
     (store.folder(SPEC) / "parts" / "train-16-32.arrow").unlink()
-    with pytest.raises(StoreError, match="begins at train image 16 of 50; rank these images first"):
+    with pytest.raises(StoreError, match="holds train image 16 of 50; rank these images first"):
         store.seal(SPEC, COUNTS)
     assert not store.has(SPEC)
     write(store, Split.TRAIN, 16, 32)
@@ -221,7 +277,7 @@ def test_a_missing_part_is_named(store: RankingsStore) -> None:
 
 def test_a_part_that_reaches_beyond_the_images_is_not_used(store: RankingsStore) -> None:
     write_all(store)
-    with pytest.raises(StoreError, match="begins at train image 32 of 40"):
+    with pytest.raises(StoreError, match="holds train image 32 of 40"):
         store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
     write(store, Split.TRAIN, 32, 40)
     store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
@@ -379,14 +435,15 @@ def test_two_sealers(store: RankingsStore) -> None:
 
 
 def test_lock_keeps_others_from_the_same_images(store: RankingsStore) -> None:
-    with store.lock(SPEC.data, Split.TRAIN, 16):
-        path = next(store.root.rglob("train-16.lock"))
-        with store.lock(SPEC.data, Split.TRAIN, 32):
-            other = FileLock(path, timeout=0)
-            with pytest.raises(TimeoutError):
-                other.acquire()
-    with FileLock(path, timeout=0):
-        pass
+    with store.lock(SPEC.data, "trained", Split.TRAIN, [16, 32]):
+        paths = [next(store.root.rglob(f"trained-train-{start}.lock")) for start in (16, 32)]
+        with store.lock(SPEC.data, "trained", Split.TRAIN, [48]), store.lock(SPEC.data, "controls", Split.TRAIN, [16]):
+            for path in paths:  # a range that shares one batch with ours has to wait
+                with pytest.raises(TimeoutError):
+                    FileLock(path, timeout=0).acquire()
+    for path in paths:
+        with FileLock(path, timeout=0):
+            pass
 
 
 # --- what can be wrong with files
@@ -475,7 +532,7 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
         write(store, Split.TRAIN, 0, 16)
     with pytest.raises(StoreError, match="cannot write"):
         store.seal(SPEC, COUNTS)
-    with pytest.raises(StoreError, match="cannot write"), store.lock(SPEC.data, Split.TRAIN, 0):
+    with pytest.raises(StoreError, match="cannot write"), store.lock(SPEC.data, "trained", Split.TRAIN, [0]):
         pass
 
 

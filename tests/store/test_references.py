@@ -1,6 +1,7 @@
 """Explained models on disk: whole or not there, and trained by one process at a time."""
 
 import errno
+import json
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import nn
 from roarbench.errors import StoreError
 from roarbench.plan import Reference
 from roarbench.store import references
-from roarbench.store.references import Predictions, ReferenceStore
+from roarbench.store.references import Predictions, ReferenceStore, checksum
 from roarbench.terms import Split
 
 REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
@@ -56,6 +57,56 @@ def test_the_folder_says_what_it_holds_and_nothing_is_left_beside_it(tmp_path):
     assert folder.name == f"planted-resnet-planted-{REFERENCE.key[:16]}"
     assert {path.name for path in folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
     assert '"recipe": "planted@1"' in (folder / "manifest.json").read_text()
+
+
+def test_the_weights_have_a_checksum_of_names_types_shapes_and_bits(tmp_path):
+    store = ReferenceStore(tmp_path)
+    save(store)
+    assert store.checksum(REFERENCE) == checksum(make_model().state_dict())
+    weights = make_model().state_dict()
+    others = [
+        {**weights, "0.bias": weights["0.bias"] * (1 + 2**-23)},
+        {**weights, "0.bias": weights["0.bias"].double()},
+        {**weights, "0.bias": weights["0.bias"][:, None]},
+        {(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()},
+    ]
+    assert len({checksum(other) for other in (weights, *others)}) == 5
+    assert checksum(dict(reversed(weights.items()))) == checksum(weights)
+
+
+def test_a_reference_from_before_checksums_is_read(tmp_path):
+    store = ReferenceStore(tmp_path)
+    save(store)
+    path = store.folder(REFERENCE) / "manifest.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "weights"}))
+    assert store.checksum(REFERENCE) == ""
+    assert store.weights(REFERENCE)
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "test.npz", "manifest.json"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "text"])
+def test_a_damaged_reference_is_one_line_that_says_what_to_delete(tmp_path, name, damage):
+    store = ReferenceStore(tmp_path)
+    save(store)
+    path = store.folder(REFERENCE) / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "gone":
+        path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "text": b"what is this"}[damage])
+    with pytest.raises(StoreError) as caught:
+        store.weights(REFERENCE)
+        store.predictions(REFERENCE, Split.TEST)
+    assert f"the reference in {store.folder(REFERENCE)} is damaged (" in str(caught.value)
+    assert str(caught.value).endswith("; delete the folder and run again")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_weights_than_those_that_were_saved_are_refused(tmp_path):
+    store = ReferenceStore(tmp_path)
+    save(store)
+    torch.save(dict(make_model(1).state_dict()), store.folder(REFERENCE) / "weights.pt")
+    with pytest.raises(StoreError, match="the weights are not those of the manifest"):
+        store.weights(REFERENCE)
 
 
 def test_references_that_differ_in_anything_lie_apart(tmp_path):
