@@ -59,11 +59,26 @@ class Tables(NamedTuple):
     unretrained: Curves
 
 
+class Pair(NamedTuple):
+    """Two accuracies that a claim compares: an estimator's and a control's at the same level."""
+
+    estimator: str
+    control: str
+    t: float
+
+
 class Check(NamedTuple):
-    """One cell of a table beside a claim: where it is, and whether it agrees."""
+    """One cell of a table beside a claim.
+
+    Attributes:
+        where: The cell in words.
+        agrees: Whether it agrees with the claim.
+        pair: The accuracies that were compared, where it is those of two rows.
+    """
 
     where: str
     agrees: bool
+    pair: Pair | None = None
 
 
 @dataclass(frozen=True)
@@ -106,19 +121,22 @@ def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float 
 
 def _against(names: Sequence[str], agrees: Callable[[float, float], bool], control: str, tables: Tables) -> list[Check]:
     """All cells of some estimators beside a control's; a lower accuracy is better, the removed features mattered."""
-    return [Check(where, agrees(one, other)) for where, one, other in _pairs(names, control, tables.roar)]
+    return [
+        Check(f"{pair.estimator} at t = {pair.t:g} on {dataset}", agrees(one, other), pair)
+        for dataset, pair, one, other in _pairs(names, control, tables.roar)
+    ]
 
 
 def _names(forms: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{form}-{base}" for form in forms for base in BASES)
 
 
-def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, float, float]]:
+def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
     for dataset, rows in curves.items():
         for name in names:
             curve, other = rows.get(name, {}), rows.get(control, {})
             for t in sorted(level for level in curve if level > 0 and level in other):
-                yield f"{name} at t = {t:g} on {dataset}", curve[t], other[t]
+                yield dataset, Pair(name, control, t), curve[t], other[t]
 
 
 def _best_base(tables: Tables) -> Iterable[Check]:

@@ -1,11 +1,13 @@
 """The paper's claims held against its own table and against a suite of ours, for a person and for a program."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from roarbench.claims import CLAIMS, Finding, Holds, Tables, curve_gain
+from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
 from roarbench.published import UNRETRAINED, hooker2019
 from roarbench.standings import Standing
+from roarbench.stats.bootstrap import half_width
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
 
@@ -53,6 +55,36 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "cells": finding.cells,
         "exceptions": finding.exceptions,
     }
+
+
+class Clear(NamedTuple):
+    """Cells of a claim whose two accuracies are told apart, each by its own interval.
+
+    Attributes:
+        agree: Of those, the cells that agree with the claim.
+        differ: The others.
+    """
+
+    agree: int
+    differ: int
+
+
+def clear_cells(evidence: Evidence) -> dict[str, Clear]:
+    """How many cells of each claim a suite settles; claims that compare no two rows have none."""
+    tables = own_tables(evidence.standing, evidence.unit)
+    found = {}
+    for claim in CLAIMS:
+        settled = [check.agrees for check in claim.checks(tables) if check.pair and _told_apart(evidence, *check.pair)]
+        found[claim.id] = Clear(sum(settled), len(settled) - sum(settled))
+    return found
+
+
+def _told_apart(evidence: Evidence, estimator: str, control: str, t: float) -> bool:
+    draws = evidence.roar.draws
+    one, other = draws.accuracy((estimator, t)), draws.accuracy((control, t))
+    if one is None or other is None or not evidence.roar.repeated:
+        return False
+    return abs(one.value - other.value) > half_width(one.minus(other), evidence.bootstrap.confidence)
 
 
 def gain_records() -> list[dict[str, Any]]:

@@ -1,10 +1,13 @@
 """The report of the claims: the published verdicts and gains in words, and a suite of ours beside them."""
 
 import numpy as np
+from made_up import held as made_up_held
 
-from roarbench.claims_report import claim_records, claims_text, gain_records, gains_text
+from roarbench.claims_report import claim_records, claims_text, clear_cells, gain_records, gains_text
+from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN, Cell, Point, Run
 from roarbench.standings import Standing
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
 from roarbench.suites import find_suite
@@ -47,6 +50,32 @@ def test_ours_are_judged_beside_the_published_ones() -> None:
 
 def test_what_was_not_run_is_no_data() -> None:
     assert by_claim("strong-ensembles-beat-random")["ours"]["verdict"] == "no data"  # type: ignore[index]
+
+
+def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
+    """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
+    clear = clear_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
+    assert clear["grad-worse-than-random"] == (2, 0)
+    assert clear["strong-ensembles-beat-random"] == (2, 0)
+    assert clear["best-ensemble-base"] == clear["ig-worse-than-random"] == (0, 0)
+
+
+def test_a_settled_cell_may_speak_against_a_claim() -> None:
+    def turned(cell: Cell) -> float:
+        return {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5)
+
+    clear = clear_cells(Evidence(made_up_held(accuracy=turned), Unit.SCALAR, Bootstrap(500)))
+    assert clear["grad-worse-than-random"] == (0, 2)
+
+
+def test_equal_rows_settle_nothing() -> None:
+    clear = clear_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
+    assert sum(sum(found) for found in clear.values()) <= 2  # of 14 cells, 1 in 20 by chance
+
+
+def test_one_training_per_cell_settles_nothing() -> None:
+    clear = clear_cells(Evidence(held(), Unit.SCALAR, Bootstrap(500)))
+    assert all(found == (0, 0) for found in clear.values())
 
 
 def test_without_a_suite_there_is_only_the_paper() -> None:

@@ -1,0 +1,270 @@
+"""The tables of docs/study from a results store: accuracies, claims, leakage through masks, seeds, the trial's numbers.
+
+    python scripts/study.py [--store docs/study] [--out docs/study]
+
+Writes `tables.md` and, by `study_figures.py`, two figures. Suites that the store does not have are left out.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from study_analysis import Part, T, explained, leaks, luck_along_curves, read_parts, seed_likeness
+from study_figures import draw_gains, draw_leaks
+
+from roarbench.agreements import agreements
+from roarbench.claims_report import Clear, claim_records, clear_cells
+from roarbench.standings import Standing
+from roarbench.stats.agreement import Agreement, agreement
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Estimate, Sample, estimate
+from roarbench.stats.curves import POINTS
+from roarbench.tables import MISSING, interval
+from roarbench.terms import ROAR, Unit
+
+TRIAL = {  # accuracies at t = .9 of trials with narrow networks and one seed, before this study
+    "imagenette64": {
+        "var-grad": 0.47,
+        "sgsq-grad": 0.49,
+        "sobel": 0.57,
+        "ig-sq": 0.57,
+        "grad-sq": 0.58,
+        "random": 0.63,
+        "grad": 0.74,
+        "gb": 0.76,
+    },
+    "cifar10": {"sobel": 0.40, "random": 0.43, "var-grad": 0.43, "grad-sq": 0.43, "sgsq-grad": 0.45, "grad": 0.61},
+    "fashion-mnist": {"random": 0.70, "grad": 0.86},
+}
+TRIAL_MASKS = {"imagenette64": {"var-grad": 0.43, "gb": 0.77}, "fashion-mnist": {"grad": 0.84}}
+
+
+def accuracy_table(part: Part) -> str:
+    """Gains, verdicts and accuracies of all rows, twins among them, best first."""
+    board = part.evidence.board(ROAR, part.unit, part.evidence.roar.scores.estimators)
+    if board is None:
+        return ""
+    heading = ("estimator", "gain [95%]", "vs Random", "vs Sobel", *(f"t = {t:g}" for t in board.levels), "masks alone")
+    rows = sorted(board.rows, key=lambda row: np.inf if row.gain.value is None else -row.gain.value)
+    lines = [
+        (
+            row.estimator,
+            interval(row.gain),
+            row.random.verdict if row.random else MISSING,
+            row.sobel.verdict if row.sobel else MISSING,
+            *(_percent(accuracy) for accuracy in row.accuracies),
+            _percent(part.evidence.masks.accuracy(row.estimator, T)),
+        )
+        for row in rows
+    ]
+    clean = _percent(board.rows[0].clean)
+    note = f"Untouched images: {clean}; {board.images} test images; smallest difference found 4 times in 5: "
+    return f"### {part.title}\n\n{_table(heading, lines)}\n\n{note}{board.detectable or 0:.1f} points."
+
+
+def leak_table(part: Part) -> str:
+    """What masks alone tell beside what is kept."""
+    confidence = part.evidence.bootstrap.confidence
+    heading = ("estimator", "images", "masks alone", "images - masks", "masks - Random's images")
+    lines = [
+        (
+            row.estimator,
+            _percent(estimate(row.images, confidence)),
+            _percent(estimate(row.masks, confidence)),
+            _points(estimate(row.images.minus(row.masks), confidence)),
+            _points(estimate(row.masks.minus(row.random), confidence)),
+        )
+        for row in sorted(leaks(part), key=lambda row: row.images.value)
+    ]
+    return f"### {part.title}\n\n{_table(heading, lines)}"
+
+
+def explained_table(parts: Sequence[Part]) -> str:
+    """One line per data set and unit: how far masks explain what is kept."""
+    heading = (
+        "",
+        "tau of masks and images [95%]",
+        "rows above Random",
+        "masks above Random's images",
+        "masks as images",
+    )
+    lines = []
+    for part in parts:
+        found = explained(leaks(part), part.evidence.bootstrap.confidence)
+        counts = (str(len(names)) for names in (found.above, found.beat, found.whole))
+        lines.append((part.title, _tau(found.order), *counts))
+    return _table(heading, lines)
+
+
+def claims_table(parts: Sequence[Part]) -> str:
+    """Cells that agree with each claim, and of the cells that are told apart those for and against it."""
+    records = [
+        ({row["claim"]: row for row in claim_records(part.evidence.standing, part.unit)}, clear_cells(part.evidence))
+        for part in parts
+    ]
+    lines = [
+        (claim, f"{row['published']['agree']}/{row['published']['cells']}")
+        + tuple(_claim(held[claim]["ours"], clear[claim]) for held, clear in records)
+        for claim, row in (records[0][0].items() if records else ())
+    ]
+    return _table(("claim", "published", *(part.title for part in parts)), lines)
+
+
+def _claim(own: dict[str, int], clear: Clear) -> str:
+    if not own["cells"]:
+        return MISSING
+    return f"{own['agree']}/{own['cells']} (+{clear.agree} -{clear.differ})"
+
+
+def agreement_lines(parts: Sequence[Part]) -> str:
+    """The order of the estimators at the scalar and at the pixel unit, and on each two data sets."""
+    lines = []
+    firsts = [part for part in parts if part.unit is Unit.SCALAR]
+    for part in firsts:
+        found = agreements(part.evidence, part.rows, [])
+        lines += [(f"{part.title} and {pair.other}", *_agreed(pair.found)) for pair in found]
+    for one, other in combinations(firsts, 2):
+        gains = [part.evidence.roar.areas for part in (one, other)]
+        rows = [name for name in one.rows if all(name in areas for areas in gains)]
+        own, theirs = ({name: areas[name] for name in rows} for areas in gains)
+        found = agreement(own, theirs, one.evidence.bootstrap.confidence)
+        lines.append((f"{one.dataset} and {other.dataset}, scalar", *_agreed(found)))
+    return _table(("orders", "Kendall's tau [95%]", "pairs that both tell apart", "of them opposed"), lines)
+
+
+def _agreed(found: Agreement | None) -> tuple[str, str, str]:
+    return (_tau(found), str(found.settled), str(found.opposed)) if found else (MISSING,) * 3
+
+
+def trial_table(parts: Sequence[Part]) -> str:
+    """The trial's accuracies line by line: on which side of Random, and what masks alone told."""
+    lines = []
+    for part in parts:
+        roar, masks = part.evidence.roar, part.evidence.masks
+        for name, accuracy in TRIAL.get(part.dataset, {}).items():
+            gap, own = accuracy - TRIAL[part.dataset][RANDOM], roar.over_random(name, T)
+            if name != RANDOM and own.value is not None:
+                said = f"{100 * accuracy:.0f} ({100 * gap:+.0f})"
+                seen = f"{_percent(roar.accuracy(name, T))} ({_points(own)})"
+                lines.append((part.title, name, said, seen, _judged(gap, own)))
+        for name, accuracy in TRIAL_MASKS.get(part.dataset, {}).items():
+            seen = _percent(masks.accuracy(name, T))
+            lines.append((part.title, f"{name}, masks alone", f"{100 * accuracy:.0f}", seen, ""))
+    return _table(("", "row at t = .9", "trial (minus Random)", "here (minus Random)", "side of Random"), lines)
+
+
+def _judged(gap: float, own: Estimate) -> str:
+    if own.low is None or own.high is None:
+        return "no interval"
+    side = int(own.low > 0) - int(own.high < 0)
+    if side == round(np.sign(round(gap, 3))):
+        return "confirmed"
+    return "refuted" if side else "not told apart"
+
+
+def trial_order(parts: Sequence[Part]) -> str:
+    """Kendall's tau of the trial's order and ours at t = .9."""
+    lines = []
+    for part in parts:
+        trial = TRIAL[part.dataset]
+        ours = {name: part.evidence.roar.draws.accuracy((name, T)) for name in trial}
+        known = {name: sample for name, sample in ours.items() if sample}
+        fixed = {name: Sample(trial[name], np.full(len(known[name].draws), trial[name])) for name in known}
+        lines.append((part.title, *_agreed(agreement(fixed, known, part.evidence.bootstrap.confidence))))
+    return _table(("", "tau of the trial's order and ours [95%]", "pairs told apart", "of them opposed"), lines)
+
+
+def seeds_table(parts: Sequence[Part]) -> str:
+    """How much same-seed trainings of different cells have in common."""
+    lines = []
+    for part in parts:
+        correct = {point: bits for point, bits in part.evidence.roar.scores.correct.items() if len(bits) == 2}
+        if len(correct) < 3:
+            continue
+        points, cells = list(correct), list(correct.values())
+        everyone = list(combinations(range(len(points)), 2))
+        curve = [(i, j) for i, j in everyone if points[i][0] == points[j][0]]
+        likeness = [seed_likeness(cells, pairs, part.evidence.bootstrap) for pairs in (everyone, curve)]
+        gaps = POINTS * np.array([bits[0].mean() - bits[1].mean() for bits in cells])
+        mean = f"{gaps.mean():+.2f} ± {gaps.std(ddof=1) / np.sqrt(len(gaps)):.2f}"
+        lines.append((part.title, str(len(cells)), *map(_share, likeness), f"{gaps.std(ddof=1):.2f}", mean))
+    if not lines:
+        return "No two seeds of any cell."
+    r, p, pairs = luck_along_curves(parts)
+    text = f"Luck along a curve (accuracy, level by level): correlation {r:+.2f} over {pairs} pairs, p = {p:.2f}."
+    heading = ("", "cells", "all pairs of cells", "cells of one estimator", "sd of seed 0 - seed 1", "its mean ± se")
+    return f"{_table(heading, lines)}\n\n{text}"
+
+
+def cost_line(helds: Iterable[Standing]) -> str:
+    """What the runs took, from the store."""
+    lines = []
+    for held in helds:
+        seconds = sum(result.seconds for result in held.results.values())
+        lines.append((held.title, str(len(held.results)), "yes" if held.complete else "no", f"{seconds / 60:.0f}"))
+    return _table(("suite", "runs", "complete", "minutes of one busy core"), lines)
+
+
+def _share(found: Estimate) -> str:
+    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def _tau(found: Agreement | None) -> str:
+    if found is None:
+        return MISSING
+    tau, low, high = found.tau
+    return f"{tau:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def _percent(found: Estimate) -> str:
+    if found.value is None:
+        return MISSING
+    return f"{POINTS * found.value:.1f}" + (f" ± {POINTS * (found.high - found.value):.1f}" if found.high else "")
+
+
+def _points(found: Estimate) -> str:
+    return interval(Estimate(*(None if value is None else POINTS * value for value in found)))
+
+
+def _table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [heading, ["---"] * len(heading), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def report(parts: Sequence[Part]) -> str:
+    """All tables as one page."""
+    helds = {part.dataset: part.evidence.standing for part in parts}.values()
+    chapters = {
+        "Runs": cost_line(helds),
+        "Accuracies and gains": "\n\n".join(map(accuracy_table, parts)),
+        "The paper's claims": claims_table(parts),
+        "Masks alone against images at t = .9": "\n\n".join([explained_table(parts), *map(leak_table, parts)]),
+        "Agreement of units and data sets": agreement_lines(parts),
+        "The trial's numbers": f"{trial_table(parts)}\n\n{trial_order(parts)}",
+        "Seeds": seeds_table(parts),
+    }
+    made = "Made by `scripts/study.py` from `results.sqlite`; [README.md](README.md) says what they mean."
+    body = [f"## {title}\n\n{text}" for title, text in chapters.items()]
+    return "\n\n".join(["# Tables of the study", made, *body]) + "\n"
+
+
+def main() -> None:
+    """Write tables and figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, default=Path("docs/study"))
+    parser.add_argument("--out", type=Path, default=Path("docs/study"))
+    arguments = parser.parse_args()
+    parts = read_parts(arguments.store)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "tables.md").write_text(report(parts), encoding="utf-8")
+    gains = {part.title: {name: part.evidence.roar.area(name) for name in part.rows} for part in parts}
+    draw_gains(gains, arguments.out / "gains.png")
+    masks = {part.title: {row.estimator: (row.masks.value, row.images.value) for row in leaks(part)} for part in parts}
+    randoms = {part.title: part.evidence.roar.accuracy(RANDOM, T).value for part in parts}
+    draw_leaks(masks, randoms, arguments.out / "masks.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What the study asks of its results: what masks alone tell, and what trainings of the same seed have in common."""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.estimators import find_estimator
+from roarbench.evidence import Evidence
+from roarbench.standings import standing
+from roarbench.stats.agreement import Agreement, agreement
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, image_weights
+from roarbench.stats.curves import Bits
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.suites import find_suite
+from roarbench.terms import Unit
+
+SUITES = ("study-fashion-mnist", "study-imagenette64", "study-cifar10")
+T = 0.9  # where masks alone were tested
+
+
+class Part(NamedTuple):
+    """One data set at one unit."""
+
+    dataset: str
+    unit: Unit
+    evidence: Evidence
+
+    @property
+    def title(self) -> str:
+        """Data set and unit; a single channel has one unit only."""
+        return f"{self.dataset}, {'either unit' if self.dataset == 'fashion-mnist' else self.unit}"
+
+    @property
+    def rows(self) -> list[str]:
+        """Estimators and controls without twins."""
+        rows = [find_estimator(name) for name in self.evidence.roar.scores.estimators]
+        return [row.id for row in rows if row.mapped and not row.twin]
+
+
+class Leak(NamedTuple):
+    """Accuracies at `T`: on degraded images, from the removed-maps alone, and on Random's degraded images."""
+
+    estimator: str
+    images: Sample
+    masks: Sample
+    random: Sample
+
+
+class Explained(NamedTuple):
+    """How far masks alone explain what is kept at `T`.
+
+    Attributes:
+        order: Do estimators whose masks tell more also keep more accuracy? Kendall's tau.
+        above: Rows that keep more accuracy than Random, told apart.
+        beat: Of those, the rows whose masks alone are told apart above Random's images.
+        whole: Of those, the rows whose masks alone are not told apart below their own images.
+    """
+
+    order: Agreement | None
+    above: list[str]
+    beat: list[str]
+    whole: list[str]
+
+
+def read_parts(store: Path) -> list[Part]:
+    """Every data set and unit that has results, with draws that are shared by all tables."""
+    parts = []
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        for held in (standing(find_suite(name), results) for name in SUITES):
+            units = dict.fromkeys(block.unit for block in held.suite.blocks) if held.results else ()
+            parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
+    return parts
+
+
+def leaks(part: Part) -> list[Leak]:
+    """The rows, without Random, whose images and masks were both learned from."""
+    images, masks = part.evidence.roar.draws, part.evidence.masks.draws
+    random = images.accuracy((RANDOM, T))
+    found = [(name, images.accuracy((name, T)), masks.accuracy((name, T))) for name in part.rows if name != RANDOM]
+    return [Leak(name, seen, alone, random) for name, seen, alone in found if seen and alone and random]
+
+
+def explained(rows: Sequence[Leak], confidence: float) -> Explained:
+    """Hold the masks against the images, row by row."""
+    above = [row for row in rows if _sign(row.images.minus(row.random), confidence) > 0]
+    order = agreement(
+        {row.estimator: row.masks for row in rows}, {row.estimator: row.images for row in rows}, confidence
+    )
+    return Explained(
+        order,
+        [row.estimator for row in above],
+        [row.estimator for row in above if _sign(row.masks.minus(row.random), confidence) > 0],
+        [row.estimator for row in above if _sign(row.masks.minus(row.images), confidence) >= 0],
+    )
+
+
+def _sign(sample: Sample, confidence: float) -> int:
+    """1 and -1 where the interval keeps to one side of 0, else 0."""
+    _, low, high = estimate(sample, confidence)
+    return int(low > 0) - int(high < 0)  # type: ignore[operator]
+
+
+def seed_likeness(cells: Sequence[Bits], pairs: Iterable[tuple[int, int]], bootstrap: Bootstrap) -> Estimate:
+    """Are two trainings of different cells more alike when they share the seed number?
+
+    The covariance, over images, of answers of the same seed minus that of different seeds, as a share of what two
+    seeds of one cell disagree; 0 if seed numbers of different cells have nothing in common, 1 at most.
+
+    Args:
+        cells: Bits of two seeds each, (2, images).
+        pairs: Which cells are compared.
+        bootstrap: Of the images.
+    """
+    gaps = np.stack([bits[0].astype(np.float64) - bits[1] for bits in cells])
+    one, other = np.array(list(pairs)).T
+    products, squares = (gaps[one] * gaps[other]).mean(0), (gaps**2).mean(0)
+    draws = [weights @ np.stack([products, squares], axis=1) for weights in image_weights(gaps.shape[1], bootstrap)]
+    sums = np.concatenate(draws)
+    value = float(products.mean() / squares.mean())
+    return estimate(Sample(value, sums[:, 0] / sums[:, 1]), bootstrap.confidence)
+
+
+def luck_along_curves(parts: Sequence[Part]) -> tuple[float, float, int]:
+    """Do the seeds of one estimator's levels have their luck in common?
+
+    Returns:
+        Correlation of the seeds' difference in accuracy between levels of one estimator, its p by 10,000 shuffles of
+        the estimators within each level, and the number of pairs.
+    """
+    tables = [table for table in map(_seed_gaps, parts) if len(table)]
+    generator = np.random.default_rng(0)
+    real = _between_levels(tables)
+    shuffled = [_between_levels([generator.permuted(table, axis=0) for table in tables]) for _ in range(10_000)]
+    p = (1 + sum(abs(value) >= abs(real) for value in shuffled)) / (1 + len(shuffled))
+    return real, p, sum(len(table) * len(list(combinations(range(table.shape[1]), 2))) for table in tables)
+
+
+def _seed_gaps(part: Part) -> np.ndarray:
+    """Seed 0 minus seed 1 in accuracy, (estimators, levels), in standard deviations around each level's mean."""
+    scores = part.evidence.roar.scores
+    curves = [[scores.correct.get((name, t), ()) for t in scores.levels] for name in part.rows]
+    gaps = np.array([[b[0].mean() - b[1].mean() for b in curve] for curve in curves if min(map(len, curve)) == 2])
+    return (gaps - gaps.mean(0)) / gaps.std(0) if len(gaps) else gaps
+
+
+def _between_levels(tables: Sequence[np.ndarray]) -> float:
+    products = [table[:, one] * table[:, other] for table in tables for one, other in _level_pairs(table)]
+    return float(np.concatenate(products).mean())
+
+
+def _level_pairs(table: np.ndarray) -> Iterable[tuple[int, int]]:
+    return combinations(range(table.shape[1]), 2)
