@@ -7,7 +7,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample, pad
+from torch.nn.functional import affine_grid, grid_sample, interpolate, pad
 
 from roarbench.recipes import Augmentation
 
@@ -41,6 +41,11 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
             return flip(add_noise(images, generator), generator)
         case Augmentation.CROP_FLIP:
             return flip(random_resized_crop(images, generator), generator)
+
+
+def shrink(images: Tensor, side: int) -> Tensor:
+    """Square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of the pixels that it touches."""
+    return images if side == images.shape[3] else interpolate(images, size=(side, side), mode="area")
 
 
 def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:

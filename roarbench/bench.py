@@ -11,6 +11,7 @@ from roarbench.datasets.loading import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
 from roarbench.models import build
 from roarbench.plan import Reference
+from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.terms import Split, Unit
@@ -48,6 +49,10 @@ class Bench:
     def rankings(self) -> RankingsStore:
         """The rankings."""
         return RankingsStore(self.workspace.rankings)
+
+    def checkpoint(self, key: str) -> CheckpointFile:
+        """Where the training of a run or a reference of this key is kept while it is under way."""
+        return CheckpointFile(self.workspace.root / "checkpoints" / f"{key}.pt")
 
     @property
     def norm(self) -> Normalisation:

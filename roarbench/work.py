@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.bench import Bench
-from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.degrade import RedrawnImages, RemovedMaps
+from roarbench.devices import device
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.noise import other_targets
+from roarbench.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.plan import CLEAN, Cell, Run
 from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
 from roarbench.smoothness import smoothness
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
-from roarbench.terms import Retrain, Split, Unit
+from roarbench.terms import Retrain, Split
 from roarbench.train import Inputs, Normalisation, fit, normalise, predict
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -78,16 +80,17 @@ def train_reference(bench: Bench) -> None:
         if store.has(reference):
             return
         start = time.perf_counter()
-        model = bench.network(reference.model, reference.seed)
-        labels = torch.from_numpy(bench.data.train.labels)
-        untouched = _untouched(bench, Split.TRAIN)
-        fit(model, untouched, labels, bench.norm, find_recipe(reference.recipe), reference.seed)
+        model = bench.network(reference.model, reference.seed).to(device())
+        labels, checkpoint = torch.from_numpy(bench.data.train.labels), bench.checkpoint(reference.key)
+        images, recipe = untouched(bench, Split.TRAIN), find_recipe(reference.recipe)
+        fit(model, images, labels, bench.norm, recipe, reference.seed, checkpoint)
         seconds = time.perf_counter() - start
         predictions = {}
         for split in Split:
-            said = predict(model, _untouched(bench, split), bench.norm).softmax(1).max(1)
+            said = predict(model, untouched(bench, split), bench.norm).softmax(1).max(1)
             predictions[split] = Predictions(said.indices.numpy(), said.values.numpy())
         store.save(reference, model, predictions, seconds)
+        checkpoint.remove()
 
 
 def group(estimator: Estimator) -> str:
@@ -152,11 +155,11 @@ def score(bench: Bench, run: Run) -> Scored:
     start, loss = time.perf_counter(), None
     norm = _map_norm(bench, run) if run.cell.retrain is Retrain.MASKS else bench.norm
     if run.cell.retrain is Retrain.NONE:
-        model = bench.trained_reference()
+        model = bench.trained_reference().to(device())
     else:
-        model = bench.network(run.cell.model, run.seed)
-        labels = torch.from_numpy(bench.data.train.labels)
-        loss = fit(model, _inputs(bench, run, Split.TRAIN), labels, norm, find_recipe(run.recipe), run.seed)
+        model = bench.network(run.cell.model, run.seed).to(device())
+        images, labels = _inputs(bench, run, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
+        loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, bench.checkpoint(run.key))
     logits = predict(model, _inputs(bench, run, Split.TEST), norm)
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
@@ -236,25 +239,20 @@ def _map_norm(bench: Bench, run: Run) -> Normalisation:
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
-def _untouched(bench: Bench, split: Split) -> DegradedImages:
-    return DegradedImages(bench.pixels(split), None, bench.fill, Unit.SCALAR)
-
-
 def _inputs(bench: Bench, run: Run, split: Split) -> Inputs:
     """What the run's network sees of a split."""
     cell = run.cell
     if cell.fill != "mean":
         raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
     if cell.estimator == CLEAN:
-        return _untouched(bench, split)
+        return untouched(bench, split)
     rankings = _rankings(bench, run)
     if rankings is None:
-        generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        return RedrawnImages(bench.pixels(split), cell.t, bench.fill, cell.unit, generator)
-    packed = torch.from_numpy(_removed(rankings, cell, split))
+        generator = torch.Generator(device()).manual_seed(_REDRAWN[split] + run.seed)
+        return RedrawnImages(pixels(bench, split), cell.t, bench.fill.to(device()), cell.unit, generator)
     if cell.retrain is Retrain.MASKS:
-        return RemovedMaps(rankings.layout.shape, packed, cell.unit)
-    return DegradedImages(bench.pixels(split), packed, bench.fill, cell.unit)
+        return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
+    return degraded(bench, split, rankings, cell)
 
 
 def _rankings(bench: Bench, run: Run) -> Rankings | None:

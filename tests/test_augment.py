@@ -11,8 +11,11 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from roarbench import augment as module
-from roarbench.augment import AREA, ASPECT, NOISE, add_noise, augment, flip, random_resized_crop, shift
+from roarbench.augment import AREA, ASPECT, NOISE, add_noise, augment, flip, random_resized_crop, shift, shrink
+from roarbench.degrade import DegradedImages
 from roarbench.recipes import Augmentation
+from roarbench.terms import Unit
+from roarbench.train import Normalisation, normalise
 
 DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]
 
@@ -165,3 +168,76 @@ def test_noise_is_normal() -> None:
     scaled = noise / noise.std(1, keepdim=True)
     # fourth moment 3, with a standard error of sqrt(96 / n)
     assert abs((scaled**4).mean() - 3) < 5 * math.sqrt(96 / scaled.numel())
+
+
+def cubic(x: float) -> float:
+    """Keys' kernel with a = -0.75, the one of TensorFlow 1 and torch."""
+    x, a = abs(x), -0.75
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
+
+
+def reflected(place: int, n: int) -> int:
+    """Pixel whose value stands beyond the border: the border lies half a pixel outside the last centre."""
+    place %= 2 * n
+    return place if place < n else 2 * n - 1 - place
+
+
+def slow_crop(image: np.ndarray, left: float, top: float, width: float, height: float) -> np.ndarray:
+    """One image (c, n, n), a box in pixels: every target pixel is a sum over 4 x 4 pixels around its source."""
+    n = image.shape[1]
+    out = np.zeros_like(image)
+    for row in range(n):
+        for column in range(n):
+            y, x = top + (row + 0.5) * height / n - 0.5, left + (column + 0.5) * width / n - 0.5
+            for i in range(math.floor(y) - 1, math.floor(y) + 3):
+                for j in range(math.floor(x) - 1, math.floor(x) + 3):
+                    weight = cubic(y - i) * cubic(x - j)
+                    out[:, row, column] += weight * image[:, reflected(i, n), reflected(j, n)]
+    return out
+
+
+def test_degrade_then_crop_then_flip_then_normalise_slowly() -> None:
+    """The whole order of operations, image by image in float64, from uint8 pixels and bits."""
+    n, size = 5, 12
+    pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=seeded(8))
+    removed = torch.rand(n, 3, size, size, generator=seeded(9)) < 0.4
+    fill, norm = torch.tensor([124.0, 117.0, 104.0]), Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+    packed = torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
+    images = DegradedImages(pixels, packed, fill, Unit.SCALAR).batch(torch.arange(n))
+    found = normalise(augment(images, Augmentation.CROP_FLIP, seeded(7)), norm)
+
+    generator = seeded(7)
+    centres, sizes = module._crops(n, 1.0, generator)
+    heads = torch.rand(n, generator=generator) < 0.5
+    assert 0 < heads.sum() < n
+    for i in range(n):
+        image = np.where(removed[i].numpy(), fill.numpy()[:, None, None], pixels[i].numpy()).astype(np.float64)
+        (x, y), (width, height) = centres[i].tolist(), (sizes[i] * size).tolist()
+        box = ((x + 1) / 2 * size - width / 2, (y + 1) / 2 * size - height / 2, width, height)
+        image = slow_crop(image, *box)
+        image = image[:, :, ::-1] if heads[i] else image
+        expected = (image - np.reshape(norm.mean, (3, 1, 1))) / np.reshape(norm.std, (3, 1, 1))
+        # float32 places and weights on pixels up to 255, over a standard deviation of 40
+        np.testing.assert_allclose(found[i].numpy(), expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("side", [8, 6, 12])
+def test_shrink_slowly(side: int) -> None:
+    images = pictures(2, size=16)
+    expected = np.zeros((2, 3, side, side))
+    for row in range(side):
+        for column in range(side):
+            # pixels that are touched at all count in full: adaptive pooling, exact where the sides divide
+            rows = slice(16 * row // side, -(-16 * (row + 1) // side))
+            columns = slice(16 * column // side, -(-16 * (column + 1) // side))
+            expected[:, :, row, column] = images[:, :, rows, columns].double().mean(dim=(2, 3))
+    before = images.clone()
+    torch.testing.assert_close(shrink(images, side).double(), torch.from_numpy(expected), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(images, before, rtol=0, atol=0)
+
+
+def test_shrink_to_the_full_side_is_nothing() -> None:
+    images = pictures()
+    assert shrink(images, 32) is images

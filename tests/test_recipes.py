@@ -3,7 +3,7 @@
 import pytest
 
 from roarbench.errors import UnknownName
-from roarbench.recipes import RECIPES, Augmentation, Decay, Recipe, find_recipe, learning_rate
+from roarbench.recipes import RECIPES, Augmentation, Decay, Recipe, find_recipe, learning_rate, side
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
 
@@ -45,6 +45,48 @@ def test_paper_schedule_by_hand(title: str, step: int, expected: float) -> None:
     recipe = find_recipe(title)
     rate = learning_rate(recipe, step, IMAGES[title] / recipe.batch)
     assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12)  # the hand's steps per epoch have six digits
+
+
+FAST = {"imagenet-fast@1": "imagenet@1", "imagenette-fast@1": "imagenette@1", "cifar10-fast@1": "cifar10@1"}
+
+
+@pytest.mark.parametrize(("title", "slow"), FAST.items())
+def test_fast_recipes_are_shorter_and_steeper_and_start_small(title: str, slow: str) -> None:
+    recipe, other = find_recipe(title), find_recipe(slow)
+    assert recipe.epochs <= 0.4 * other.epochs
+    assert recipe.peak > other.peak
+    assert recipe.smoothing == other.smoothing == 0.1
+    assert recipe.augmentation is other.augmentation
+    assert list(recipe.sides) == sorted(recipe.sides)
+    assert recipe.sides[0] < recipe.sides[-1] == 1
+    assert other.sides == (1.0,)
+
+
+def test_a_short_way_that_has_a_recipe_is_known_here() -> None:
+    assert set(FAST) == {title for title, recipe in RECIPES.items() if recipe.sides != (1.0,)}
+
+
+@pytest.mark.parametrize(
+    ("title", "full", "expected"),
+    [
+        ("imagenet-fast@1", 224, [128, 160, 192, 224]),
+        ("imagenette-fast@1", 128, [64, 96, 128, 128]),
+        ("cifar10-fast@1", 32, [16, 24, 32, 32]),
+        ("imagenet@1", 224, [224, 224, 224, 224]),
+    ],
+)
+def test_sides_by_hand(title: str, full: int, expected: list[int]) -> None:
+    recipe = find_recipe(title)
+    assert [side(recipe, step, 40, full) for step in (0, 10, 20, 30)] == expected
+    assert [side(recipe, step, 40, full) for step in (9, 19, 29, 39)] == expected
+
+
+def test_batches_of_4096_go_through_the_network_256_at_once() -> None:
+    recipe = find_recipe("imagenet@1")
+    assert (recipe.batch, recipe.micro_batch) == (4096, 256)
+    assert {
+        recipe.batch % recipe.micro_batch for recipe in RECIPES.values() if 0 < recipe.micro_batch < recipe.batch
+    } == {0}
 
 
 def linear(epochs: float = 6, warmup: float = 1) -> Recipe:

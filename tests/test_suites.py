@@ -11,7 +11,7 @@ from roarbench.models import MODELS
 from roarbench.plan import expand, fingerprint
 from roarbench.ranking import removed_count
 from roarbench.recipes import RECIPES
-from roarbench.suites import SUITES, find_suite
+from roarbench.suites import FAST, SUITES, find_suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
 
 # All that is computed, by hash. A published suite never changes: to change one, add its next version.
@@ -20,6 +20,7 @@ FROZEN = {
     ("imagenette64", 1): "a6d8864dd1ba595d74e82e93a6e3df23",
     ("cifar10", 1): "3960ef50b2a105a68e06d9c49f8103bc",
     ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
+    ("cifar10-fast", 1): "04d6a2d66c043945c8ffb4e02beb4635",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
@@ -61,6 +62,18 @@ def test_every_protocol_is_held_against_random(suite):
         assert "random" in {name for same in blocks(suite.name, block.protocol, block.unit) for name in same.estimators}
 
 
+@pytest.mark.parametrize("name", FAST)
+def test_a_fast_suite_is_the_other_ones_experiment_by_another_recipe(name):
+    fast, slow = find_suite(name), find_suite(FAST[name].of)
+    assert fast.recipe == f"{slow.name}-fast@1"
+    told = {"name": slow.name, "about": slow.about, "recipe": slow.recipe}
+    assert replace(fast, **told) == slow  # the same reference, so the same rankings
+
+
+def test_every_fast_recipe_is_in_a_fast_suite_alone():
+    assert {suite.name for suite in SUITES.values() if "-fast" in suite.recipe} == set(FAST)
+
+
 @everyone
 def test_the_true_ranking_is_asked_for_where_it_is_known(suite):
     assert ("truth" in suite.estimators) == (suite.dataset == "planted")
@@ -99,5 +112,5 @@ def test_planted_judges_the_harness_both_ways():
 def test_an_unknown_suite_is_guessed():
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_suite("quikc")
-    with pytest.raises(UnknownName, match="no suite 'zzz'; known: cifar10, fashion-mnist"):
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: cifar10, cifar10-fast"):
         find_suite("zzz")

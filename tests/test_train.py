@@ -1,8 +1,9 @@
 """Training: a slow derivation of its steps, the order of operations, chance, and what goes wrong."""
 
+import copy
 import math
 from dataclasses import replace
-from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from roarbench import train
+from roarbench.augment import augment
+from roarbench.degrade import RedrawnImages
 from roarbench.errors import Diverged
 from roarbench.models import build
-from roarbench.recipes import Augmentation, Decay, Precision, Recipe, learning_rate
-from roarbench.train import Normalisation, batches, decay_groups, fit, normalise, predict
+from roarbench.recipes import Augmentation, Decay, Precision, Recipe, find_recipe, learning_rate
+from roarbench.terms import Unit
+from roarbench.train import Batches, Normalisation, decay_groups, fit, normalise, predict
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
@@ -61,6 +65,10 @@ def pictures(n: int, size: int = 16) -> tuple[Held, Tensor]:
         row, column = divmod(label, 2)
         image[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += 100
     return Held(images), labels
+
+
+def take(drawn: Batches, count: int) -> list[Tensor]:
+    return [drawn.next() for _ in range(count)]
 
 
 def trained(seed: int, recipe: Recipe = RECIPE) -> dict[str, Tensor]:
@@ -128,7 +136,7 @@ def test_normalise_by_hand() -> None:
 
 
 def test_batches_are_full_and_every_pass_uses_each_image_once() -> None:
-    drawn = torch.cat(list(batches(10, batch=4, steps=10, generator=seeded(0))))
+    drawn = torch.cat(take(Batches(10, 4, seeded(0)), 10))
     assert drawn.shape == (40,)
     for start in range(0, 40, 10):
         assert sorted(drawn[start : start + 10].tolist()) == list(range(10))
@@ -136,15 +144,21 @@ def test_batches_are_full_and_every_pass_uses_each_image_once() -> None:
 
 
 def test_a_batch_may_be_larger_than_the_set() -> None:
-    index = next(batches(3, batch=8, steps=1, generator=seeded(0)))
+    index = Batches(3, 8, seeded(0)).next()
     assert torch.bincount(index).sum() == 8
     assert torch.bincount(index).min() >= 2
 
 
-def test_batches_do_not_depend_on_how_many_are_taken() -> None:
-    few = list(batches(7, 3, 4, seeded(1)))
-    many = list(islice(batches(7, 3, 100, seeded(1)), 4))
-    torch.testing.assert_close(few, many, rtol=0, atol=0)
+def test_coming_batches_are_those_that_come_and_draw_nothing() -> None:
+    generator = seeded(1)
+    drawn = Batches(20, 3, generator)
+    drawn.next()
+    before = generator.get_state()
+    coming = list(drawn.coming())
+    torch.testing.assert_close(generator.get_state(), before, rtol=0, atol=0)
+    assert len(coming) == 5  # 17 are left of the first pass
+    torch.testing.assert_close(take(drawn, 5), coming, rtol=0, atol=0)
+    assert list(drawn.coming()) == []
 
 
 @pytest.mark.parametrize("precision", Precision)
@@ -211,6 +225,164 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
 
 def test_float32_never_asks_for_bf16() -> None:
     assert not train.uses_bf16(Precision.FLOAT32, torch.device("cpu"))
+
+
+def plain_fit(model: nn.Module, inputs: Held, labels: Tensor, recipe: Recipe, seed: int) -> None:
+    """Training as a short loop, without parts, checkpoints or reading ahead."""
+    generator, n = seeded(seed), len(inputs)
+    optimiser = torch.optim.SGD(
+        decay_groups(model, recipe.weight_decay), lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True
+    )
+    model.to(memory_format=torch.channels_last).train()
+    order = torch.empty(0, dtype=torch.int64)
+    for step in range(round(recipe.epochs * n / recipe.batch)):
+        while len(order) < recipe.batch:
+            order = torch.cat([order, torch.randperm(n, generator=generator)])
+        index, order = order[: recipe.batch], order[recipe.batch :]
+        images = normalise(augment(inputs.batch(index), recipe.augmentation, generator), NORM)
+        with torch.autocast("cpu", torch.bfloat16, enabled=train.uses_bf16(recipe.precision, torch.device("cpu"))):
+            logits = model(images)
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
+        optimiser.zero_grad()
+        loss.backward()
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(recipe, step, n / recipe.batch)
+        optimiser.step()
+
+
+@pytest.mark.parametrize("title", ["quick@1", "planted@1", "cifar10@1", "imagenette64@1"])
+def test_published_recipes_train_as_ever_bit_for_bit(title: str) -> None:
+    recipe = replace(find_recipe(title), epochs=2, batch=16)
+    inputs, labels = pictures(40)
+    models = [build("resnet-planted", 4, 3, 16, seeded(0)) for _ in range(2)]
+    fit(models[0], inputs, labels, NORM, recipe, seed=3)
+    plain_fit(models[1], inputs, labels, recipe, seed=3)
+    torch.testing.assert_close(models[0].state_dict(), models[1].state_dict(), rtol=0, atol=0)
+
+
+def one_step(model: nn.Module, micro_batch: int, batch: int = 32) -> dict[str, Tensor]:
+    """Gradients of one step over all inputs, however they go through the network."""
+    inputs, labels = pictures(batch)
+    recipe = replace(RECIPE, epochs=1, batch=batch, micro_batch=micro_batch, augmentation=Augmentation.NONE)
+    fit(model, inputs, labels, NORM, recipe, seed=1)
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def without_batch_norm(model: nn.Module) -> nn.Module:
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, nn.Identity())
+    return model
+
+
+@pytest.mark.parametrize("micro_batch", [1, 5, 8, 31])
+def test_accumulated_gradients_are_those_of_the_large_batch(micro_batch: int) -> None:
+    parts, whole = (
+        one_step(without_batch_norm(build("resnet-planted", 4, 3, 16, seeded(0))), size) for size in (micro_batch, 0)
+    )
+    for name, gradient in whole.items():  # sums of float32 in another order
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6 + 1e-5 * gradient.abs().max().item())
+
+
+def test_batch_norm_takes_its_statistics_over_the_part() -> None:
+    parts, whole = (build("resnet-planted", 4, 3, 16, seeded(0)) for _ in range(2))
+    first, all_at_once = one_step(parts, 8), one_step(whole, 0)
+    name = next(name for name in all_at_once if name.endswith("conv.weight") or "stem" in name or "0" in name)
+    assert (first[name] - all_at_once[name]).abs().max() > 1e-3 * all_at_once[name].abs().max()
+    norm = next(module for module in parts.modules() if isinstance(module, nn.BatchNorm2d))
+    other = next(module for module in whole.modules() if isinstance(module, nn.BatchNorm2d))
+    assert (norm.num_batches_tracked, other.num_batches_tracked) == (4, 1)
+
+
+def test_parts_in_a_batch_count_as_one_step() -> None:
+    inputs, labels = pictures(20, size=2)
+    recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
+    models = [Linear(12, 4), Linear(12, 4)]
+    losses = [
+        fit(model, inputs, labels, NORM, replace(recipe, micro_batch=size), seed=3)
+        for model, size in zip(models, (0, 3), strict=True)
+    ]
+    torch.testing.assert_close(models[1].linear.weight, models[0].linear.weight, rtol=1e-5, atol=1e-6)  # float32 sums
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert [len(x) for x in models[1].seen] == [3, 3, 3, 1] * 6
+
+
+def test_the_loss_is_the_mean_of_the_last_epoch() -> None:
+    inputs, labels = pictures(20, size=2)
+    recipe = replace(RECIPE, epochs=3, batch=5, augmentation=Augmentation.NONE)
+    model = Linear(12, 4)
+    found = fit(model, inputs, labels, NORM, recipe, seed=3)
+    assert len(model.seen) == 12
+    again, losses = Linear(12, 4), []
+    training = train._Training(again, inputs, labels, NORM, recipe, 3)
+    while training.step < training.steps:
+        training.advance()
+        losses.append(training.losses[-1].item())
+    assert found == pytest.approx(sum(losses[-4:]) / 4, rel=1e-6)
+
+
+def test_images_grow_over_the_training() -> None:
+    inputs, labels = pictures(8, size=8)
+    recipe = replace(RECIPE, epochs=8, augmentation=Augmentation.NONE, sides=(0.5, 0.75, 1.0, 1.0))
+    model = build("resnet-planted", 4, 3, 8, seeded(0))
+    seen: list[Tensor] = []
+    model.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0].detach().clone()))
+    fit(model, inputs, labels, NORM, recipe, seed=5)
+    assert [x.shape[2:] for x in seen] == [(4, 4)] * 2 + [(6, 6)] * 2 + [(8, 8)] * 4
+    first = inputs.images[torch.randperm(8, generator=seeded(5))]
+    means = first.reshape(8, 3, 4, 2, 4, 2).mean(dim=(3, 5))  # of 2 x 2 pixels
+    torch.testing.assert_close(seen[0], normalise(means, NORM), rtol=1e-5, atol=1e-5)  # float32
+    predict(model, inputs, NORM, batch=8)
+    assert seen[-1].shape[2:] == (8, 8)
+
+
+# --- checkpoints
+
+
+class Memory:
+    """Keeps every state as the file would: a copy."""
+
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        self.states = [state] if state else []
+
+    def load(self) -> dict[str, Any] | None:
+        return self.states[-1] if self.states else None
+
+    def save(self, state: dict[str, Any]) -> None:
+        self.states.append(copy.deepcopy(state))
+
+
+@pytest.mark.parametrize("drawing", ["held", "redrawn"])
+@pytest.mark.parametrize("micro_batch", [0, 3])
+def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
+    monkeypatch: pytest.MonkeyPatch, drawing: str, micro_batch: int
+) -> None:
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
+    recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
+
+    def train_from(checkpoint: Memory | None) -> tuple[dict[str, Tensor], float]:
+        held, labels = pictures(20)
+        inputs = held
+        if drawing == "redrawn":
+            inputs = RedrawnImages(held.images.to(torch.uint8), 0.5, torch.tensor(NORM.mean), Unit.SCALAR, seeded(4))
+        model = build("resnet-planted", 4, 3, 16, seeded(0))
+        loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
+        return model.state_dict(), loss
+
+    kept = Memory()
+    expected = train_from(None)
+    torch.testing.assert_close(train_from(kept), expected, rtol=0, atol=0)
+    assert [state["step"] for state in kept.states] == list(range(1, 9))
+    for state in kept.states[:-1:2]:
+        torch.testing.assert_close(train_from(Memory(state)), expected, rtol=0, atol=0)
+
+
+def test_nothing_is_kept_of_a_training_that_is_over_soon() -> None:
+    kept = Memory()
+    inputs, labels = pictures(16)
+    fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, RECIPE, 0, kept)
+    assert kept.states == []
 
 
 def test_removed_maps_take_the_same_way() -> None:

@@ -1,4 +1,4 @@
-"""Runs jobs in processes of this machine: one process per core, one thread each.
+"""Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
 
 A worker that dies takes only its own job with it. Workers end themselves when the parent is gone, so a killed
 command leaves nothing behind that still computes.
@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -38,17 +38,23 @@ class Outcome(NamedTuple):
 class _Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
+    gpu: str | None
 
 
 class LocalEngine:
     """A fixed number of worker processes.
 
     Use as a context manager: leaving it ends the workers, whatever they do.
+
+    Args:
+        workers: How many.
+        gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. Workers see what there is if empty.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
         self._context = multiprocessing.get_context("spawn")
-        self._idle: list[_Worker] = [self._start() for _ in range(workers)]
+        shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
+        self._idle: list[_Worker] = [self._start(gpu) for gpu in shown]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
 
     def __enter__(self) -> "LocalEngine":
@@ -73,7 +79,7 @@ class LocalEngine:
         worker = self._idle.pop()
         if not worker.process.is_alive():  # it died while it waited
             _bury(worker)
-            worker = self._start()
+            worker = self._start(worker.gpu)
         with suppress(OSError):  # it dies right now: the wait for its answer will tell
             worker.connection.send(job)
         self._busy[worker.connection] = (worker, job)
@@ -89,18 +95,18 @@ class LocalEngine:
             value, error = connection.recv()
         except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
             _bury(worker)
-            self._idle.append(self._start())
+            self._idle.append(self._start(worker.gpu))
             return Outcome(job.name, None, RunError(f"its process died ({_death(worker.process.exitcode)})"))
         self._idle.append(worker)
         return Outcome(job.name, value, error)
 
-    def _start(self) -> _Worker:
+    def _start(self, gpu: str | None) -> _Worker:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, os.getpid()), daemon=True)
+        process = self._context.Process(target=_serve, args=(there, os.getpid(), gpu), daemon=True)
         with _deaf_to_interrupts():
             process.start()
         there.close()
-        return _Worker(process, here)
+        return _Worker(process, here, gpu)
 
 
 def _bury(worker: _Worker) -> None:
@@ -118,8 +124,10 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(connection: Connection, parent: int) -> None:
+def _serve(connection: Connection, parent: int, gpu: str | None) -> None:
     """Do jobs until the parent closes the connection, or is killed."""
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch

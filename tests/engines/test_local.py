@@ -109,6 +109,27 @@ def test_idle_workers_are_counted_and_work_side_by_side():
         assert engine.idle == 1
 
 
+def test_each_worker_sees_one_gpu_in_turn_and_so_does_the_one_that_replaces_it():
+    def shown(engine):
+        for number in range(2):
+            engine.submit(Job(str(number), os.getenv, ("CUDA_VISIBLE_DEVICES",)))
+        return sorted(outcome.value for outcome in collect(engine, 2).values())
+
+    with LocalEngine(2, ("4", "GPU-7", "5")) as engine:
+        assert shown(engine) == ["4", "GPU-7"]
+        assert do(engine, os._exit, 3).error
+        assert shown(engine) == ["4", "GPU-7"]
+
+
+def test_more_workers_than_gpus_share_them(monkeypatch):
+    monkeypatch.setattr(LocalEngine, "_start", lambda self, gpu: gpu)
+    assert LocalEngine(5, ("0", "1"))._idle == ["0", "1", "0", "1", "0"]
+
+
+def test_without_gpus_named_a_worker_sees_what_there_is(engine):
+    assert do(engine, os.getenv, "CUDA_VISIBLE_DEVICES").value == os.getenv("CUDA_VISIBLE_DEVICES")
+
+
 def test_nothing_ends_while_nothing_is_done(engine):
     assert engine.wait(0.01) == []
     engine.submit(Job("short", time.sleep, (0.2,)))
@@ -194,7 +215,7 @@ def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread
     if unread:
         there.send("an answer")
     here.close()
-    _serve(there, os.getppid())
+    _serve(there, os.getppid(), None)
     assert capfd.readouterr() == ("", "")
 
 

@@ -1,0 +1,73 @@
+"""Small networks, many at once: trainings per minute with 1, 2, 4, 8 processes on one device.
+
+Each worker of the engine is a process of its own that trains the network of the suite `cifar10` by its recipe, on
+made-up images. On a GPU the processes share it; with NVIDIA's MPS (`nvidia-cuda-mps-control -d` beforehand) their
+kernels run side by side. On a processor --images and --epochs make it small.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_many.py [--images 50000] [--epochs 15] [--at-once 1 2 4 8]
+"""
+
+import argparse
+import time
+from dataclasses import replace
+
+import torch
+
+from roarbench.degrade import DegradedImages
+from roarbench.devices import device, gpus
+from roarbench.engines.local import Job, LocalEngine
+from roarbench.models import build
+from roarbench.recipes import find_recipe
+from roarbench.terms import Unit
+from roarbench.train import Normalisation, fit
+
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+
+
+def training(images: int, epochs: float, seed: int) -> None:
+    """One training of the suite `cifar10`, half of the features removed."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (images, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    removed = torch.randint(256, (images, 384), dtype=torch.uint8, generator=generator)
+    held = DegradedImages(*(part.to(device()) for part in (pixels, removed, torch.tensor(NORM.mean))), Unit.SCALAR)
+    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(device())
+    recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
+    fit(model, held, torch.arange(images) % 10, NORM, recipe, seed)
+
+
+def per_minute(at_once: int, trainings: int, images: int, epochs: float) -> float:
+    """Trainings in a minute, when each worker has done one that warms up."""
+    with LocalEngine(at_once, gpus()[:1]) as engine:
+        complete(engine, [(images, 1.0, 0)] * at_once)
+        start = time.perf_counter()
+        complete(engine, [(images, epochs, seed) for seed in range(trainings)])
+        return 60 * trainings / (time.perf_counter() - start)
+
+
+def complete(engine: LocalEngine, todo: list[tuple[int, float, int]]) -> None:
+    left, running = list(todo), 0
+    while left or running:
+        while left and engine.idle:
+            engine.submit(Job(f"training {len(left)}", training, left.pop()))
+            running += 1
+        for outcome in engine.wait(1.0):
+            running -= 1
+            if outcome.error:
+                raise outcome.error
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--epochs", type=float, default=find_recipe("cifar10@1").epochs)
+    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])
+    asked = parser.parse_args()
+    name = torch.cuda.get_device_name() if gpus() else "processor"
+    print(f"{name}: resnet8 at 32 pixels, {asked.images:,} images, {asked.epochs:g} epochs")
+    for at_once in asked.at_once:
+        rate = per_minute(at_once, 2 * max(asked.at_once), asked.images, asked.epochs)
+        print(f"  {at_once} at once: {rate:.2f} trainings per minute")
+
+
+if __name__ == "__main__":
+    main()

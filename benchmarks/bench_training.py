@@ -1,0 +1,166 @@
+"""How fast a network trains, as images per second and against the limits of the device, measured first.
+
+On a GPU: ResNet-50 at 224 pixels by the recipe imagenet@1, 256 images at once. On a processor: the network and the
+recipe of the suite `quick` at 64 pixels, one core. Seconds are wall time on a GPU, processor time on a processor.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py [--json]
+"""
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roarbench.augment import augment
+from roarbench.degrade import DegradedImages
+from roarbench.devices import device
+from roarbench.models import build
+from roarbench.ranking import Layout, removed_bits
+from roarbench.recipes import Recipe, find_recipe
+from roarbench.streaming import Cut, StreamedImages
+from roarbench.terms import PAPER_LEVELS, Order, Unit
+from roarbench.train import Inputs, Normalisation, fit, normalise
+
+DEVICE = device()
+GPU = DEVICE.type == "cuda"
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+T = 0.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is measured."""
+
+    model: str
+    recipe: Recipe
+    size: int
+    classes: int
+    images: int
+    steps: int
+
+
+SETTING = (
+    Setting("resnet50", replace(find_recipe("imagenet@1"), batch=256), 224, 1000, images=20_000, steps=100)
+    if GPU
+    else Setting("resnet-quick", find_recipe("quick@1"), 64, 10, images=1024, steps=16)
+)
+
+
+def seconds(work: Callable[[], object], rounds: int = 1) -> float:
+    """Of one round, after one that warms up."""
+    work()
+    clock = time.perf_counter if GPU else time.process_time
+    wait()
+    start = clock()
+    for _ in range(rounds):
+        work()
+    wait()
+    return (clock() - start) / rounds
+
+
+def wait() -> None:
+    if GPU:
+        torch.cuda.synchronize()
+
+
+def limits() -> dict[str, float]:
+    """What the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
+    data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
+    target = torch.empty_like(data)
+    side = 8192 if GPU else 1024
+    one, other = (torch.ones(side, side, dtype=torch.bfloat16, device=DEVICE) for _ in range(2))
+    return {
+        "copy, GB/s read and written": 2 * data.nbytes / seconds(lambda: target.copy_(data), 10) / 1e9,
+        "bf16 matrix product, TFLOP/s": 2 * side**3 / seconds(lambda: one @ other, 10) / 1e12,
+    }
+
+
+def drawn() -> tuple[Tensor, np.ndarray, Layout]:
+    """Random pixels and bit-planes."""
+    generator, layout = (
+        torch.Generator().manual_seed(0),
+        Layout((3, SETTING.size, SETTING.size), Unit.SCALAR, PAPER_LEVELS),
+    )
+    shape = (SETTING.images, 3, SETTING.size, SETTING.size)
+    pixels = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
+    planes = torch.randint(
+        256, (SETTING.images, layout.planes, layout.width), dtype=torch.uint8, generator=generator
+    ).numpy()
+    return pixels, planes, layout
+
+
+def in_files(folder: Path, pixels: Tensor, planes: np.ndarray) -> tuple[Tensor, np.ndarray]:
+    """The same, memory-mapped."""
+    pixels.numpy().tofile(folder / "pixels")
+    planes.tofile(folder / "planes")
+    mapped = np.memmap(folder / "pixels", np.uint8, "c", shape=tuple(pixels.shape))
+    return torch.from_numpy(mapped), np.memmap(folder / "planes", np.uint8, "r", shape=planes.shape)
+
+
+def training_rate(inputs: Inputs) -> float:
+    """Images per second of whole training steps."""
+    recipe, n = SETTING.recipe, len(inputs)
+    model = build(SETTING.model, SETTING.classes, 3, SETTING.size, torch.Generator().manual_seed(0)).to(DEVICE)
+    labels = torch.arange(n) % SETTING.classes
+    short = replace(recipe, epochs=SETTING.steps * recipe.batch / n)
+    return SETTING.steps * recipe.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
+
+
+def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
+    """Seconds for one batch to be degraded, and augmented and normalised, as shares of a step."""
+    recipe, generator = SETTING.recipe, torch.Generator().manual_seed(0)
+    index = torch.randperm(len(inputs), generator=generator)[: recipe.batch]
+    images = inputs.batch(index)
+    step = recipe.batch / rate
+    return {
+        "degrade, share of a step": seconds(lambda: inputs.batch(index), 20) / step,
+        "augment and normalise, share of a step": seconds(
+            lambda: normalise(augment(images, recipe.augmentation, generator), NORM), 20
+        )
+        / step,
+    }
+
+
+def peak_memory() -> float:
+    """GB of the GPU, or of the process."""
+    return (
+        torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ) / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    as_json = parser.parse_args().json
+    torch.set_num_threads(1)
+    found = limits()
+    pixels, planes, layout = drawn()
+    bits = torch.from_numpy(removed_bits(planes, T, Order.MORF, layout))
+    fill = torch.tensor(NORM.mean)
+    held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
+    found["training from memory, images/s"] = rate = training_rate(held)
+    found |= share_of_preparing(held, rate)
+    with tempfile.TemporaryDirectory() as folder:
+        mapped = in_files(Path(folder), pixels, planes)
+        streamed = StreamedImages(mapped[0], Cut(mapped[1], layout, T, Order.MORF), fill, DEVICE)
+        found["training from files, images/s"] = training_rate(streamed)
+    found["peak memory, GB"] = peak_memory()
+    if as_json:
+        print(json.dumps(found))
+        return
+    name = torch.cuda.get_device_name() if GPU else "one core"
+    print(f"{name}: {SETTING.model} at {SETTING.size} pixels, {SETTING.recipe.batch} images a step")
+    for what, value in found.items():
+        print(f"  {value:12.4g}  {what}")
+
+
+if __name__ == "__main__":
+    main()
