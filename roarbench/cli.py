@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.options import (
     STORE,
@@ -139,7 +139,7 @@ def plan(
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:
-        out.print(made.text())
+        out.print(made.text(), soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench status --suite quick --format json`")
@@ -153,15 +153,18 @@ def status(
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
     from roarbench import reports
-    from roarbench.reading import open_results
-    from roarbench.standings import standing
+    from roarbench.reading import hold_unfinished, open_results
 
     with open_results(store, db) as results:
-        found = reports.status_record(standing(asked, results, limit), results)
+        found = reports.status_record(hold_unfinished(asked, results, store, limit), results)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
     out.print(reports.status_table(found))
+    if found["preparing"]:
+        out.print("running: the reference is trained, or rankings are made")
+    for row in found["mixed"]:
+        out.print(f"no place: {row['protocol']} {row['estimator']} ({row['unit']}): {row['reason']}", soft_wrap=True)
     for failure in found["failures"]:
         out.print(f"failed: {failure['run']}: {failure['reason']}", soft_wrap=True)
 
@@ -328,7 +331,8 @@ def leaderboard(
 
     url = db or default_url(store)
     if export is None:
-        raise typer.Exit(serve(url, store, port))
+        serve(url, store, port)
+        return
     pages = export_site(url, store, export)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
@@ -351,6 +355,9 @@ def main() -> NoReturn:
     except CallerError as error:
         _complain(str(error))
         code = 2
+    except RunError as error:
+        _complain(str(error))
+        code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
             _complain(f"{seen} (roarbench --help)")

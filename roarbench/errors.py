@@ -5,6 +5,7 @@
     │   ├── UnknownName        no suite, estimator, data set … of that name
     │   ├── DataError          images cannot be reached, read or trusted
     │   └── StoreError         a store is missing, read-only, full, newer than this version, or no store
+    │       └── EmptyStore     there is no results store yet, or one that nothing was written to
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
         └── Diverged           the loss left the finite numbers
 
@@ -40,6 +41,10 @@ class DataError(CallerError):
 
 class StoreError(CallerError):
     """A store that cannot be used as it is."""
+
+
+class EmptyStore(StoreError):
+    """A results store that is still to be made."""
 
 
 class RunError(RoarbenchError):

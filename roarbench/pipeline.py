@@ -143,7 +143,13 @@ class Schedule:
         self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, str]] = []
+        self._preparing = sum(step.run is None for step in steps)
         self.reasons = dict(reasons)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether nothing but runs is left."""
+        return self._preparing == 0
 
     @property
     def active(self) -> bool:
@@ -168,6 +174,7 @@ class Schedule:
         """Note that a step is over, with its reason if it failed."""
         if reason:
             self.block(step.job.name, reason)
+        self._preparing -= step.run is None
         self._graph.done(step.job.name)
 
     def step(self, name: str) -> Step:
@@ -185,7 +192,7 @@ def complete(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEn
     try:
         yield from _passes(bench, runs, store, engine, owner)
     finally:  # this process may live on, and what it claims nobody else does
-        store.release([run.key for run in runs], owner)
+        store.release([*(run.key for run in runs), bench.reference.key], owner)
 
 
 def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEngine, owner: Owner) -> Iterator[Event]:
@@ -194,7 +201,11 @@ def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEng
     while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
         idle = True
         schedule = Schedule(steps(bench, todo), reasons)
+        if not schedule.prepared:
+            store.claim([bench.reference.key], owner)  # stands for all that is no run, and is there to be seen
         for event in _one_pass(schedule, engine, store, owner):
+            if schedule.prepared and not event.step.run:
+                store.release([bench.reference.key], owner)
             if event.step.job.name not in failed:  # told before
                 idle = False
                 failed |= {event.step.job.name} if event.failure else set()

@@ -3,13 +3,14 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError, EmptyStore, UnknownName
 from roarbench.plan import Suite
 from roarbench.standings import Standing, standing
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
+from roarbench.workspace import Workspace
 
 
 def open_results(store: Path, db: str, read_only: bool = True) -> ResultsStore:
@@ -29,9 +30,19 @@ def hold(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
 
 def hold_if_any(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
     """The same, where no store yet means that everything is missing."""
-    if db or (store / DEFAULT_FILE).exists():
+    try:
         return hold(suite, store, db, limit)
-    return Standing(suite, "", limit, {})
+    except EmptyStore:
+        return Standing(suite, "", limit, {})
+
+
+def hold_unfinished(suite: Suite, results: ResultsStore, store: Path, limit: int | None) -> Standing:
+    """The same, where no run may be done yet: of the images that runs failed on, or that lie decoded in the store."""
+    held = standing(suite, results, limit)
+    if held.data:
+        return held
+    seen = [*results.failed_on(suite.dataset, suite.model, limit), *Workspace(store).decoded(suite.dataset, limit)]
+    return standing(suite, results, limit, seen[-1]) if seen else held
 
 
 def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collection[str] | None) -> ShownTable:

@@ -15,7 +15,7 @@ from roarbench.standings import Standing
 from roarbench.store.results import Failure, ResultsStore
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Retrain
-from roarbench.workspace import bind, needs_reference
+from roarbench.workspace import bind, needs_reference, reference_of
 
 
 def suite_records() -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def estimator_list() -> Table:
 
 
 def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
-    """What is done, running, missing and failed, by protocol and in all."""
+    """What is done, running, missing and failed, by protocol and in all, and what has no place though it is done."""
     states = run_states(held, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
@@ -88,9 +88,26 @@ def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
         "version": held.suite.version,
         "limit": held.limit,
         **{state: total[state] for state in _STATES},
+        "preparing": is_preparing(held, store),
         "protocols": counts,
         "failures": failed,
+        "mixed": _mixed(held),
     }
+
+
+def is_preparing(held: Standing, store: ResultsStore) -> bool:
+    """Whether somebody trains the reference or makes rankings right now."""
+    return reference_of(held.suite, held.data).key in {claim.key for claim in store.running()}
+
+
+def _mixed(held: Standing) -> list[dict[str, str]]:
+    """The rows that have no place because they do not belong together, by protocol."""
+    boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in held.suite.blocks)
+    return [
+        {"protocol": protocol.name, "unit": unit.value, "estimator": name, "reason": reason}
+        for protocol, unit, fill in boards
+        for name, reason in held.mixed(protocol, unit, fill).items()
+    ]
 
 
 _STATES = ("done", "running", "missing", "failed")

@@ -57,6 +57,8 @@ class Plan:
 
     def text(self) -> str:
         """For a terminal."""
+        if self.done == self.runs:
+            return f"{self.title}: all {self.runs} runs are done"
         work, rates = self.work, self.rates
         train, explain = work.images_trained * rates.train, work.images_explained * rates.explain
         rest = work.seconds(rates) - train - explain

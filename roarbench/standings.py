@@ -1,14 +1,14 @@
 """From the results store to the boards of a suite. Nothing here imports torch or computes a score."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from roarbench.estimators import CONTROLS
 from roarbench.faithfulness import score_specs
-from roarbench.plan import CLEAN, Point, Run, Suite, expand
+from roarbench.plan import CLEAN, Point, Suite, expand
 from roarbench.stats.board import Board, board
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
 from roarbench.stats.curves import UNTOUCHED, Scores
@@ -59,15 +59,36 @@ class Standing:
         needed = {*chosen, *CONTROLS}  # gains and verdicts need the controls, shown or not
         levels = tuple(sorted({t for block in blocks for t in block.levels}))
         found = defaultdict(list)
+        for (name, t), result in self._rows(protocol, unit, fill):
+            if name == CLEAN or name in needed:
+                found[name, t].append(result.answers)
+        correct = {point: np.stack(bits) for point, bits in found.items()}
+        return Scores(chosen, levels, correct, frozenset(self.mixed(protocol, unit, fill)))
+
+    def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
+        """Why estimators have no gain and no place though their points may all be there: these do not belong together.
+
+        The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
+        not say what they were made from are taken to belong to the others.
+        """
+        rows: defaultdict[str, list[Result]] = defaultdict(list)
+        for (name, _), result in self._rows(protocol, unit, fill):
+            rows[name].append(result)
+        clean = rows.pop(CLEAN, [])
+        usual = Counter(result.weights for result in self.results.values() if result.weights).most_common(1)
+        reasons = {name: _mixture([*clean, *found], {weights for weights, _ in usual}) for name, found in rows.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
+        """Results of one protocol with the point of the curve that each belongs to."""
         for point, result in self.results.items():
             cell = point.cell
             if cell.retrain is not protocol.retrain:
                 continue
             if cell.estimator == CLEAN:
-                found[UNTOUCHED].append(result.answers)
-            elif (cell.order, cell.unit, cell.fill) == (protocol.order, unit, fill) and cell.estimator in needed:
-                found[cell.estimator, cell.t].append(result.answers)
-        return Scores(chosen, levels, {point: np.stack(bits) for point, bits in found.items()})
+                yield UNTOUCHED, result
+            elif (cell.order, cell.unit, cell.fill) == (protocol.order, unit, fill):
+                yield (cell.estimator, cell.t), result
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
         """The board of one protocol; how trainings vary is learnt from all that the suite trained under ROAR."""
@@ -82,6 +103,20 @@ class Standing:
         return seed_spread([scores for scores in trained if scores is not None])
 
 
+def _mixture(results: Iterable[Result], usual: set[str]) -> str:
+    """What does not belong together among the results of one curve; empty where all do."""
+    held = list(results)
+    weights = {result.weights for result in held} - {""}
+    rankings = {result.rankings for result in held} - {""}
+    if len(weights) > 1:
+        return f"made from {len(weights)} different references; do it again in a fresh --store"
+    if weights - usual:
+        return "made from another reference than the other rows; do it again in a fresh --store"
+    if len(rankings) > 1:
+        return f"made from {len(rankings)} different rankings; do it again in a fresh --store"
+    return ""
+
+
 def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: str | None = None) -> Standing:
     """What a store holds of a suite.
 
@@ -92,7 +127,8 @@ def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: 
         data: Fingerprint of the images; if not given, those with the most results, of equally many the newest.
     """
     points = expand(suite)
-    candidates = [data] if data else _versions(store.runs(suite.dataset, suite.model), limit)
+    versions = store.versions(suite.dataset, suite.model)
+    candidates = [data] if data else [found for found, size in versions if size == limit]
     best = Standing(suite, data or "", limit, {})
     for candidate in candidates:
         keys = {bind(suite, point, candidate, limit).key: point for point in points}
@@ -101,11 +137,6 @@ def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: 
             results = {point: found[key] for key, point in keys.items() if key in found}
             best = Standing(suite, candidate, limit, results)
     return replace(best, quantus=_quantus(suite, store, best.data))
-
-
-def _versions(runs: Iterable[Run], limit: int | None) -> list[str]:
-    """Fingerprints of the data that runs with this limit saw, oldest first."""
-    return list(dict.fromkeys(run.data for run in runs if run.limit == limit))
 
 
 def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:

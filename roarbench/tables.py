@@ -12,7 +12,7 @@ from rich.table import Table
 
 from roarbench.faithfulness import IMAGES, METRICS, Metric
 from roarbench.standings import Standing
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.board import RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Retrain, Unit
 
@@ -52,6 +52,13 @@ class ShownTable:
         return {metric.id: held.get(metric.id) for metric in self.metrics}
 
     @property
+    def doubts(self) -> dict[str, str]:
+        """Why each of these rows has no place or should be doubted, as plain sentences."""
+        mixed = self.standing.mixed(self.board.protocol, self.unit)
+        names = [row.estimator for row in self.board.rows if row.estimator in {**mixed, **self.flags}]
+        return {name: ". ".join(filter(None, (mixed.get(name), self.flags.get(name)))) for name in names}
+
+    @property
     def caption(self) -> str:
         """Of what these numbers are."""
         board, suite = self.board, self.standing.suite
@@ -69,7 +76,14 @@ class ShownTable:
     @property
     def footnote(self) -> str:
         """What the intervals cover, how small a difference could have been found, and what stands apart."""
-        return " ".join(part for part in (self._certainty, self._beside) if part)
+        return " ".join(part for part in (self._certainty, *self._mixtures, self._beside) if part)
+
+    @property
+    def _mixtures(self) -> list[str]:
+        mixed = self.standing.mixed(self.board.protocol, self.unit)
+        shown = [row.estimator for row in self.board.rows if row.estimator in mixed]
+        against = " (and so none against it)"
+        return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
 
     @property
     def _beside(self) -> str:
@@ -132,7 +146,7 @@ def _headings(table: ShownTable) -> list[tuple[str, Any]]:
 
 
 def _cells(table: ShownTable, row: Row) -> list[str]:
-    flag = " (!)" if row.estimator in table.flags else ""
+    flag = " (!)" if row.estimator in table.doubts else ""
     return [
         place(row),
         row.estimator + flag,
@@ -202,7 +216,7 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
         "place_high": position.high if position else None,
         "verdict": row.random.verdict if row.random else None,
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
-        "flag": table.flags.get(row.estimator),
+        "flag": table.doubts.get(row.estimator),
         "gain": row.gain.value,
         "gain_low": row.gain.low,
         "gain_high": row.gain.high,

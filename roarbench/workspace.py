@@ -1,5 +1,7 @@
 """Where the files of a store lie, and how a planned point becomes a run with a key."""
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,16 @@ class Workspace:
     def data(self) -> Path:
         """Decoded images."""
         return self.root / "data"
+
+    def decoded(self, dataset: str, limit: int | None) -> list[str]:
+        """Fingerprints of the decoded images of a data set, or of its small version; those decoded last are last."""
+        found = []
+        for path in sorted(self.data.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
+            with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
+                manifest = json.loads(path.read_text())
+                if (manifest["record"]["name"], manifest["limit"]) == (dataset, limit):
+                    found.append(manifest["fingerprint"])
+        return found
 
     @property
     def references(self) -> Path:

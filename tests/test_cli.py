@@ -181,6 +181,21 @@ def test_plan_counts_without_a_store_and_makes_none(call, tmp_path):
     assert not folder.exists()
 
 
+def test_plan_counts_from_nothing_on_a_database_that_is_empty(call, tmp_path):
+    (tmp_path / "empty.sqlite").touch()
+    for name in ("none", "empty"):
+        answer = call("plan", "--suite", "planted", "--db", f"sqlite:///{tmp_path}/{name}.sqlite")
+        assert answer.code == 0
+        assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_plan_of_nothing_is_one_line(call, made):
+    title = "planted v1 (small version: 8 images a split)"
+    text = call("plan", *PART, "--store", made).out
+    assert " ".join(text.split()) == f"{title}: all {RUNS} runs are done"
+
+
 def test_plan_counts_what_is_done(call, made):
     found = json.loads(call("plan", *PART, "--store", made, "--format", "json").out)
     assert (found["runs"], found["done"], found["work"]["trainings"]) == (RUNS, RUNS, 0)

@@ -337,6 +337,17 @@ def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, s
     assert store.failures([run.key for run in runs]) == {}
 
 
+def test_the_claim_on_the_reference_tells_that_something_is_prepared(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    seen = {}
+    for event in complete(bench, runs, store, InlineEngine()):
+        seen.setdefault(event.step.kind, set()).add(bench.reference.key in {claim.key for claim in store.running()})
+    assert seen["reference"] == {True}
+    assert seen["rank"] == {True}
+    assert store.running() == []
+
+
 # --- two on one store
 
 

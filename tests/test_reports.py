@@ -1,6 +1,7 @@
 """Lists and reports: suites, estimators, status, and numbers in words."""
 
 import json
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan import CLEAN, Cell, Point, expand
+from roarbench.reading import hold_unfinished
 from roarbench.reports import (
     describe,
     duration,
@@ -26,7 +28,7 @@ from roarbench.store.claims import Owner
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import SUITES
 from roarbench.terms import Order, Retrain, Unit
-from roarbench.workspace import bind
+from roarbench.workspace import bind, reference_of
 
 
 @pytest.fixture
@@ -111,6 +113,38 @@ def test_each_run_is_in_one_state(store):
     counts = (record["done"], record["running"], record["failed"], record["missing"])
     assert counts == (2, 1, 1, len(points) - 4)
     assert record["failures"] == [{"run": describe(failed), "reason": "loss nan at step 3"}]
+
+
+def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
+    folder = tmp_path / "data" / "planted-x"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text('{"record": {"name": "planted"}, "limit": null, "fingerprint": "da7a"}')
+    assert not status_record(hold_unfinished(SUITE, store, tmp_path, None), store)["preparing"]
+    store.claim([reference_of(SUITE, "da7a").key, run_of(expand(SUITE)[0]).key], Owner.here())
+    found = status_record(hold_unfinished(SUITE, store, tmp_path, None), store)
+    assert (found["preparing"], found["running"]) == (True, 1)
+    small = status_record(hold_unfinished(SUITE, store, tmp_path, 40), store)
+    assert (small["preparing"], small["running"]) == (False, 0)
+
+
+def test_what_failed_is_seen_though_nothing_is_done_and_no_images_are_here(store, tmp_path):
+    store.add_failure(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
+    store.add_failure(run_of(expand(SUITE)[0]), "loss nan at step 3")
+    found = status_record(hold_unfinished(SUITE, store, tmp_path, None), store)
+    assert [failure["reason"] for failure in found["failures"]] == ["loss nan at step 3"]
+
+
+def test_rows_that_do_not_belong_together_are_told(store):
+    rows = held().results
+    store.add_all(
+        replace(row, rankings=("b" if point.seed == 1 else "a") * 32)
+        for point, row in rows.items()
+        if point.cell.estimator == "grad"
+    )
+    found = status_record(standing(SUITE, store), store)
+    reason = "made from 2 different rankings; do it again in a fresh --store"
+    told = [(row["protocol"], row["estimator"], row["unit"], row["reason"]) for row in found["mixed"]]
+    assert told == [("roar", "grad", "scalar", reason), ("mask-only", "grad", "scalar", reason)]
 
 
 def test_a_run_that_failed_before_and_is_tried_again_is_running(store):

@@ -157,3 +157,66 @@ def test_a_missing_cell_leaves_its_row_without_gain_and_place(whole):
     assert rows["grad"].accuracies[0].value is not None
     assert rows["grad"].accuracies[1].value is None
     assert rows["var-grad"].place.place == 1
+
+
+# --- rows that do not belong together
+
+
+def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
+    """The standing with marks on its rows, by what functions say of the points; weights where a run depends on them."""
+    marks = {
+        point: {"weights": weights(point) if row.run.reference else "", "rankings": rankings(point)}
+        for point, row in whole.results.items()
+    }
+    return replace(whole, results={point: replace(row, **marks[point]) for point, row in whole.results.items()})
+
+
+def seed_1_of_grad(point):
+    return point.cell.estimator == "grad" and point.seed == 1 and point.cell.retrain is Retrain.IMAGES
+
+
+def places(standing, protocol=ROAR):
+    return {row.estimator: row.place for row in standing.board(protocol, Unit.SCALAR, MAIN).rows}
+
+
+def test_rows_of_one_reference_or_of_unknown_ones_belong_together(whole):
+    assert whole.mixed(ROAR, Unit.SCALAR) == {}
+    assert marked(whole).mixed(ROAR, Unit.SCALAR) == {}
+    partly = marked(whole, lambda point: "" if seed_1_of_grad(point) else "a" * 64)
+    assert partly.mixed(ROAR, Unit.SCALAR) == {}
+    assert places(partly) == places(whole)
+
+
+@pytest.mark.parametrize("kind", ["weights", "rankings"])
+def test_a_curve_of_two_references_or_rankings_has_no_gain_and_no_place(whole, kind):
+    mixed = marked(whole, **{kind: lambda point: ("b" if seed_1_of_grad(point) else "a") * 64})
+    (reason,) = mixed.mixed(ROAR, Unit.SCALAR).values()
+    assert (
+        reason == f"made from 2 different {'references' if kind == 'weights' else kind}; do it again in a fresh --store"
+    )
+    rows = {row.estimator: row for row in mixed.board(ROAR, Unit.SCALAR, MAIN).rows}
+    assert [name for name, row in rows.items() if row.place is None] == ["grad"]
+    assert (rows["grad"].gain.value, rows["grad"].random) == (None, None)
+    assert rows["grad"].accuracies[0].value is not None  # what was measured is still shown
+    assert mixed.mixed(KAR, Unit.SCALAR) == {}
+
+
+def test_an_entry_of_another_reference_than_the_rest_has_no_place(whole):
+    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
+    expected = {"grad": "made from another reference than the other rows; do it again in a fresh --store"}
+    assert {name: why for name, why in mixed.mixed(ROAR, Unit.SCALAR).items() if name in MAIN} == expected
+    assert {name for name, place in places(mixed).items() if place is None} == {"grad"}
+
+
+def test_without_retraining_the_untouched_images_belong_to_the_curve(whole):
+    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == CLEAN else "a") * 64)
+    assert set(mixed.mixed(MORF, Unit.SCALAR)) == set(MAIN)
+    assert set(places(mixed, MORF).values()) == {None}
+
+
+def test_where_random_is_mixed_nobody_has_a_gain(whole):
+    mixed = marked(whole, rankings=lambda point: ("b" if point.cell.t == 0.9 else "a") * 32)
+    assert set(places(mixed).values()) == {None}
+    only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
+    assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
+    assert set(places(only).values()) == {None}

@@ -9,6 +9,7 @@ import pytest
 from made_up import SUITE, held
 from rich.console import Console
 
+from roarbench.reading import shown_table
 from roarbench.standings import Standing
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -249,3 +250,18 @@ def test_a_store_of_results_gives_numbers_that_json_can_hold():
         assert row["place_low"] <= row["place"] <= row["place_high"]
         assert row["gain_low"] <= row["gain"] <= row["gain_high"]
         assert all(0 <= accuracy <= 1 for accuracy in row["curve"].values())
+
+
+def test_a_row_without_a_place_says_why_in_every_format():
+    results = {
+        point: replace(row, weights=("b" if point.seed == 1 else "a") * 64) if point.cell.estimator == "grad" else row
+        for point, row in held().results.items()
+    }
+    shown = shown_table(replace(held(), results=results), "roar", None, None)
+    why = "made from 2 different references; do it again in a fresh --store"
+    rows = {row["estimator"]: row for row in json.loads(render(shown, "json"))["rows"]}
+    assert rows["grad"]["place"] is None
+    assert rows["grad"]["flag"].startswith(why)
+    assert rows["var-grad"]["place"] is not None
+    assert f"No place for grad: {why}." in render(shown, "markdown")
+    assert f"No place for grad: {why}." in " ".join(shown.footnote.split())

@@ -26,6 +26,7 @@ class Scores:
         levels: Levels above 0, ascending.
         correct: Bits of shape (seeds, images) under (estimator, level), those of the untouched images under
             `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.
+        mixed: Estimators whose points are no one curve, because they were not made from the same rankings.
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], or the bits do not fit together.
@@ -34,6 +35,7 @@ class Scores:
     estimators: tuple[str, ...]
     levels: tuple[float, ...]
     correct: Mapping[Point, Bits]
+    mixed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
@@ -55,8 +57,8 @@ class Scores:
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def complete(self, estimator: str) -> bool:
-        """No point of its curve is missing."""
-        return all(point in self.correct for point in self.curve(estimator))
+        """No point of its curve is missing, and all belong together: without that there is no gain and no place."""
+        return estimator not in self.mixed and all(point in self.correct for point in self.curve(estimator))
 
 
 def area_weights(levels: Sequence[float]) -> Floats:

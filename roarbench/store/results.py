@@ -223,6 +223,14 @@ class ResultsStore:
                 found.setdefault(row.key, []).append(failure)
         return found
 
+    def failed_on(self, dataset: str, model: str, limit: int | None) -> list[str]:
+        """Fingerprints of the data that runs failed on, oldest first."""
+        records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
+        with self._database.read() as connection:
+            runs = [_stored_run(row) for row in connection.execute(records)]
+        asked = (dataset, model, limit)
+        return list(dict.fromkeys(run.data for run in runs if (run.cell.dataset, run.cell.model, run.limit) == asked))
+
     def count(self) -> int:
         """Number of results."""
         with self._database.read() as connection:
