@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaderboard.source import main_rows, slug, units
 from roarbench.datasets import find_dataset
-from roarbench.datasets.loading import ImageData, open_decoded
+from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import RoarbenchError
 from roarbench.estimators import find_estimator
 from roarbench.ranking import Layout, removed_bits

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from roarbench.datasets.loading import ImageData, Images, open_decoded
+from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
 from roarbench.models import build
 from roarbench.plan import Reference

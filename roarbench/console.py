@@ -2,18 +2,20 @@
 
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from roarbench.bench import Bench
+from roarbench.datasets import decoding
 from roarbench.estimate import Rates
 from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.pipeline import Event, Step
 from roarbench.plan import Point
 from roarbench.recipes import find_recipe
-from roarbench.reports import describe, duration
+from roarbench.reports import describe, duration, size
 from roarbench.terms import Retrain
 
 _LINE_EVERY = 10.0  # seconds between lines of a log
@@ -36,29 +38,19 @@ def cost(bench: Bench, step: Step, rates: Rates) -> float:
     return epochs * train * rates.train + test * rates.predict
 
 
-class Watch:
-    """Shows how far the work is and how long it will take; use as a context manager.
+class Meter:
+    """A bar on a terminal, a line now and then in a log; use as a context manager."""
 
-    Args:
-        console: Where to.
-        total: Core-seconds in all, as estimated.
-        workers: How many cores share them.
-    """
-
-    def __init__(self, console: Console, total: float, workers: int) -> None:
-        self._console = console
-        self._total = max(total, 1e-9)
-        self._workers = workers
-        self._done = 0.0
-        self._start = time.monotonic()
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self._last_line = 0.0
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=console
         )
         self._task: TaskID | None = None
 
-    def __enter__(self) -> "Watch":
-        if self._console.is_terminal:
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
             self._bar.start()
             self._task = self._bar.add_task("", total=1.0, left="")
         return self
@@ -69,19 +61,40 @@ class Watch:
         if self._task is not None:
             self._bar.stop()
 
+    def show(self, share: float, seconds_left: float, text: str) -> None:
+        """Show how much is done, in [0, 1], how long the rest will take, and what was last."""
+        left = f"about {duration(seconds_left)} left"
+        if self._task is not None:
+            self._bar.update(self._task, completed=share, description=text, left=left)
+        elif time.monotonic() - self._last_line >= _LINE_EVERY:
+            self._last_line = time.monotonic()
+            self.console.print(f"{min(1.0, share):4.0%}  {left:>18}  {text}", soft_wrap=True)
+
+
+class Watch(Meter):
+    """Shows how far the work is and how long it will take.
+
+    Args:
+        console: Where to.
+        total: Core-seconds in all, as estimated.
+        workers: How many cores share them.
+    """
+
+    def __init__(self, console: Console, total: float, workers: int) -> None:
+        super().__init__(console)
+        self._total = max(total, 1e-9)
+        self._workers = workers
+        self._done = 0.0
+        self._start = time.monotonic()
+
     def note(self, event: Event, cost: float) -> None:
         """Show that a step ended."""
         self._done += cost
         text = _words(event)
-        left = f"about {duration(self.seconds_left)} left"
         if event.failure:
-            self._console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
-        elif self._task is not None:
-            self._bar.update(self._task, completed=self._done / self._total, description=text, left=left)
-        elif time.monotonic() - self._last_line >= _LINE_EVERY:
-            self._last_line = time.monotonic()
-            share = min(1.0, self._done / self._total)
-            self._console.print(f"{share:4.0%}  {left:>18}  {text}", soft_wrap=True)
+            self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
+        else:
+            self.show(self._done / self._total, self.seconds_left, text)
 
     @property
     def seconds_left(self) -> float:
@@ -91,6 +104,32 @@ class Watch:
         if self._done < 0.05 * self._total:
             return rest / self._workers
         return elapsed * rest / self._done
+
+
+class DecodeWatch(Meter):
+    """Says what decoding a data set takes, and how far it is."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._first: decoding.Progress | None = None
+        self._start = 0.0
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was decoded."""
+        return self._first is not None
+
+    def note(self, progress: decoding.Progress) -> None:
+        """Show how far it is."""
+        if self._first is None:
+            self._first, self._start = progress, time.monotonic()
+            before = f", {progress.done:,} of them done before" if progress.done else ""
+            room = f"{size(progress.size)} of disk, {size(progress.free)} are free"
+            self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {room}", soft_wrap=True)
+            return
+        elapsed = time.monotonic() - self._start
+        left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
+        self.show(progress.done / progress.total, left, f"{progress.name} decoded")
 
 
 def _words(event: Event) -> str:

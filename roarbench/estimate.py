@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from roarbench.datasets import DatasetRecord, find_dataset
-from roarbench.datasets.loading import check_limit
+from roarbench.datasets.subsets import check_limit
 from roarbench.degrade import DegradedImages
 from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.base import Batch

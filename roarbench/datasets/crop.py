@@ -21,5 +21,6 @@ def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Ima
 def to_pixels(image: Image.Image, channels: int, size: int, crop: float = 1.0) -> NDArray[np.uint8]:
     """Centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode = "L" if channels == 1 else "RGB"
-    pixels = np.asarray(centre_square(image.convert(mode), size, crop))
+    plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
+    pixels = np.asarray(centre_square(plain, size, crop))
     return pixels.reshape(size, size, channels).transpose(2, 0, 1)

@@ -1,30 +1,19 @@
-"""Where images come from: the hub, a local folder, the package itself, IDX files, or a generator.
+"""Where images come from: the hub, a local folder, the package itself, IDX files, or a generator."""
 
-Hugging Face `datasets` reads the first three by one code path; only the hub's files are copied to its cache, those
-that lie on this machine are read where they lie.
-"""
-
-import os
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-from PIL import Image
 
-from roarbench.datasets import DatasetRecord, idx, planted
-from roarbench.datasets.crop import to_pixels
+from roarbench.datasets import DatasetRecord, idx, planted, tables
+from roarbench.datasets.subsets import balanced_subset, choose_rows
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
 BUNDLED = Path(__file__).parent / "bundled"
-CHUNK = 256  # images held in memory at once: 37 MiB at 224 x 224
-HUB_TIMEOUT = 5.0  # seconds; `datasets` alone retries for half a minute before it gives up
+HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before it gives up
 
 
 @dataclass(frozen=True)
@@ -33,13 +22,24 @@ class RawSplit:
 
     Attributes:
         labels: int64 (n,), in [0, classes).
-        read: Yields the pixels of the images marked in a boolean (n,), in order, as uint8 (chunk, c, h, w).
+        rows: Where each image lies among the rows of `groups`, ascending, int64 (n,).
+        groups: The row groups of its files; empty where the pixels are at hand.
+        pixels: uint8 (n, c, h, w) where they are at hand, undecoded images otherwise.
         truth: True importance of each feature, float32 (n, c, h, w), where it is known.
     """
 
     labels: NDArray[np.int64]
-    read: Callable[[NDArray[np.bool_]], Iterator[NDArray[np.uint8]]]
+    rows: NDArray[np.int64]
+    groups: tuple[tables.RowGroup, ...] = ()
+    pixels: NDArray[np.uint8] | None = None
     truth: NDArray[np.float32] | None = None
+
+    def subset(self, limit: int | None) -> "RawSplit":
+        """`limit` of its images, as evenly over the classes as they allow; all of them if None."""
+        kept = balanced_subset(self.labels, limit)
+        pixels = None if self.pixels is None else self.pixels[kept]
+        truth = None if self.truth is None else self.truth[kept]
+        return RawSplit(self.labels[kept], self.rows[kept], self.groups, pixels, truth)
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
@@ -69,8 +69,13 @@ def _files(folder: Path) -> list[list[object]]:
     return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
 
 
-def open_source(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
+def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
     """Both splits of a data set, labels read and checked, images still undecoded.
+
+    Args:
+        record: The data set.
+        data: Local folder to read instead of the record's own source.
+        small: Part of the data set's images will do.
 
     Raises:
         DataError: They cannot be reached or read, or are not what the record says.
@@ -82,12 +87,12 @@ def open_source(record: DatasetRecord, data: Path | None) -> dict[Split, RawSpli
     else:
         splits = _from_tables(record, data)
     for split, count in ((Split.TRAIN, record.train_images), (Split.TEST, record.test_images)):
-        _check_labels(splits[split].labels, count, record, split)
+        _check_labels(splits[split].labels, count, record, split, small)
     return splits
 
 
-def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split) -> None:
-    if len(labels) != count:
+def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
+    if len(labels) != count and not (small and 0 < len(labels) < count):
         raise DataError(
             f"{split} split of {record.name} has {len(labels)} images, expected {count}; is it another set?"
         )
@@ -106,99 +111,92 @@ def _from_arrays(
     expected = (len(labels), record.channels, record.size, record.size)
     if pixels.shape != expected:
         raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}; is it another set?")
-    return RawSplit(labels, lambda wanted: iter((pixels[wanted],)), truth)
+    return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
 def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
     where = str(data) if data else record.bundled or record.hub
-    tables = _load(record, data, where)
-    splits = {}
-    for split, name in ((Split.TRAIN, record.train_split), (Split.TEST, record.test_split)):
-        if name not in tables:
-            raise DataError(f"{where} has the splits {', '.join(tables)}; expected '{name}' for {record.name}")
-        splits[split] = _from_table(tables[name], record, where)
+    files = _find_files(record, data, where)
+    try:
+        labels = _read_labels(record, files, where)
+        splits = {}
+        for split in Split:
+            rows = choose_rows(record, split, labels[split])
+            kept = labels[split][rows] // record.class_step
+            splits[split] = RawSplit(kept, rows, tables.row_groups(files[split]))
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(error, where, record) from error
     return splits
 
 
-def _load(record: DatasetRecord, data: Path | None, where: str) -> dict[str, Any]:
-    datasets = _hugging_face()
+def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Split, list[Path]]:
     folder = BUNDLED / record.bundled if record.bundled and data is None else data
+    if folder is None:
+        folder = _download(record)
+    if record.config and (folder / record.config).is_dir():
+        folder = folder / record.config
     try:
-        if folder is None:
-            _reach_hub(record.hub, record.revision)
-            return dict(datasets.load_dataset(record.hub, record.config or None, revision=record.revision))
-        if record.config and (folder / record.config).is_dir():
-            folder = folder / record.config
-        return dict(datasets.load_dataset(str(folder), streaming=True))
-    except Exception as error:  # the libraries below raise a dozen kinds, some of them private
-        raise _data_error(error, record, where, local=folder is not None) from error
+        found = tables.split_files(folder)
+    except Exception as error:  # the library below raises a dozen kinds, some of them private
+        raise unreadable(error, where, record) from error
+    files = {}
+    for split, name in ((Split.TRAIN, record.train_split), (Split.TEST, record.test_split)):
+        if name not in found:
+            raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
+        files[split] = found[name]
+    return files
 
 
-def _hugging_face() -> Any:
-    """The library `datasets`, imported late (half a second) and told to send no statistics."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
-    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
-    import datasets
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
+    """Labels of the hub's splits; names become numbers in the order of the alphabet."""
+    for split in Split:
+        columns = tables.column_names(files[split][0])
+        if not {record.image_column, record.label_column} <= set(columns):
+            expected = f"'{record.image_column}' and '{record.label_column}'"
+            raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
+    values = {split: tables.read_column(files[split], record.label_column) for split in Split}
+    if not np.issubdtype(values[Split.TRAIN].dtype, np.integer):
+        names = np.unique(np.concatenate([column.astype(str) for column in values.values()]))
+        return {split: np.searchsorted(names, column.astype(str)) for split, column in values.items()}
+    return {split: column.astype(np.int64) for split, column in values.items()}
 
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    return datasets
 
-
-def _reach_hub(path: str, revision: str) -> None:
-    """One quick request, so that an unreachable hub is known in seconds; in offline mode the cache is tried instead."""
+def _download(record: DatasetRecord) -> Path:
+    """The files of both splits in the hub's cache, which keeps what was fetched before."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    if not HF_HUB_OFFLINE:
-        huggingface_hub.HfApi().dataset_info(path, revision=revision, timeout=HUB_TIMEOUT)
+    folder = record.config or "data"
+    patterns = [f"{folder}/{split}-*.parquet" for split in {record.train_split, record.test_split}]
+    try:
+        if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
+            huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
+        return Path(
+            huggingface_hub.snapshot_download(
+                record.hub, repo_type="dataset", revision=record.revision, allow_patterns=patterns
+            )
+        )
+    except Exception as error:  # as above
+        raise _unreachable(error, record) from error
 
 
-def _data_error(error: Exception, record: DatasetRecord, where: str, local: bool) -> DataError:
-    seen = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-    if local:
-        return DataError(f"cannot read {where} ({seen}); expected parquet files in the layout of {record.hub}")
-    from datasets.exceptions import DatasetNotFoundError
+def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:
+    """What to say of files that cannot be read."""
+    return DataError(f"cannot read {where} ({_seen(error)}); expected parquet files in the layout of {record.hub}")
+
+
+def _unreachable(error: Exception, record: DatasetRecord) -> DataError:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    if isinstance(error, DatasetNotFoundError | GatedRepoError | RepositoryNotFoundError):
-        ask = f"accept its terms at https://huggingface.co/datasets/{where}, then `hf auth login` or set HF_TOKEN"
-        return DataError(f"the hub does not open {where} to you ({seen}); {ask}, or give a local copy with --data DIR")
-    return DataError(f"cannot reach {where} on the Hugging Face hub ({seen}); give a local copy with --data DIR")
+    if isinstance(error, GatedRepoError | RepositoryNotFoundError):
+        page = f"https://huggingface.co/datasets/{record.hub}"
+        ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
+        return DataError(f"the hub does not open {record.hub} to you ({_seen(error)}); {ask}")
+    token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated else ""
+    return DataError(
+        f"cannot reach {record.hub} on the Hugging Face hub ({_seen(error)}){token}; give a local copy with --data DIR"
+    )
 
 
-def _from_table(table: Any, record: DatasetRecord, where: str) -> RawSplit:
-    """A split of the hub's layout: a `Dataset` or an `IterableDataset` with an image and a label column."""
-    columns = table.column_names or []
-    if not {record.image_column, record.label_column} <= set(columns):
-        expected = f"'{record.image_column}' and '{record.label_column}'"
-        raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
-    labels = [np.asarray(column) for column in _column(table, record.label_column, record, where)]
-    images = partial(_column, table, record.image_column, record, where)
-    return RawSplit(np.concatenate(labels).astype(np.int64), lambda wanted: _decode(images(), record, wanted))
-
-
-def _column(table: Any, name: str, record: DatasetRecord, where: str) -> Iterator[Any]:
-    """One column as Arrow arrays, `CHUNK` rows at a time; nothing else of the table is read."""
-    try:
-        for chunk in table.select_columns([name]).with_format("arrow").iter(CHUNK):
-            yield chunk[name]
-    except Exception as error:  # damage in the middle of a file; see `_load`
-        raise _data_error(error, record, where, local=True) from error
-
-
-def _decode(images: Iterator[Any], record: DatasetRecord, wanted: NDArray[np.bool_]) -> Iterator[NDArray[np.uint8]]:
-    start = 0
-    for column in images:
-        keep = np.flatnonzero(wanted[start : start + len(column)])
-        if len(keep):
-            yield np.stack([_decode_image(column[int(row)].as_py(), start + int(row), record) for row in keep])
-        start += len(column)
-
-
-def _decode_image(stored: dict[str, Any], index: int, record: DatasetRecord) -> NDArray[np.uint8]:
-    try:
-        with Image.open(BytesIO(stored["bytes"])) as image:
-            return to_pixels(image, record.channels, record.size, record.crop)
-    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        raise DataError(f"image {index} of {record.name} cannot be decoded ({error}); fetch its file again") from error
+def _seen(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -1,6 +1,8 @@
 import errno
 import json
+import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny_set import TINY, TINY_LABELS, tiny_pixels
 
-from roarbench.datasets import find_dataset, loading
-from roarbench.datasets.loading import balanced_subset, decode_dataset, open_decoded
+from roarbench.datasets import decoding, find_dataset, loading
+from roarbench.datasets.decoded import open_decoded
+from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.subsets import balanced_subset
 from roarbench.errors import DataError, StoreError
 
 DECODE = """
@@ -23,7 +25,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tiny_set import TINY
-from roarbench.datasets import loading, sources
+from roarbench.datasets import decoding, loading
 {before}
 loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
 """
@@ -36,13 +38,19 @@ def decode_elsewhere(store: Path, source: Path, before: str = "") -> subprocess.
     return subprocess.Popen(program, stderr=subprocess.PIPE, env=environment)
 
 
+def memory_of(array: np.ndarray) -> object:
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
 def test_decoded_is_what_was_stored(tiny, tiny_folder, tmp_path) -> None:
     data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
     for split, images in (("train", data.train), ("test", data.test)):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
         assert images.labels.tolist() == TINY_LABELS[split]
         assert (images.pixels.dtype, images.labels.dtype) == (np.uint8, np.int64)
-        assert isinstance(images.pixels, np.memmap)
+        assert isinstance(memory_of(images.pixels), mmap.mmap)
         assert images.truth is None
     assert data.record == tiny
     assert data.limit is None
@@ -133,18 +141,6 @@ def test_limit_takes_the_first_of_each_class_evenly(tiny, tiny_folder, tmp_path)
     np.testing.assert_allclose(data.mean, kept.mean(axis=(0, 1, 2)), rtol=1e-12)
 
 
-@given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 45))
-def test_balanced_subset_takes_turns(labels: list[int], limit: int) -> None:
-    waiting = {label: [i for i, other in enumerate(labels) if other == label] for label in range(5)}
-    slow: list[int] = []
-    while len(slow) < limit and any(waiting.values()):
-        for label in range(5):
-            if waiting[label] and len(slow) < limit:
-                slow.append(waiting[label].pop(0))
-    marked = balanced_subset(np.array(labels, np.int64), limit)
-    assert np.flatnonzero(marked).tolist() == sorted(slow)
-
-
 def test_a_limit_below_the_classes_is_refused(tiny, tiny_folder, tmp_path) -> None:
     with pytest.raises(DataError, match="--limit 2 is below the 3 classes of tiny; write 3 or more"):
         decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=2)
@@ -164,13 +160,13 @@ def test_planted_has_its_truth(tmp_path) -> None:
     np.testing.assert_array_equal(small.train.pixels, data.train.pixels[kept])
 
 
-@pytest.mark.parametrize("moment", ["sources._decode_image", "loading._manifest", "loading.os.fsync", "Path.rename"])
+@pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
 def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
     store = tmp_path / "store"
     killed = decode_elsewhere(store, tiny_folder, f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)")
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
-    assert not list(store.glob("*/manifest.json")) or moment == "Path.rename"
+    assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
     data = decode_dataset(tiny, store, tiny_folder)
     np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
     assert not list(store.glob("*.partial"))
@@ -208,18 +204,30 @@ while len(list(folder.glob("gate*"))) < 2:
     assert (tmp_path / "log").read_text() == "decoding\n"
 
 
-def failing(number: int):
-    def fail(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
+def test_full_disk_is_one_line(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    """What is decoded stays: the next call goes on from there."""
 
-    return fail
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-
-def test_full_disk_is_one_line_and_leaves_nothing(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(loading.os, "fsync", failing(errno.ENOSPC))
-    with pytest.raises(StoreError, match="no space left in .*; tiny takes .* MiB, free it or choose another --store"):
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="cannot write .*: No space left on device"):
+        patch.setattr(decoding.os, "fsync", full)
         decode_dataset(tiny, tmp_path / "store", tiny_folder)
-    assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="no space left in .*; tiny takes .* MiB, fr"):
+        patch.setattr(loading, "sync", full)
+        decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
+
+
+def test_too_little_room_is_said_before(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    """18 images of 192 bytes are 3,456."""
+    room = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455))
+    with pytest.raises(StoreError, match=r"tiny takes 0.0 GiB, .* has 0.0 GiB free; free space or choose another --st"):
+        decode_dataset(tiny, tmp_path / "store", tiny_folder)
+    assert not list((tmp_path / "store").rglob("*.bin"))
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))
+    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tiny, tiny_folder, tmp_path) -> None:

@@ -9,11 +9,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import find_dataset
-from roarbench.datasets.sources import CHUNK, describe_source, open_source
+from roarbench.datasets.decoding import Part, decode_part
+from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.sources import describe_source, open_source
+from roarbench.datasets.tables import CHUNK, read_images
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
@@ -21,8 +26,8 @@ UNREADABLE = "cannot read .*; expected parquet files in the layout of nobody/tin
 
 
 def decoded(record, folder: Path) -> np.ndarray:
-    raw = open_source(record, folder)[Split.TRAIN]
-    return np.concatenate(list(raw.read(np.ones(len(raw.labels), bool))))
+    """Pixels of the training images, by way of a store beside the folder."""
+    return decode_dataset(record, folder.parent / "store", folder).train.pixels
 
 
 def test_columns_and_splits_are_those_of_the_record(tiny, tmp_path) -> None:
@@ -48,17 +53,84 @@ def test_grey_images_become_rgb(tiny, tiny_folder) -> None:
     np.testing.assert_array_equal(decoded(tiny, tiny_folder), np.repeat(grey[:, np.newaxis], 3, axis=1))
 
 
-def test_more_than_one_chunk(tiny, tmp_path) -> None:
-    count = CHUNK + 3
-    pixels = np.random.default_rng(0).integers(0, 256, (count, 8, 8, 3), np.uint8)
-    write_split(tmp_path, "train", [png(image) for image in pixels], [index % 3 for index in range(count)])
-    write_split(tmp_path, "test", [png(image) for image in pixels[:6]], TINY_LABELS["test"])
+def test_any_rows_of_more_than_one_chunk(tiny, tmp_path) -> None:
+    count = 2 * CHUNK + 3
+    images = [str(index).encode() for index in range(count)]
+    write_split(tmp_path, "train", images, [index % 3 for index in range(count)])
+    write_split(tmp_path, "test", images[:6], TINY_LABELS["test"])
     raw = open_source(replace(tiny, train_images=count), tmp_path)[Split.TRAIN]
-    wanted = np.random.default_rng(1).random(count) < 0.5  # no period that a chunk could share
-    wanted[-2:] = True, False
-    chunks = list(raw.read(wanted))
+    wanted = np.flatnonzero(np.random.default_rng(1).random(count) < 0.5)  # no period that a chunk could share
+    wanted = wanted[(wanted < CHUNK) | (wanted >= 2 * CHUNK)]  # nothing of the second chunk
+    chunks = list(read_images(raw.groups[0], "img", wanted))
     assert len(chunks) == 2
-    np.testing.assert_array_equal(np.concatenate(chunks), pixels[wanted].transpose(0, 3, 1, 2))
+    assert [int(image) for chunk in chunks for image in chunk] == wanted.tolist()
+
+
+def test_rows_of_several_files_and_row_groups(tiny, tmp_path) -> None:
+    """Twelve images in two files with row groups of two, as the hub splits what is large."""
+    pixels = tiny_pixels()
+    for part, rows in enumerate((range(5), range(5, 12))):
+        images = [{"bytes": png(pixels["train"][row]), "path": None} for row in rows]
+        table = pa.table({"img": images, "label": [TINY_LABELS["train"][row] for row in rows]})
+        pq.write_table(table, tmp_path / f"train-{part:05}-of-00002.parquet", row_group_size=2)
+    write_split(tmp_path, "test", [png(image) for image in pixels["test"]], TINY_LABELS["test"])
+    raw = open_source(tiny, tmp_path)[Split.TRAIN]
+    assert [group.rows for group in raw.groups] == [2, 2, 1, 2, 2, 2, 1]
+    assert raw.labels.tolist() == TINY_LABELS["train"]
+    np.testing.assert_array_equal(decoded(tiny, tmp_path), pixels["train"].transpose(0, 3, 1, 2))
+
+
+def test_images_may_be_plain_bytes(tiny, tiny_folder) -> None:
+    images = [png(image) for image in tiny_pixels()["train"]]
+    table = pa.table({"img": images, "label": TINY_LABELS["train"]})
+    pq.write_table(table, tiny_folder / "train-00000-of-00001.parquet")
+    np.testing.assert_array_equal(decoded(tiny, tiny_folder), tiny_pixels()["train"].transpose(0, 3, 1, 2))
+
+
+def test_names_become_numbers_by_the_alphabet(tiny, tiny_folder) -> None:
+    names = {2: "Wren", 0: "Auk", 1: "Blue Jay"}
+    for split in ("train", "test"):
+        images = [{"bytes": png(image), "path": None} for image in tiny_pixels()[split]]
+        table = pa.table({"img": images, "label": [names[label] for label in TINY_LABELS[split]]})
+        pq.write_table(table, tiny_folder / f"{split}-00000-of-00001.parquet")
+    raw = open_source(tiny, tiny_folder)
+    assert raw[Split.TRAIN].labels.tolist() == TINY_LABELS["train"]
+    assert raw[Split.TEST].labels.tolist() == TINY_LABELS["test"]
+
+
+def test_one_split_serves_both(tiny, tiny_folder) -> None:
+    """As Birdsnap has it: one test image of each of three classes is drawn, the other nine train."""
+    (tiny_folder / "test-00000-of-00001.parquet").unlink()
+    record = replace(tiny, test_split="train", holdout=1, train_images=9, test_images=3)
+    raw = open_source(record, tiny_folder)
+    train, test = raw[Split.TRAIN], raw[Split.TEST]
+    assert sorted(test.labels) == [0, 1, 2]
+    assert sorted([*train.rows, *test.rows]) == list(range(12))
+    assert [TINY_LABELS["train"][row] for row in test.rows] == test.labels.tolist()
+    data = decode_dataset(record, tiny_folder.parent / "store", tiny_folder)
+    pixels = tiny_pixels()["train"].transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(data.train.pixels, pixels[train.rows])
+    np.testing.assert_array_equal(data.test.pixels, pixels[test.rows])
+
+
+def test_some_of_the_classes(tiny, tiny_folder) -> None:
+    """By hand: every second class of 0, 1, 2, numbered 0 and 1; the first three of each in the order of the set."""
+    record = replace(tiny, classes=2, class_step=2, train_images=6, test_images=4)
+    train, test = open_source(record, tiny_folder).values()
+    assert train.rows.tolist() == [0, 1, 2, 6, 7, 8]
+    assert train.labels.tolist() == [1, 1, 1, 0, 0, 0]
+    assert test.rows.tolist() == [0, 2, 3, 5]
+    assert test.labels.tolist() == [0, 1, 1, 0]
+
+
+def test_a_part_of_the_set_will_do_for_a_small_version(tiny, tiny_folder, tmp_path) -> None:
+    record = replace(tiny, train_images=1000, test_images=50)
+    with pytest.raises(DataError, match="train split of tiny has 12 images, expected 1000"):
+        decode_dataset(record, tmp_path / "store", tiny_folder)
+    data = decode_dataset(record, tmp_path / "store", tiny_folder, limit=100)
+    assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
+    with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
+        decode_dataset(replace(tiny, train_images=11), tmp_path / "store", tiny_folder, limit=5)
 
 
 def assert_one_line(complaint: pytest.ExceptionInfo[DataError]) -> None:
@@ -89,12 +161,24 @@ def test_hidden_labels_are_refused(tiny, tiny_folder) -> None:
 
 
 def test_a_broken_image_is_named(tiny, tiny_folder) -> None:
+    """One in twelve is no quirk of the set; it is named by its row, though the small version leaves out many."""
     images = [png(image) for image in tiny_pixels()["train"]]
-    images[7] = images[7][:60]
+    images[10] = images[10][:60]
     write_split(tiny_folder, "train", images, TINY_LABELS["train"])
-    with pytest.raises(DataError, match="image 7 of tiny cannot be decoded") as complaint:
+    for limit, count in ((None, 12), (3, 3)):
+        expected = rf"1 of {count} images of tiny \(train\) cannot be decoded whole, the first is image 10;"
+        with pytest.raises(DataError, match=expected) as complaint:
+            decode_dataset(tiny, tiny_folder.parent / "store", tiny_folder, limit)
+        assert_one_line(complaint)
+    assert not list((tiny_folder.parent / "store").glob("*.partial"))
+
+
+def test_images_that_are_not_in_the_file_are_named(tiny, tiny_folder) -> None:
+    """Some clones have paths to files instead of images."""
+    table = pa.table({"img": [{"bytes": None, "path": "1.png"}] * 12, "label": TINY_LABELS["train"]})
+    pq.write_table(table, tiny_folder / "train-00000-of-00001.parquet")
+    with pytest.raises(DataError, match="12 of 12 images of tiny"):
         decoded(tiny, tiny_folder)
-    assert_one_line(complaint)
 
 
 def test_a_damaged_file_is_one_line(tiny, tiny_folder) -> None:
@@ -112,6 +196,15 @@ def test_damage_in_the_middle_of_a_file_is_one_line(tiny, tiny_folder) -> None:
     with pytest.raises(DataError, match=UNREADABLE) as complaint:
         decoded(tiny, tiny_folder)
     assert_one_line(complaint)
+
+
+def test_damage_in_a_process_is_the_same_line(tiny, tiny_folder, tmp_path) -> None:
+    """`decode_part` is what processes call."""
+    raw = open_source(tiny, tiny_folder)[Split.TRAIN]
+    (tiny_folder / "train-00000-of-00001.parquet").write_bytes(b"PAR1 nothing")
+    (tmp_path / "pixels").touch()
+    with pytest.raises(DataError, match=UNREADABLE):
+        decode_part(Part(tiny, Split.TRAIN, raw.groups[0], raw.rows, 0, tmp_path / "pixels"))
 
 
 def test_an_empty_folder_is_one_line(tiny, tmp_path) -> None:
@@ -142,14 +235,19 @@ except DataError as error:
 """
 
 
+FILE = "plain_text/train-00000-of-00001.parquet"
+
+
 class Hub(BaseHTTPRequestHandler):
     """Knows that the data set is there, and shows its files to nobody."""
 
     code = "GatedRepo"
 
     def do_GET(self) -> None:
-        known = self.path.startswith("/api/datasets/uoft-cs/cifar10/revision/") and self.code == "GatedRepo"
-        body = json.dumps({"id": "uoft-cs/cifar10", "sha": "0" * 40, "siblings": [], "tags": []}).encode()
+        known = self.path.startswith("/api/datasets/uoft-cs/cifar10/") and self.code == "GatedRepo"
+        file = {"type": "file", "path": FILE, "rfilename": FILE, "size": 9, "oid": "0" * 40}
+        about = {"id": "uoft-cs/cifar10", "sha": "0" * 40, "siblings": [file], "tags": []}
+        body = json.dumps([file] if "/tree/" in self.path else about).encode()
         self.send_response(200 if known else 401)
         self.send_header("X-Error-Code", self.code)
         self.send_header("Content-Length", str(len(body)))

@@ -10,7 +10,8 @@ from board_store import results
 from leaderboard.source import read_shelf
 from leaderboard.strip import IMAGES, _spec, read_strip, save_strip, strip_file
 from roarbench.datasets import find_dataset
-from roarbench.datasets.loading import ImageData, decode_dataset
+from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.loading import decode_dataset
 from roarbench.plan import Run
 from roarbench.ranking import encode, removed_count, sort_keys, tie_order
 from roarbench.standings import Standing, standing

@@ -1,0 +1,117 @@
+"""The decoded store: images of a data set as plain uint8 files, decoded once and memory-mapped ever after.
+
+FOLDER/imagenette64-bundled-1a2b3c4d/
+  train-pixels.bin  uint8 (n, c, h, w)      test-pixels.bin
+  train-labels.bin  int64 (n,)              test-labels.bin
+  train-truth.bin   float32 (n, c, h, w)    test-truth.bin      where the true importance is known
+  manifest.json     written last: shapes, checksums, means, repairs, source
+
+`loading` fills it; what only reads it needs no more than this.
+"""
+
+import json
+import math
+import mmap
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets import DatasetRecord
+from roarbench.errors import StoreError
+from roarbench.terms import Split
+
+FORMAT = 1  # counts up when the same source would be decoded into other pixels or other files
+MANIFEST = "manifest.json"
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE; Python 3.13 has a name for it
+
+
+@dataclass(frozen=True)
+class Images:
+    """One split; what is written to its arrays never reaches the files.
+
+    Attributes:
+        pixels: uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB.
+        labels: int64 (n,), in [0, classes).
+        truth: True importance of each feature, float32 (n, c, h, w), memory-mapped; None where it is not known.
+    """
+
+    pixels: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    truth: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A decoded data set.
+
+    Attributes:
+        record: What it is.
+        folder: Where it lies; `open_decoded` takes it.
+        train, test: Its splits.
+        mean, std: Of each channel over the training images, in [0, 255].
+        fingerprint: Hash of pixels, labels and limit: equal where the same images are judged, wherever they came from.
+        limit: Images per split if the set was made small, else None.
+        repairs: How many images needed which repair; `images.describe_repairs` puts it in words.
+    """
+
+    record: DatasetRecord
+    folder: Path
+    train: Images
+    test: Images
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fingerprint: str
+    limit: int | None
+    repairs: Mapping[str, int]
+
+
+def open_decoded(folder: Path) -> ImageData:
+    """A decoded data set that is there already; decodes nothing and reaches for nothing.
+
+    Args:
+        folder: Its own folder, `ImageData.folder`.
+
+    Raises:
+        StoreError: It is not there, damaged, or of another version.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        if manifest["format"] != FORMAT:
+            raise StoreError(
+                f"{folder} has format {manifest['format']}, this version reads {FORMAT}; delete the folder"
+            )
+        record = DatasetRecord(**manifest["record"])
+        train, test = (_open_split(folder, split, manifest["splits"][split], record) for split in Split)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{folder} is no decoded data set ({error}); delete the folder and run again") from error
+    mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
+    repairs = sum((Counter(counts) for counts in manifest.get("repairs", {}).values()), Counter[str]())
+    return ImageData(record, folder, train, test, mean, std, manifest["fingerprint"], manifest["limit"], repairs)
+
+
+def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
+    count = entry["images"]
+    shape = (count, record.channels, record.size, record.size)
+    pixels = _map(folder / f"{split}-pixels.bin", np.uint8, shape)
+    labels = _map(folder / f"{split}-labels.bin", np.int64, (count,))
+    truth = _map(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
+    return Images(pixels, labels, truth)
+
+
+def _map(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """A file as an array. A stray write stays in this process; the system sets no memory aside for such writes.
+
+    A read-only map would make torch warn of every array; without `_NO_RESERVE` a file larger than the machine's memory
+    could not be mapped.
+    """
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    with path.open("rb") as file:
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        mapped = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE | _NO_RESERVE, prot=access)
+    return np.frombuffer(mapped, kind).reshape(shape)

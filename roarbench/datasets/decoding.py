@@ -1,0 +1,275 @@
+"""Decodes stored images to the uint8 files of the decoded store, in processes, and goes on where it was stopped.
+
+A part is what one process does in one go: the wanted images of one row group. Each part has its own place in the
+file of pixels, so nothing depends on how many processes there are or which is first. A journal beside the file has a
+line for each part that is on the disk; a later call does the others.
+
+    PARTIAL/train-pixels.bin    as long as it will be; places of missing parts are holes
+    PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
+"""
+
+import json
+import os
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.images import DAMAGED, Decoded, decode_image
+from roarbench.datasets.sources import RawSplit, unreadable
+from roarbench.datasets.tables import RowGroup, read_images
+from roarbench.engines.local import Job, LocalEngine
+from roarbench.errors import CallerError, DataError, StoreError
+from roarbench.store.files import writing
+from roarbench.terms import Split
+
+PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
+DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
+JOURNAL = "journal.jsonl"
+
+
+class Progress(NamedTuple):
+    """How far a data set is.
+
+    Attributes:
+        name: The data set.
+        done, total: Images.
+        size: Bytes that it takes in the store.
+        free: Bytes that are free there.
+    """
+
+    name: str
+    done: int
+    total: int
+    size: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What is counted while images are decoded.
+
+    Attributes:
+        images: How many.
+        histogram: Counts of each channel's values, int64 (c, 256).
+        repairs: How many images needed which repair.
+        damaged: Numbers of the damaged images in their split.
+    """
+
+    images: int
+    histogram: NDArray[np.int64]
+    repairs: dict[str, int] = field(default_factory=dict)
+    damaged: tuple[int, ...] = ()
+
+    def __add__(self, other: "Tally") -> "Tally":
+        repairs = dict(self.repairs)
+        for kind, count in other.repairs.items():
+            repairs[kind] = repairs.get(kind, 0) + count
+        histogram = self.histogram + other.histogram
+        return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged)
+
+    def record(self) -> dict[str, object]:
+        """As plain values."""
+        return vars(self) | {"histogram": self.histogram.tolist()}
+
+    @staticmethod
+    def of(values: dict[str, Any]) -> "Tally":
+        """The tally that `record` was made of."""
+        return Tally(**values | {"histogram": np.array(values["histogram"]), "damaged": tuple(values["damaged"])})
+
+
+class Part(NamedTuple):
+    """Images of one row group, decoded by one process in one go.
+
+    Attributes:
+        record: The data set.
+        split: Which split they are of.
+        group: Where they are stored.
+        rows: Which of its rows, ascending, int64 (n,).
+        start: Number of the first one in the split.
+        file: The file of the split's pixels.
+    """
+
+    record: DatasetRecord
+    split: Split
+    group: RowGroup
+    rows: NDArray[np.int64]
+    start: int
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """What the journal calls it."""
+        return f"{self.split} {self.start} {len(self.rows)}"
+
+
+def decode_splits(
+    folder: Path,
+    record: DatasetRecord,
+    splits: dict[Split, RawSplit],
+    workers: int,
+    note: Callable[[Progress], object],
+) -> dict[Split, Tally]:
+    """Write the pixels of both splits, as far as a stopped call before has not.
+
+    Args:
+        folder: Where to: the file of pixels of each split, and the journal.
+        record: The data set.
+        splits: Its images.
+        workers: Processes at most; a set that is too small for several is decoded here.
+        note: Is told how far it is, before the first image and after every part.
+
+    Raises:
+        DataError: Files cannot be read, or too many images are damaged.
+        StoreError: The disk has not enough room.
+    """
+    files = {split: folder / f"{split}-pixels.bin" for split in splits}
+    if not all(file.exists() for file in files.values()):  # a journal without its pixels is worth nothing
+        (folder / JOURNAL).unlink(missing_ok=True)
+    done = _read_journal(folder / JOURNAL)
+    total = sum(len(raw.labels) for raw in splits.values())
+    size = total * record.channels * record.size**2
+    free = _check_room(folder, record, size)
+    tallies, parts = {}, []
+    for split, raw in splits.items():
+        tallies[split] = _prepare(files[split], raw, record)
+        parts += list(_parts(record, split, raw, files[split]))
+    todo = [part for part in parts if part.name not in done]
+    finished = total - sum(len(part.rows) for part in todo)
+    if todo:
+        note(Progress(record.name, finished, total, size, free))
+    with (folder / JOURNAL).open("a") as journal:
+        for part, tally in _run(todo, workers):
+            done[part.name] = tally
+            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
+            finished += len(part.rows)
+            note(Progress(record.name, finished, total, size, free))
+    for part in parts:
+        tallies[part.split] += done[part.name]
+    for split, raw in splits.items():
+        _check_damage(record, split, raw, tallies[split])
+    return tallies
+
+
+def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
+    """Bytes that are free, if they are enough for what is not yet written."""
+    written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes take no blocks
+    free = shutil.disk_usage(folder).free
+    if size - written > free:
+        room = f"{size / 2**30:.1f} GiB, {folder.parent} has {free / 2**30:.1f} GiB free"
+        raise StoreError(f"{record.name} takes {room}; free space or choose another --store")
+    return free
+
+
+def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
+    """Make the file of pixels, of its full length, with those that are at hand."""
+    with writing(file), file.open("ab") as opened:
+        opened.truncate(len(raw.labels) * record.channels * record.size**2)
+    if raw.pixels is None:
+        return Tally(0, np.zeros((record.channels, 256), np.int64))
+    with writing(file), file.open("r+b") as opened:  # not through a memory map: a full disk would kill the process
+        opened.write(raw.pixels.tobytes())
+        opened.flush()
+        os.fsync(opened.fileno())
+    return Tally(len(raw.labels), histogram(raw.pixels))
+
+
+def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Counts of each channel's values, int64 (c, 256), of pixels (n, c, h, w)."""
+    channels = pixels.shape[1]
+    return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
+
+
+def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[Part]:
+    first = 0
+    for group in raw.groups:
+        low, high = np.searchsorted(raw.rows, [first, first + group.rows])
+        if low < high:
+            yield Part(record, split, group, raw.rows[low:high] - first, int(low), file)
+        first += group.rows
+
+
+def _read_journal(path: Path) -> dict[str, Tally]:
+    """Tallies of the parts that are done; a last line that was cut off is taken away, so that others can follow."""
+    done: dict[str, Tally] = {}
+    kept = 0
+    with path.open("ab+") as journal:
+        journal.seek(0)
+        for line in journal:
+            if not line.endswith(b"\n"):
+                break
+            entry = json.loads(line)
+            done[entry["part"]] = Tally.of(entry["tally"])
+            kept += len(line)
+        journal.truncate(kept)
+    return done
+
+
+def _run(parts: list[Part], workers: int) -> Iterator[tuple[Part, Tally]]:
+    """Decode parts here or in processes; they come as they are done."""
+    workers = min(workers, len(parts) // PARTS_PER_WORKER)
+    if workers < 2:
+        for part in parts:
+            yield part, decode_part(part)
+        return
+    waiting = {part.name: part for part in parts}
+    queue = [Job(part.name, decode_part, (part,)) for part in reversed(parts)]
+    with LocalEngine(workers) as engine:
+        while waiting:
+            while engine.idle and queue:
+                engine.submit(queue.pop())
+            for outcome in engine.wait(1.0):
+                if isinstance(outcome.error, CallerError):
+                    raise outcome.error
+                if outcome.error is not None:
+                    raise DataError(f"decoding stopped: {outcome.error}; the same command again goes on from there")
+                yield waiting.pop(outcome.name), outcome.value
+
+
+def decode_part(part: Part) -> Tally:
+    """Decode the images of a part to their place in the file of pixels, which is on the disk when this returns.
+
+    Raises:
+        DataError: They cannot be read.
+        StoreError: They cannot be written.
+    """
+    record = part.record
+    tally = Tally(0, np.zeros((record.channels, 256), np.int64))
+    with warnings.catch_warnings(), writing(part.file), part.file.open("r+b") as file:
+        warnings.simplefilter("ignore")  # Pillow's, of odd images: they are counted
+        file.seek(part.start * record.channels * record.size**2)
+        for contents in _read(part):
+            decoded = [decode_image(content, record) for content in contents]
+            pixels = np.stack([image.pixels for image in decoded])
+            file.write(pixels.tobytes())
+            tally += _count(decoded, pixels, part.start + tally.images)
+        file.flush()
+        os.fsync(file.fileno())
+    return tally
+
+
+def _read(part: Part) -> Iterator[list[bytes]]:
+    try:
+        yield from read_images(part.group, part.record.image_column, part.rows)
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(error, str(part.group.file), part.record) from error
+
+
+def _count(decoded: list[Decoded], pixels: NDArray[np.uint8], first: int) -> Tally:
+    repairs = Counter(repair for image in decoded for repair in image.repairs)
+    damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
+    return Tally(len(decoded), histogram(pixels), dict(repairs), tuple(damaged))
+
+
+def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:
+    if len(tally.damaged) > DAMAGED_SHARE * tally.images:
+        seen = f"{len(tally.damaged)} of {tally.images} images of {record.name} ({split}) cannot be decoded whole"
+        raise DataError(f"{seen}, the first is image {raw.rows[min(tally.damaged)]}; fetch its file again")

@@ -1,0 +1,76 @@
+"""Which of the stored images belong to a data set, a split or a small version."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets import DatasetRecord
+from roarbench.errors import DataError
+from roarbench.terms import Split
+
+MANY_CLASSES = 100  # a small version of a set with as many may lack classes
+
+
+def check_limit(record: DatasetRecord, limit: int | None) -> None:
+    """Refuse a small version that would lack a class, or have a single one if the data set has many.
+
+    Raises:
+        DataError: It would.
+    """
+    least = record.classes if record.classes < MANY_CLASSES else 2
+    if limit is not None and limit < least:
+        raise DataError(f"--limit {limit} is below the {least} classes {_of(record, least)}; write {least} or more")
+
+
+def _of(record: DatasetRecord, least: int) -> str:
+    return f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
+
+
+def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
+    """Mark `limit` images, as evenly over the classes as they allow, the first of each class.
+
+    Args:
+        labels: int64 (n,).
+        limit: How many; all if None or more than there are. Below the number of classes, the first classes have one
+            each.
+
+    Returns:
+        bool (n,), True where an image is kept.
+    """
+    if limit is None or limit >= len(labels):
+        return np.ones(len(labels), bool)
+    by_class = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[by_class], labels[by_class])
+    turn = np.empty(len(labels), np.int64)
+    turn[by_class] = np.arange(len(labels)) - starts  # how many of its class come before an image
+    kept = np.lexsort((labels, turn))[:limit]  # all first ones by class, then all second ones …
+    wanted = np.zeros(len(labels), bool)
+    wanted[kept] = True
+    return wanted
+
+
+def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of the hub's split that belong to the data set's, ascending.
+
+    Args:
+        record: Says whether one split of the hub serves both (`holdout`), and which classes are kept (`class_step`).
+        split: The data set's split.
+        labels: Of the hub's split, int64 (n,).
+    """
+    rows = np.arange(len(labels))
+    if record.holdout:
+        held = held_out(labels, record.holdout, record.seed)
+        rows = rows[held if split is Split.TEST else ~held]
+    if record.class_step > 1:
+        rows = rows[labels[rows] % record.class_step == 0]
+        count = record.train_images if split is Split.TRAIN else record.test_images
+        rows = rows[balanced_subset(labels[rows], count)]
+    return rows
+
+
+def held_out(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
+    """Mark `count` images of each class, drawn by a seed, bool (n,)."""
+    drawn = np.random.default_rng(seed).permutation(len(labels))
+    marked = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        marked[drawn[labels[drawn] == label][:count]] = True
+    return marked

@@ -1,0 +1,214 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tiny_set import TINY, png
+
+from roarbench.datasets import decoding
+from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.decoding import Progress
+from roarbench.datasets.loading import decode_dataset
+from roarbench.errors import DataError
+
+COUNT, GROUP = 1200, 100
+RECORD = replace(TINY, train_images=COUNT, test_images=6)
+
+
+def some_pixels() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 3), np.uint8)
+
+
+def write(folder: Path, images: list[bytes]) -> Path:
+    """Row groups of a hundred training images, and six test images."""
+    folder.mkdir()
+    for split, stored in (("train", images), ("test", images[:6])):
+        rows = {"img": [{"bytes": image, "path": None} for image in stored]}
+        table = pa.table(rows | {"label": [index % 3 for index in range(len(stored))]})
+        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet", row_group_size=GROUP)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("source") / "many", [png(image) for image in some_pixels()])
+
+
+def all_of(data: ImageData) -> list[object]:
+    return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
+
+
+def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
+    """With 13 parts and one a process at least, two processes share them."""
+    alone = decode_dataset(RECORD, tmp_path / "alone", source)
+    np.testing.assert_array_equal(alone.train.pixels, some_pixels().transpose(0, 3, 1, 2))
+    monkeypatch.setattr(decoding, "PARTS_PER_WORKER", 1)
+    started: list[int] = []
+    engine = decoding.LocalEngine
+    monkeypatch.setattr(decoding, "LocalEngine", lambda workers: started.append(workers) or engine(workers))
+    together = decode_dataset(RECORD, tmp_path / "together", source, workers=2)
+    assert started == [2]
+    assert all_of(together) == all_of(alone)
+
+
+def test_a_small_set_starts_no_process(source, tmp_path, monkeypatch) -> None:
+    monkeypatch.delattr(decoding, "LocalEngine")
+    decode_dataset(RECORD, tmp_path, source, workers=8)
+
+
+def test_progress_counts_images_and_disk(source, tmp_path) -> None:
+    seen: list[Progress] = []
+    decode_dataset(RECORD, tmp_path, source, note=seen.append)
+    assert [progress.done for progress in seen] == [*range(0, 1201, 100), 1206]
+    assert {progress[:1] + progress[2:4] for progress in seen} == {("tiny", 1206, 1206 * 192)}
+    seen.clear()
+    decode_dataset(RECORD, tmp_path, source, note=seen.append)
+    assert seen == []
+
+
+def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
+    """Nine images lie in the first row group: the eleven others are not opened."""
+    decoded: list[bytes] = []
+    groups: list[int] = []
+    decode, read = decoding.decode_image, decoding.read_images
+    monkeypatch.setattr(decoding, "decode_image", lambda image, record: decoded.append(image) or decode(image, record))
+    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
+    data = decode_dataset(RECORD, tmp_path, source, limit=9)
+    assert groups == [0, 0]
+    assert len(decoded) == 9 + 6
+    np.testing.assert_array_equal(data.train.pixels, some_pixels()[:9].transpose(0, 3, 1, 2))
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from test_decoding import RECORD
+from roarbench.datasets import decoding
+from roarbench.datasets.loading import decode_dataset
+decoding.PARTS_PER_WORKER = 1
+def note(progress):
+    if progress.done >= 500:
+        os.kill(os.getpid(), 9)
+if __name__ == "__main__":
+    decode_dataset(RECORD, Path("store"), Path(sys.argv[1]), workers=2, note=note)
+"""
+
+
+def elsewhere(script: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with this one's modules."""
+    modules = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    environment = os.environ | {"USE_TORCH": "0", "PYTHONPATH": modules}
+    return subprocess.run([sys.executable, *script], env=environment, cwd=folder, capture_output=True, text=True)
+
+
+def stop_half_way(progress: Progress) -> None:
+    if progress.done >= 500:
+        raise KeyboardInterrupt
+
+
+def continued(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go on with a decoding that was stopped, and see that nothing is done twice or differently."""
+    [journal] = folder.glob("store/*.partial/journal.jsonl")
+    written = [json.loads(line)["part"] for line in journal.read_text().splitlines()]
+    assert 5 <= len(written) < 13
+    with journal.open("a") as file:
+        file.write('{"part": "train 900 100", "tal')  # the power went out
+    seen: list[str] = []
+    decode = decoding.decode_part
+    monkeypatch.setattr(decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
+    told: list[Progress] = []
+    again = decode_dataset(RECORD, folder / "store", source, note=told.append)
+    assert not set(seen) & set(written)
+    assert len(seen) + len(written) == 13
+    assert told[0].done == sum(int(name.split()[2]) for name in written)
+    assert all_of(again) == all_of(decode_dataset(RECORD, folder / "other", source))
+    assert not list((folder / "store").rglob("journal.jsonl"))
+
+
+def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        decode_dataset(RECORD, tmp_path / "store", source, note=stop_half_way)
+    continued(source, tmp_path, monkeypatch)
+
+
+def test_a_killed_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)  # processes start from a file
+    killed = elsewhere(["killed.py", str(source)], tmp_path)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    continued(source, tmp_path, monkeypatch)
+
+
+def test_a_journal_without_its_pixels_does_not_count(source, tmp_path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        decode_dataset(RECORD, tmp_path / "store", source, note=stop_half_way)
+    [pixels] = (tmp_path / "store").glob("*.partial/train-pixels.bin")
+    pixels.unlink()
+    data = decode_dataset(RECORD, tmp_path / "store", source)
+    np.testing.assert_array_equal(data.train.pixels, some_pixels().transpose(0, 3, 1, 2))
+
+
+def test_odd_images_are_counted_and_keep_their_place(tmp_path) -> None:
+    """One image in 1,200 may be damaged; labels and numbers of the others do not move."""
+    images = [png(image) for image in some_pixels()]
+    images[250] = png(some_pixels()[250, ..., 0])
+    images[3] = png(some_pixels()[3, ..., 0])  # in both splits
+    images[700] = b""
+    source = write(tmp_path / "odd", images)
+    data = decode_dataset(RECORD, tmp_path / "store", source)
+    assert data.repairs == {"grey": 3, "unreadable": 1}
+    manifest = json.loads((data.folder / "manifest.json").read_text())
+    assert manifest["repairs"] == {"train": {"grey": 2, "unreadable": 1}, "test": {"grey": 1}}
+    expected = some_pixels().transpose(0, 3, 1, 2)
+    for grey in (3, 250):
+        expected[grey] = expected[grey, 0]
+    expected[700] = 128
+    np.testing.assert_array_equal(data.train.pixels, expected)
+    assert data.train.labels.tolist() == [index % 3 for index in range(COUNT)]
+
+
+def test_a_second_damaged_image_is_too_many(tmp_path) -> None:
+    images = [png(image) for image in some_pixels()]
+    images[700], images[40] = b"", images[40][:70]
+    source = write(tmp_path / "bad", images)
+    with pytest.raises(
+        DataError, match=r"2 of 1200 images of tiny \(train\) cannot be decoded whole, the first is .* 40;"
+    ):
+        decode_dataset(RECORD, tmp_path / "store", source)
+
+
+MEASURED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tiny_set import TINY
+from roarbench.datasets.loading import decode_dataset
+def mebibytes(kind):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(kind)) / 1024
+few, many = (replace(TINY, train_images=count, test_images=6, size=224) for count in (64, 1024))
+decode_dataset(few, Path("store"), Path("few"))
+peak, used = mebibytes("VmHWM:"), mebibytes("RssAnon:")
+data = decode_dataset(many, Path("store"), Path("many"))
+print(mebibytes("VmHWM:") - peak)
+assert data.train.pixels.nbytes == 147 * 2**20
+assert data.train.pixels.max() > 0
+print(mebibytes("RssAnon:") - used)
+"""
+
+
+def test_memory_is_bounded_whatever_the_size(tmp_path) -> None:
+    """147 MiB of pixels, of which decoding holds 9 at a time and reading none: pages of files can be dropped."""
+    image = png(some_pixels()[0])
+    write(tmp_path / "few", [image] * 64)
+    write(tmp_path / "many", [image] * 1024)
+    done = elsewhere(["-c", MEASURED], tmp_path)
+    assert done.returncode == 0, done.stderr
+    decoding_took, reading_took = (float(line) for line in done.stdout.split())
+    assert decoding_took < 48
+    assert reading_took < 16

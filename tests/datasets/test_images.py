@@ -1,0 +1,134 @@
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny_set import TINY, png
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.images import FILL, decode_image, describe_repairs
+
+
+def photograph(height: int = 40, width: int = 60) -> np.ndarray:
+    """Smooth colours, so that JPEG changes little: red grows to the right, green downwards."""
+    y, x = np.indices((height, width))
+    return np.stack([4 * x, 5 * y, 120 + 0 * x], axis=2).astype(np.uint8)
+
+
+def jpeg(image: Image.Image, **options: object) -> bytes:
+    stored = BytesIO()
+    image.save(stored, "JPEG", quality=95, subsampling=0, **options)
+    return stored.getvalue()
+
+
+def test_an_ordinary_image_needs_no_repair() -> None:
+    pixels, repairs = decode_image(jpeg(Image.fromarray(photograph(8, 8))), TINY)
+    assert repairs == ()
+    assert pixels.shape == (3, 8, 8)
+    np.testing.assert_allclose(pixels, photograph(8, 8).transpose(2, 0, 1), atol=6)  # what JPEG loses
+
+
+def test_grey_becomes_rgb() -> None:
+    pixels, repairs = decode_image(jpeg(Image.fromarray(photograph(8, 8)[..., 0])), TINY)
+    assert repairs == ("grey",)
+    assert (pixels[0] == pixels[1]).all()
+    assert (pixels[0] == pixels[2]).all()
+
+
+def test_cmyk_keeps_its_colours() -> None:
+    """JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative."""
+    original = Image.fromarray(photograph(8, 8))
+    pixels, repairs = decode_image(jpeg(original.convert("CMYK")), TINY)
+    assert repairs == ("CMYK",)
+    np.testing.assert_allclose(pixels, photograph(8, 8).transpose(2, 0, 1), atol=6)
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA"])
+def test_palettes_and_transparency(mode: str) -> None:
+    stored = BytesIO()
+    Image.fromarray(photograph(8, 8)).convert("P").convert(mode).save(stored, "PNG")
+    assert decode_image(stored.getvalue(), TINY).repairs == ("palette or transparency",)
+
+
+def test_colour_in_a_set_of_grey_images() -> None:
+    record = find_dataset("fashion-mnist")
+    assert decode_image(png(photograph(28, 28)), record).repairs == ("colour",)
+    assert decode_image(png(photograph(28, 28)[..., 0]), record).repairs == ()
+
+
+# Where EXIF's orientation puts the first row and the first column of what is stored (EXIF 2.3, 4.6.4 A): the stored
+# image is what the turn takes to the upright one
+STORED = {
+    1: lambda upright: upright,
+    2: lambda upright: upright[:, ::-1],
+    3: lambda upright: upright[::-1, ::-1],
+    4: lambda upright: upright[::-1],
+    5: lambda upright: upright.transpose(1, 0, 2),
+    6: lambda upright: np.rot90(upright, 1),
+    7: lambda upright: upright[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda upright: np.rot90(upright, -1),
+}
+
+
+@pytest.mark.parametrize("orientation", STORED)
+def test_turned_images_are_upright(orientation: int) -> None:
+    upright = photograph(8, 8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = np.ascontiguousarray(STORED[orientation](upright))
+    pixels, repairs = decode_image(jpeg(Image.fromarray(stored), exif=exif), TINY)
+    assert repairs == (() if orientation == 1 else ("turned by EXIF",))
+    np.testing.assert_allclose(pixels, upright.transpose(2, 0, 1), atol=6)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 77])
+def test_an_orientation_that_does_not_exist_turns_nothing(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    assert decode_image(jpeg(Image.fromarray(photograph(8, 8)), exif=exif), TINY).repairs == ()
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_damaged_metadata_does_no_harm() -> None:
+    plain = jpeg(Image.fromarray(photograph(8, 8)))
+    broken = jpeg(Image.fromarray(photograph(8, 8)), exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01")
+    np.testing.assert_array_equal(decode_image(broken, TINY).pixels, decode_image(plain, TINY).pixels)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+def test_of_a_truncated_image_the_top_is_used(form: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    stored = BytesIO()
+    Image.fromarray(noise).save(stored, form)
+    record = find_dataset("imagenette64")
+    whole = decode_image(stored.getvalue(), record).pixels
+    half = stored.getvalue()[: len(stored.getvalue()) // 2]
+    pixels, repairs = decode_image(half, record)
+    assert repairs == ("truncated",)
+    np.testing.assert_array_equal(pixels[:, :12], whole[:, :12])
+    assert (pixels[:, 60:] != whole[:, 60:]).mean() > 0.9
+    np.testing.assert_array_equal(decode_image(half, record).pixels, pixels)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xd8\xff", b"<html>404</html>", png(photograph())[:20]])
+def test_what_cannot_be_read_is_grey(content: bytes) -> None:
+    pixels, repairs = decode_image(content, TINY)
+    assert repairs == ("unreadable",)
+    assert pixels.shape == (3, 8, 8)
+    assert (pixels == FILL).all()
+
+
+def test_pillow_is_as_strict_afterwards_as_before() -> None:
+    half = jpeg(Image.fromarray(photograph()))[:-200]
+    assert decode_image(half, TINY).repairs == ("truncated",)
+    with pytest.raises(OSError, match="truncated"):
+        Image.open(BytesIO(half)).load()
+
+
+def test_words() -> None:
+    counts = {"unreadable": 1, "grey": 3, "turned by EXIF": 2, "CMYK": 1, "truncated": 1000}
+    assert describe_repairs(counts) == (
+        "3 grey, 1 CMYK, 2 turned by EXIF: converted; 1,000 truncated: what is there is used, the rest is black; "
+        "1 unreadable: grey throughout"
+    )
+    assert describe_repairs({}) == ""

@@ -1,0 +1,77 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.subsets import balanced_subset, check_limit, choose_rows, held_out
+from roarbench.errors import DataError
+from roarbench.terms import Split
+
+
+@given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 45))
+def test_balanced_subset_takes_turns(labels: list[int], limit: int) -> None:
+    waiting = {label: [i for i, other in enumerate(labels) if other == label] for label in range(5)}
+    slow: list[int] = []
+    while len(slow) < limit and any(waiting.values()):
+        for label in range(5):
+            if waiting[label] and len(slow) < limit:
+                slow.append(waiting[label].pop(0))
+    marked = balanced_subset(np.array(labels, np.int64), limit)
+    assert np.flatnonzero(marked).tolist() == sorted(slow)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "message"),
+    [
+        ("imagenette", 9, "--limit 9 is below the 10 classes of imagenette; write 10 or more"),
+        ("imagenet", 1, "--limit 1 is below the 2 classes that a version of imagenet must have; write 2 or more"),
+    ],
+)
+def test_the_least_limit(name: str, limit: int, message: str) -> None:
+    """A small set keeps all its classes; one of a hundred and more may lack some, for a try on a small machine."""
+    check_limit(find_dataset(name), None)
+    check_limit(find_dataset(name), limit + 1)
+    with pytest.raises(DataError, match=message):
+        check_limit(find_dataset(name), limit)
+
+
+def test_a_limit_below_the_classes_takes_one_of_each_of_the_first() -> None:
+    assert np.flatnonzero(balanced_subset(np.array([8, 4, 4, 0, 8, 0]), 2)).tolist() == [1, 3]
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 3), st.integers(0, 5))
+def test_held_out_images_are_so_many_of_each_class(labels: list[int], count: int, seed: int) -> None:
+    marked = held_out(np.array(labels, np.int64), count, seed)
+    for label in range(4):
+        held = sum(mark for mark, other in zip(marked, labels, strict=True) if other == label)
+        assert held == min(count, labels.count(label))
+
+
+def test_held_out_images_are_drawn() -> None:
+    """Not the first of each class: photographs of one bird often follow each other. Each is drawn equally often."""
+    labels = np.repeat([0, 1], 10)
+    drawn = sum(held_out(labels, 2, seed).astype(int) for seed in range(1000))
+    assert abs(drawn - 200).max() < 6 * np.sqrt(1000 * 0.2 * 0.8)  # six standard deviations
+    np.testing.assert_array_equal(held_out(labels, 2, 7), held_out(labels, 2, 7))
+
+
+def test_the_splits_of_one_split_are_apart() -> None:
+    record = replace(find_dataset("birdsnap"), holdout=2)
+    labels = np.arange(40) % 8
+    rows = {split: choose_rows(record, split, labels) for split in Split}
+    assert len(rows[Split.TEST]) == 16
+    assert sorted(np.concatenate(list(rows.values()))) == list(range(40))
+
+
+def test_every_tenth_class_as_many_of_each() -> None:
+    """ImageNet's own numbers: 1,300 of most classes and 732 of the smallest; here class 20 is the smallest."""
+    record = find_dataset("imagenet-100")
+    counts = np.full(1000, 1300)
+    counts[[20, 21]] = 732
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(1000), counts))
+    rows = choose_rows(record, Split.TRAIN, labels)
+    assert np.bincount(labels[rows] // 10).tolist() == [732] * 100
+    assert np.flatnonzero(labels == 30)[:732].tolist() == rows[labels[rows] == 30].tolist()
