@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from roarbench.bench import Bench
-from roarbench.console import Watch, cost
+from roarbench.console import DecodeWatch, Watch, cost
 from roarbench.datasets import find_dataset
-from roarbench.datasets.loading import ImageData, decode_dataset
+from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.images import describe_repairs
+from roarbench.datasets.loading import decode_dataset
 from roarbench.engines.local import LocalEngine
 from roarbench.estimate import Rates, Work, count_work, measure
 from roarbench.faithfulness import score_specs
@@ -107,7 +110,7 @@ def run_suite(
 ) -> Finished:
     """Do all runs of a suite that are missing."""
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
-    images = _decode(suite, workspace, data, limit, console)
+    images = _decode(suite, workspace, data, limit, workers, console)
     bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
@@ -135,10 +138,21 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     return finished._replace(standing=standing(held.suite, store, held.limit, held.data))
 
 
-def _decode(suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, console: Console) -> ImageData:
+def _decode(
+    suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, workers: int, console: Console
+) -> ImageData:
     start = time.monotonic()
-    images = decode_dataset(find_dataset(suite.dataset), workspace.data, data, limit)
+    record = find_dataset(suite.dataset)
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(record, workspace.data, data, limit, workers, watch.note)
+    if watch.used and images.repairs:
+        console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
+    lacking = record.classes - len(np.unique(images.train.labels))
+    if lacking:
+        console.print(
+            f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
+        )
     count = len(images.train.labels) + len(images.test.labels)
     seconds = time.monotonic() - start
-    console.print(f"{suite.dataset}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
+    console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
     return images
