@@ -33,7 +33,7 @@ PAGES: dict[str, Callable[[Session], None]] = {
 def main() -> None:
     """One run of the page."""
     st.set_page_config(page_title="roarbench", layout="wide", initial_sidebar_state="collapsed")
-    page = st.segmented_control("Page", list(PAGES), default="Board", required=True, key="page", bind="query-params")
+    page = st.segmented_control("Page", list(PAGES), required=True, key="page", bind="query-params") or "Board"
     try:
         books = library(os.environ[URL], Path(os.environ.get(STORE, ".")))
         suites = books.suites()

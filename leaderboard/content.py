@@ -27,7 +27,7 @@ def span(entry: Entry) -> str:
 
 def figure_words(table: CurveTable) -> str:
     """What a figure of curves shows, for those who do not see it."""
-    points = [point for point in table.points if point.accuracy is not None and point.t > 0]
+    points = [point for point in table.points if point.accuracy is not None and 0 < point.t < 1]
     ends = {(point.source == "published", point.estimator): point for point in points}
     last = [
         f"{plain(name, 40)}{' published' if laid else ''} {100 * (point.accuracy or 0):.1f}%"

@@ -167,7 +167,7 @@ def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
     }
     page = site_boards.board_page(shown)
     entries = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
-    columns = [(key, HEADINGS[key]) for key in COLUMNS if key != "family"]
+    columns = [(key, name) for key, name in HEADINGS.items() if key != "family"]
     return {
         **page,
         "columns": columns,

@@ -188,7 +188,7 @@ def about() -> dict[str, Any]:
         "points": curve_records(toy_tables()),
         "limits": LIMITS,
         "protocols": PROTOCOLS.values(),
-        "columns": [(HEADINGS[key], text) for key, text in COLUMNS.items()],
+        "columns": [(name, COLUMNS[key]) for key, name in HEADINGS.items()],
         "submit": SUBMIT,
         "cite": HOOKER.bibtex,
         "changes": CHANGES,

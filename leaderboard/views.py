@@ -101,10 +101,11 @@ def _rows(shown: BoardTable, held: Standing) -> None:
         picked = st.session_state["rows"]["selection"]["rows"]
         if picked:
             st.session_state["page"], st.session_state["estimator"] = "Entry", names[picked[0]]
+            st.query_params["estimator"] = names[picked[0]]  # the list is not there yet, so it cannot tell the address
 
     options: dict[str, Any] = {"key": "rows", "on_select": open_entry, "selection_mode": "single-row"}
     table(rows, f"Board of {shown.title}", column_config=configuration, **options)
-    st.write("Tick a row to open the estimator's page.")
+    st.write("Tick a row to open the estimator's page; by keyboard, Shift and Space on the row.")
 
 
 def _row(number: int, shown: BoardTable, held: Standing) -> dict[str, Any]:
@@ -194,5 +195,9 @@ def cost(session: Session) -> None:
     chart(figures.cost_chart(shown.table), priced.words)
     st.text(priced.words)
     options = {**numbers("%.3g", "seconds per 1000 images"), **numbers("%+.1f", "gain", "gain low", "gain high")}
-    table(priced.points, "Gain in accuracy points, and cost", column_config=options)
+    shown_points = [
+        {key: _shown_points(value) if key.startswith("gain") else value for key, value in row.items()}
+        for row in priced.points
+    ]
+    table(shown_points, "Gain in accuracy points, and cost", column_config=options)
     downloads(priced.points, f"cost-{session.slug}")

@@ -96,6 +96,7 @@ def gallery(session: Session) -> None:
     chosen = choose_some("Estimators", names, "gallery", names[:3])
     levels = [f"{t:g}" for t in session.shown.table.levels]
     kept = choose_some("Levels", levels, "levels", levels)
+    st.write(f"{session.shown.table.caption}.")
     st.write(
         "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
         f"mean colour of the training images. Unit {strip.layout.unit}."
@@ -145,7 +146,7 @@ def about(session: Session) -> None:
     st.header("Protocols")
     st.write("\n".join(f"- {text}" for text in PROTOCOLS.values()))
     st.header("Columns")
-    st.write("\n".join(f"- **{HEADINGS[key]}**: {text}" for key, text in COLUMNS.items()))
+    st.write("\n".join(f"- **{name}**: {COLUMNS[key]}" for key, name in HEADINGS.items()))
     st.header("How to submit")
     st.write(SUBMIT)
     st.header("How to cite")

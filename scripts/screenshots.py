@@ -1,8 +1,11 @@
-"""Pictures of every page of the board, static and app, at the width of a desk and of a phone, light and dark.
+"""Pictures of every page of the board, static and app, at the width of a desk and of a phone, two of them dark.
 
-python scripts/screenshots.py STORE FOLDER
+    python scripts/screenshots.py STORE FOLDER
+
+docs/board/ has those of demo/.
 """
 
+import io
 import socket
 import subprocess
 import sys
@@ -13,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -101,7 +105,8 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: 
     )
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     settle(driver)
-    driver.save_screenshot(str(path))
+    picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+    picture.save(path, quality=80, method=6)
 
 
 def settle(driver: webdriver.Chrome) -> None:
@@ -128,13 +133,13 @@ def main(store: Path, folder: Path) -> None:
         subprocess.run(command, check=True)
         for page in static_pages(Path(exported)):
             for width in WIDTHS:
-                shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.png")
-        shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.png", dark=True)
+                shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
+        shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True)
         with server(store) as address:
             for page in APP_PAGES:
                 for width in WIDTHS:
-                    shoot(driver, f"{address}/?page={page}", width, folder / f"app-{page.lower()}-{width}.png")
-            shoot(driver, f"{address}/?page=Board", 1280, folder / "app-board-1280-dark.png", dark=True)
+                    shoot(driver, f"{address}/?page={page}", width, folder / f"app-{page.lower()}-{width}.webp")
+            shoot(driver, f"{address}/?page=Board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Every page of the app, without a browser."""
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +9,13 @@ import hostile
 import numpy as np
 import pytest
 import streamlit as st
-from board_store import make_store
+from board_store import make_store, results
 from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
 from leaderboard.commands import STORE, URL, _absolute
+from leaderboard.formats import board_csv
+from leaderboard.source import read_shelf
 from leaderboard.strip import Strip, save_strip, strip_file
 from leaderboard.tables import board_table
 from roarbench.datasets import find_dataset
@@ -27,7 +31,7 @@ PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "Ab
 APP = str(Path(app.__file__))
 
 
-def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str) -> AppTest:
+def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str | list[str]) -> AppTest:
     monkeypatch.setenv(URL, f"sqlite:///{folder}/results.sqlite")
     monkeypatch.setenv(STORE, str(folder))
     test = AppTest.from_file(APP, default_timeout=120)
@@ -117,6 +121,41 @@ def test_the_address_holds_the_view(monkeypatch: pytest.MonkeyPatch, folder: Pat
     assert any("levels 0.9;" in caption.value for caption in again.markdown)
 
 
+VIEWS: dict[str, dict[str, Any]] = {  # every choice of every page, none of them what the page begins with
+    "Board": {
+        "search": "grad",
+        "protocol": "morf",
+        "level": "0.9",
+        "sort": "seconds",
+        "family": ["grad"],
+        "status": "verified",
+    },
+    "Curves": {"curves": ["ig", "gb"], "published": "food101"},
+    "Entry": {"estimator": "ig"},
+    "Compare": {"first": "ig", "second": "gb"},
+    "Gallery": {"image": "7", "gallery": ["grad"], "levels": ["0.9"]},
+    "Cost": {},
+    "Claims": {},
+    "About": {},
+    "Runs": {"state": "done"},
+}
+ALWAYS = {"page", "suite"}
+ONLY = {"unit"}  # lists with one choice in this suite
+
+
+@pytest.mark.parametrize("page", VIEWS)
+def test_a_copied_address_opens_the_same_view(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str) -> None:
+    """The address makes every choice of a page; that choices reach the address is Streamlit's part, if told so."""
+    begun = open_page(monkeypatch, folder, page=page, suite="quick-v1")
+    made = {w.key: w for kind in ("selectbox", "multiselect", "text_input") for w in begun.get(kind)}
+    assert set(made) - ALWAYS - ONLY == set(VIEWS[page])
+    assert all(made[key].value != value for key, value in VIEWS[page].items())
+    assert all(widget.proto.query_param_key == key for key, widget in made.items())
+    again = open_page(monkeypatch, folder, page=page, **VIEWS[page])
+    opened = {w.key: w.value for kind in ("selectbox", "multiselect", "text_input") for w in again.get(kind)}
+    assert {key: opened[key] for key in VIEWS[page]} == VIEWS[page]
+
+
 def test_places_are_among_the_rows_shown(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, family="control")
     assert list(frame(test)["estimator"]) == ["sobel", "random"]
@@ -166,6 +205,9 @@ def test_an_entry_has_its_pictures_and_its_command(monkeypatch: pytest.MonkeyPat
 
 def test_claims_are_held_against_both_tables(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, page="Claims")
+    texts = [text.value for text in test.text]
+    assert any(text.startswith("HOLDS (90 of 90 cells agree): SmoothGrad-Squared and VarGrad") for text in texts)
+    assert any("ResNet-50" in text for text in texts) and any("300 test images" in text for text in texts)
     assert [heading.value for heading in test.subheader] == ["On the paper's own table", "On quick v1"]
 
 
@@ -216,6 +258,36 @@ def test_a_relative_database_is_found_from_any_folder(monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     assert _absolute("sqlite:///r.sqlite") == f"sqlite:///{tmp_path}/r.sqlite"
     assert _absolute("postgresql://me@host/name") == "postgresql://me@host/name"
+
+
+def test_a_small_version_is_marked_in_every_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        store.add_all(results(SUITES["planted"], 20, limit=40).values())
+    test = open_page(monkeypatch, tmp_path)
+    assert set(frame(test)["status"]) == {"verified, small version: 40 images a split"}
+    entry = open_page(monkeypatch, tmp_path, page="Entry")
+    assert set(frame(entry)["status"]) == {"verified, small version: 40 images a split"}
+    rows = list(csv.DictReader(io.StringIO(board_csv(board_table(Evidence.of(held_of(tmp_path)))))))
+    assert {row["suite"] for row in rows} == {"planted v1 (small version: 40 images a split)"}
+
+
+def held_of(folder: Path) -> Standing:
+    with ResultsStore.open(f"sqlite:///{folder}/results.sqlite", read_only=True) as store:
+        return next(iter(read_shelf(store, folder).standings.values()))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("About", "Runs")])
+def test_every_page_says_of_what_its_numbers_are(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str) -> None:
+    test = open_page(monkeypatch, folder, page=page)
+    said = " ".join(element.value for element in (*test.text, *test.markdown))
+    for word in ("300 test images", "unit scalar", "fill mean", "2 seeds"):
+        assert word in said, word
+
+
+def test_every_page_with_records_downloads_them(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    for page in PAGES:
+        labels = [button.label for button in open_page(monkeypatch, folder, page=page).get("download_button")]
+        assert {"CSV", "JSON"} <= set(labels) or page == "Runs", page  # no run has failed: nothing to save
 
 
 def test_records_can_be_downloaded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

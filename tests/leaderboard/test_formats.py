@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.formats import board_json, board_records, to_csv, to_latex, to_markdown
+from leaderboard.formats import board_csv, board_json, board_records, to_csv, to_latex, to_markdown
 from leaderboard.tables import BoardTable, board_table
 from leaderboard.words import LONGEST, plain
 from roarbench.evidence import Evidence
 from roarbench.standings import Standing
+from roarbench.tables import interval
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,35 @@ def test_markdown_has_a_line_per_row_and_no_markup_from_outside(table: BoardTabl
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 2 + len(table.entries)
     assert r"a\|b \!\[x\](http://evil) \<script\>" in text
+
+
+def cells_of(table: BoardTable) -> list[list[str]]:
+    """What a reader of any format should find, from the records."""
+    return [
+        [entry.estimator, interval(entry.gain), entry.random or "–", entry.sobel or "–", str(entry.seeds)]
+        for entry in table.entries
+    ]
+
+
+def test_markdown_is_read_back(table: BoardTable) -> None:
+    lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
+    rows = [[cell.strip().replace("\\", "") for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    assert [row[1:5] + row[7:] for row in rows] == cells_of(table)
+    assert "300 test images" in to_markdown(table) and "KAR gain: levels 0.9, 1 seed." in to_markdown(table)
+
+
+def test_latex_is_read_back(table: BoardTable) -> None:
+    text = to_latex(table)
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
+    rows = [[cell.strip() for cell in line.removesuffix(r" \\").split(" & ")] for line in body]
+    assert [[cell.replace("--", "–") for cell in row[1:5] + row[7:]] for row in rows] == cells_of(table)
+    assert "300 test images" in text and text.count("{") == text.count("}")
+
+
+def test_csv_of_the_board_says_of_what_its_numbers_are(table: BoardTable) -> None:
+    rows = list(csv.DictReader(io.StringIO(board_csv(table))))
+    assert {row["suite"] for row in rows} == {"quick v1"}
+    assert {row["numbers_are_of"] for row in rows} == {table.caption}
 
 
 def test_latex_escapes(table: BoardTable) -> None:
