@@ -1,8 +1,5 @@
-"""What `roarbench leaderboard` does: the app in a process of its own, or the static pages."""
+"""What `roarbench leaderboard` does: the app, or the static pages."""
 
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,29 +7,20 @@ from leaderboard.source import read_shelf
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
-FOLDER = Path(__file__).parent
-URL, STORE = "ROARBENCH_BOARD_URL", "ROARBENCH_BOARD_STORE"  # how the app's process learns what to show
+URL, STORE = "ROARBENCH_BOARD_URL", "ROARBENCH_BOARD_STORE"  # how the page's script learns what to show
 
 
-def serve(url: str, store: Path, port: int) -> int:
+def serve(url: str, store: Path, port: int) -> None:
     """Run the app until it is stopped.
-
-    Returns:
-        Its exit code.
 
     Raises:
         CallerError: Streamlit is not installed.
         StoreError: The store cannot be opened.
     """
     _need("streamlit")
-    ResultsStore.open(url, read_only=True).close()  # a wrong path is told here, in one line
-    command = [sys.executable, "-m", "leaderboard.server", str(port)]
-    path = os.pathsep.join(part for part in (str(FOLDER.parent), os.environ.get("PYTHONPATH", "")) if part)
-    told = {URL: _absolute(url), STORE: str(store.resolve()), "PYTHONPATH": path}
-    try:
-        return subprocess.run(command, env=os.environ | told).returncode
-    except KeyboardInterrupt:
-        return 0
+    from leaderboard.server import run
+
+    run(_absolute(url), store.resolve(), port)
 
 
 def export_site(url: str, store: Path, folder: Path) -> int:

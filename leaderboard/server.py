@@ -1,26 +1,24 @@
-"""The process of the app: Streamlit, and beside it a thread that judges ahead of visitors.
-
-python -m leaderboard.server PORT
-"""
+"""The app in this process: Streamlit, and beside it a thread that judges ahead of visitors."""
 
 import os
-import sys
 from pathlib import Path
 from threading import Thread
 
 from streamlit.web import cli
 
-from leaderboard.commands import FOLDER, STORE, URL
+from leaderboard.commands import STORE, URL
 from leaderboard.library import library
 
-
-def main(port: int) -> None:
-    """Run until stopped, in the folder that has Streamlit's settings."""
-    os.chdir(FOLDER)
-    books = library(os.environ[URL], Path(os.environ[STORE]))
-    Thread(target=books.keep_ready, daemon=True).start()
-    cli.main_run([str(FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
+_FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+def run(url: str, store: Path, port: int) -> None:
+    """Show a store until stopped; `url` and `store` hold from any working folder.
+
+    Raises:
+        StoreError: The store cannot be opened.
+    """
+    Thread(target=library(url, store).keep_ready, daemon=True).start()
+    os.environ |= {URL: url, STORE: str(store)}
+    os.chdir(_FOLDER)
+    cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)

@@ -66,7 +66,7 @@ def numbers(form: str, *headings: str) -> dict[str, Any]:
 
 def chart(drawn: alt.LayerChart, words: str) -> None:
     """A figure, and in words what it shows."""
-    height = int(drawn.to_dict()["height"]) + _AROUND
+    height = int(drawn.height) + _AROUND
     st.altair_chart(drawn, width="stretch", height=height, alt=words[:500])
 
 

@@ -1,20 +1,25 @@
-"""How long the app takes with 200 estimators x 5 suites x 5 levels x 5 seeds, measured in Chromium on a warm server.
+"""How long the board takes, measured in Chromium, for the store in demo/ and for 200 estimators in 5 suites.
 
     python scripts/time_board.py [ESTIMATORS]
 
-The rows are noise in the shape of results. Prints seconds as JSON; docs/leaderboard.md has those of one machine.
+The large store is noise in the shape of results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images.
+Prints JSON: seconds from the call of the address, or from the key press, to the new rows (the median of several, and
+all of them); processor seconds and memory of the server; processor seconds, files and bytes of the static pages.
+docs/leaderboard.md has the numbers of one machine.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 from screenshots import browser, free_port, until_up
@@ -22,7 +27,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from leaderboard.commands import FOLDER, STORE, URL
+from leaderboard.commands import export_site
 from roarbench.estimators import ESTIMATORS, Estimator
 from roarbench.plan import CLEAN, Block, Point, Suite, expand
 from roarbench.store.provenance import Provenance
@@ -31,8 +36,9 @@ from roarbench.suites import SUITES
 from roarbench.terms import PAPER_LEVELS, ROAR
 from roarbench.workspace import bind
 
-SUITE_COUNT, SEEDS, IMAGES = 5, 5, 2000
-REPEATS = 5
+DEMO = Path(__file__).resolve().parents[1] / "demo"
+SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
+REPEATS = 10
 ORIGIN = Provenance("0", {}, {})
 
 
@@ -58,72 +64,136 @@ def fill(folder: Path, suites: list[Suite]) -> None:
 
 def _result(suite: Suite, point: Point, generator: np.random.Generator) -> Result:
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
-    answers = generator.random(IMAGES) < 0.9 - point.cell.t * (0.3 + strength)
+    answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = bind(suite, point, "da7a" * 8, None)
     return Result(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN)
 
 
+@dataclass(frozen=True)
+class Server:
+    """The app in a process of its own."""
+
+    address: str
+    pid: int
+
+    @property
+    def seconds(self) -> float:
+        """Processor seconds so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    @property
+    def mebibytes(self) -> int:
+        """Memory at its peak."""
+        (line,) = [x for x in Path(f"/proc/{self.pid}/status").read_text().splitlines() if x.startswith("VmHWM")]
+        return int(line.split()[1]) // 1024
+
+    def until_warm(self) -> None:
+        """Wait until it has judged all ahead: it has done next to nothing for two seconds."""
+        before = -1.0
+        while self.seconds - before > 0.1:
+            before = self.seconds
+            time.sleep(2)
+
+
+@contextmanager
+def serving(folder: Path, estimators: int) -> Iterator[Server]:
+    """The app on a store."""
+    port = free_port()
+    command = [sys.executable, __file__, "--serve", str(folder), str(port), str(estimators)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        until_up(port)
+        yield Server(f"http://127.0.0.1:{port}", process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def serve(folder: Path, port: int, estimators: int) -> None:
-    """The app on that store; the tables are of this process, so Streamlit is started in it."""
-    from streamlit.web import cli
+    """The app on that store; the tables are of this process, so it is started in it."""
+    from leaderboard import server
 
     install(estimators)
-    os.environ |= {URL: default_url(folder), STORE: str(folder)}
-    os.chdir(FOLDER)
-    cli.main_run([str(FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
+    server.run(default_url(folder), folder, port)
 
 
-def wait(driver: Chrome, found: Callable[[str], bool]) -> float:
-    """Seconds until the page's text is as wanted and its script has ended."""
+def wait(driver: Chrome, found: Callable[[str], bool]) -> None:
+    """Wait until the page's text is as wanted and its rows are drawn."""
     start = time.perf_counter()
     while time.perf_counter() - start < 300:
         text = driver.execute_script("return document.querySelector('[data-testid=stMain]')?.innerText || ''")
         if found(text) and driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDataFrame] canvas"):
-            return time.perf_counter() - start
+            return
         time.sleep(0.01)
     raise TimeoutError("the board did not come up within five minutes")
 
 
-def measure(address: str, estimators: int) -> dict[str, object]:
-    """Time the first visit, later visits of every suite, and filters."""
-    whole = f"{estimators} of {estimators} rows"
-    with browser() as driver:
-        driver.get(address)
-        cold = wait(driver, lambda text: whole in text)
-        views, filters = [], []
-        for number in range(SUITE_COUNT):  # makes each suite's board once: now the server is warm
-            driver.get(f"{address}/?suite=time-{number}-v1")
-            wait(driver, lambda text, n=number: whole in text and f"time-{n}" in text)
-        for number in range(REPEATS):
-            start = time.perf_counter()
-            driver.get(f"{address}/?suite=time-{number % SUITE_COUNT}-v1")
-            wait(driver, lambda text: whole in text)
-            views.append(time.perf_counter() - start)
-        for word in ("00", "01", "1", "7", "05"):
-            field = driver.find_element(By.CSS_SELECTOR, "input[aria-label^=Search]")
-            field.send_keys(Keys.CONTROL, "a")
-            field.send_keys(word)
-            matching = sum(word in f"made-{i:03}" for i in range(estimators - 2))
-            start = time.perf_counter()
-            field.send_keys(Keys.ENTER)
-            wait(driver, lambda text, m=matching: f"{m} of {estimators} rows" in text)
-            filters.append(time.perf_counter() - start)
-    return {"first_visit": cold, "warm_visits": views, "filters": filters}
+def visit(driver: Chrome, server: Server, suite: Suite) -> float:
+    """Seconds from the call of a suite's board to its rows."""
+    driver.get("about:blank")
+    start = time.perf_counter()
+    driver.get(f"{server.address}/?suite={suite.name}-v{suite.version}")
+    wait(driver, lambda text: f"{_matching(suite, '')} of {_matching(suite, '')} rows" in text)
+    return time.perf_counter() - start
+
+
+def search(driver: Chrome, suite: Suite, word: str) -> float:
+    """Seconds from the key press to the rows with this word."""
+    field = driver.find_element(By.CSS_SELECTOR, "input[aria-label^=Search]")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(word)
+    start = time.perf_counter()
+    field.send_keys(Keys.ENTER)
+    wait(driver, lambda text: f"{_matching(suite, word)} of {_matching(suite, '')} rows" in text)
+    return time.perf_counter() - start
+
+
+def _matching(suite: Suite, word: str) -> int:
+    rows = [ESTIMATORS[name] for name in suite.estimators if name in ESTIMATORS]  # without the twins
+    shown = [row for row in rows if row.mapped and not row.twin]
+    return sum(word in f"{row.id} {row.about}".casefold() for row in shown)
+
+
+def measure(folder: Path, suites: list[Suite], words: list[str], estimators: int) -> dict[str, Any]:
+    """Time visits of a warm server, and filters; then write the static pages."""
+    with serving(folder, estimators) as server, browser() as driver:
+        server.until_warm()
+        warm = server.seconds
+        visit(driver, server, suites[0])  # the browser's first page of all
+        visits = [visit(driver, server, suites[number % len(suites)]) for number in range(REPEATS)]
+        filters = [search(driver, suites[(REPEATS - 1) % len(suites)], word) for word in words]
+        memory = server.mebibytes
+    return {
+        "visit": {"median": median(visits), "all": visits},
+        "filter": {"median": median(filters), "all": filters},
+        "server": {"processor_seconds_until_warm": warm, "peak_mib": memory},
+        "export": export(folder),
+    }
+
+
+def export(folder: Path) -> dict[str, Any]:
+    """Write the static pages."""
+    with tempfile.TemporaryDirectory() as site:
+        start = time.process_time()
+        export_site(default_url(folder), folder, Path(site))
+        files = list(Path(site).iterdir())
+        return {
+            "processor_seconds": time.process_time() - start,
+            "files": len(files),
+            "bytes": sum(path.stat().st_size for path in files),
+        }
 
 
 def main(estimators: int) -> None:
-    """Fill a store, start the app and print what was measured."""
+    """Measure both stores."""
+    quick = [SUITES["quick"]]
+    print(json.dumps({"demo": measure(DEMO, quick, ["grad", "smooth", "ig", "sobel", "squared"], 2)}, indent=1))
     with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), free_port()
-        fill(folder, install(estimators))
-        command = [sys.executable, __file__, "--serve", name, str(port), str(estimators)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        try:
-            until_up(port)
-            print(json.dumps(measure(f"http://127.0.0.1:{port}", estimators), indent=1))
-        finally:
-            process.terminate()
-            process.wait()
+        suites = install(estimators)
+        fill(Path(name), suites)
+        words = ["00", "01", "1", "7", "05", "made", "9", "19", "10", "3"]
+        print(json.dumps({f"{estimators} x 5": measure(Path(name), suites, words, estimators)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,76 @@
+"""What a running app keeps: the same objects while the store stands still, new ones where results came."""
+
+from pathlib import Path
+
+import pytest
+from board_store import make_store, results
+
+from leaderboard.library import Library, library
+from leaderboard.shown import SuiteShown
+from leaderboard.tables import board_table
+from roarbench.errors import StoreError
+from roarbench.evidence import Evidence
+from roarbench.plan import Point
+from roarbench.standings import Standing
+from roarbench.store.results import ResultsStore
+from roarbench.suites import SUITES
+from roarbench.terms import KAR, ROAR, Unit
+
+
+def early(point: Point) -> bool:
+    return point.cell.t != 0.9
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Library:
+    make_store(tmp_path, SUITES["planted"], early, images=40)
+    return Library(make_store(tmp_path, SUITES["quick"], early, images=40), tmp_path)
+
+
+def test_suites_are_read_again_only_where_results_came(books: Library) -> None:
+    before = books.suites()
+    assert set(before) == {"planted-v1", "quick-v1"}
+    assert books.suites() == before
+    late = [result for point, result in results(SUITES["quick"], 40).items() if not early(point)]
+    with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
+        store.add(late[0])
+    after = books.suites()
+    assert after["planted-v1"] is before["planted-v1"]
+    assert after["quick-v1"] is not before["quick-v1"]
+    assert len(after["quick-v1"].held.results) == len(before["quick-v1"].held.results) + 1
+
+
+def test_a_suite_that_begins_later_is_found(tmp_path: Path) -> None:
+    url = make_store(tmp_path, SUITES["quick"], lambda point: False)
+    books = Library(url, tmp_path)
+    assert books.suites() == {}
+    make_store(tmp_path, SUITES["quick"], images=40)
+    assert set(books.suites()) == {"quick-v1"}
+
+
+def test_there_is_one_of_each_store(books: Library, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/results.sqlite"
+    assert library(url, tmp_path) is library(url, tmp_path)
+    with pytest.raises(StoreError):
+        library(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
+
+
+def test_what_is_kept_is_what_would_be_made_anew(quick: Standing, tmp_path: Path) -> None:
+    """Boards of a suite share their draws; each alone, from draws of its own, says the same to the last bit."""
+    shown = SuiteShown(quick, tmp_path)
+    shown.make_all()
+    for protocol, unit, levels in ((ROAR, Unit.SCALAR, ()), (KAR, Unit.SCALAR, ()), (ROAR, Unit.SCALAR, (0.9,))):
+        kept = shown.board(protocol, unit, levels)
+        assert kept is shown.board(protocol, unit, levels)
+        assert kept == board_table(Evidence.of(quick), protocol, unit, levels, shown.flags)
+    assert shown.curve_boards[0] == quick.board(ROAR, Unit.SCALAR, [entry.estimator for entry in shown.table.entries])
+    assert shown.curve_boards is shown.curve_boards and shown.panel is shown.panel and shown.arena is shown.arena
+
+
+def test_gains_beside_are_those_of_the_whole_board(quick: Standing) -> None:
+    evidence = Evidence.of(quick)
+    rows = ("random", "ig", "gb")
+    judged = evidence.board(KAR, Unit.SCALAR, rows)
+    assert judged is not None and [row.estimator for row in judged.rows] == list(rows)
+    assert evidence.gains(KAR, Unit.SCALAR, rows) == {row.estimator: row.gain for row in judged.rows}
+    assert evidence.board(ROAR, Unit.PIXEL, rows) is None and evidence.gains(ROAR, Unit.PIXEL, rows) == {}
