@@ -79,5 +79,5 @@ ProtocolName = Annotated[str, typer.Option("--protocol", metavar="NAME", help="r
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; one per core by default.")
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; by default one per GPU, else per core.")
 ]

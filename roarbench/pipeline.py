@@ -190,7 +190,10 @@ def complete(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEn
     """
     owner = Owner.here()
     try:
-        yield from _passes(bench, runs, store, engine, owner)
+        for event in _passes(bench, runs, store, engine, owner):
+            if event.step.run and not event.failure:  # its row is stored
+                bench.checkpoint(event.step.run.key).remove()
+            yield event
     finally:  # this process may live on, and what it claims nobody else does
         store.release([*(run.key for run in runs), bench.reference.key], owner)
 

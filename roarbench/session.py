@@ -15,6 +15,7 @@ from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
+from roarbench.devices import gpus
 from roarbench.engines.local import LocalEngine
 from roarbench.estimate import Rates, Work, count_work, measure
 from roarbench.faithfulness import score_specs
@@ -23,6 +24,7 @@ from roarbench.plan import Suite, expand
 from roarbench.quantus_scores import complete_scores
 from roarbench.reports import duration, size
 from roarbench.standings import Standing, standing
+from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
 from roarbench.workspace import Workspace, bind, reference_of, stored_levels
 
@@ -85,6 +87,11 @@ def make_plan(held: Standing, workers: int) -> Plan:
     return Plan(held.title, len(points), len(held.results), work, measure(held.suite), workers)
 
 
+def default_workers() -> int:
+    """Processes that share the work if nothing else is asked for: one for each GPU, else one for each core."""
+    return len(gpus()) or cores()
+
+
 class Finished(NamedTuple):
     """How a command's runs ended.
 
@@ -110,7 +117,8 @@ def run_suite(
 ) -> Finished:
     """Do all runs of a suite that are missing."""
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
-    images = _decode(suite, workspace, data, limit, workers, console)
+    decoders = cores() if gpus() else workers  # photographs are decoded by processors
+    images = _decode(suite, workspace, data, limit, decoders, console)
     bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
@@ -121,7 +129,7 @@ def run_suite(
     todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
     expected = sum(cost(bench, step, plan.rates) for step in steps(bench, todo))
     failed = 0
-    with LocalEngine(workers) as engine, Watch(console, expected, workers) as watch:
+    with LocalEngine(workers, gpus()) as engine, Watch(console, expected, workers) as watch:
         for event in complete(bench, todo, store, engine):
             watch.note(event, cost(bench, event.step, plan.rates))
             failed += bool(event.failure and event.step.run)

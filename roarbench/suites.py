@@ -48,6 +48,30 @@ def _study_blocks(*units: Unit) -> tuple[Block, ...]:
     )
 
 
+def _published_blocks() -> tuple[Block, ...]:
+    """What the paper did, at its size: what is retrained costs GPU months, what only scores the reference minutes."""
+    return (
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ALL, PAPER_LEVELS, seeds=1),
+    )
+
+
+def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """The paper's experiment with its network, on its data or on a reduced form of them."""
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset or name,
+        model="resnet50",
+        recipe=recipe,
+        reference_recipe=reference_recipe or recipe,
+        blocks=_published_blocks(),
+    )
+
+
 _TABLE = (
     Suite(
         name="quick",
@@ -106,6 +130,41 @@ _TABLE = (
         reference_recipe="cifar10@1",
         blocks=_paper_blocks(),
     ),
+    Suite(
+        name="imagenette",
+        version=1,
+        about="the paper's experiment on Imagenette at 128 x 128 with a ResNet-18",
+        dataset="imagenette",
+        model="resnet18",
+        recipe="imagenette@1",
+        reference_recipe="imagenette@1",
+        blocks=_paper_blocks(),
+    ),
+    Suite(
+        name="imagenette-fast",
+        version=1,
+        about="imagenette by a short recipe; the same reference and rankings",
+        dataset="imagenette",
+        model="resnet18",
+        recipe="imagenette-fast@1",
+        reference_recipe="imagenette@1",
+        blocks=_paper_blocks(),
+    ),
+    _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1"),
+    _published("food101", "the paper's experiment: Food-101 at 224 x 224, ResNet-50", "food101@1"),
+    _published("birdsnap", "the paper's experiment: Birdsnap at 224 x 224, ResNet-50", "birdsnap@1"),
+    _published(
+        "imagenet-fast",
+        "imagenet by a short recipe; the same reference and rankings",
+        "imagenet-fast@1",
+        reference_recipe="imagenet@1",
+        dataset="imagenet",
+    ),
+    _published("imagenet-100", "every tenth class of ImageNet at 224 x 224, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-128", "every tenth class of ImageNet at 128 x 128, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-64", "every tenth class of ImageNet at 64 x 64, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-128", "ImageNet at 128 x 128, ResNet-50", "imagenet@1"),
+    _published("imagenet-64", "ImageNet at 64 x 64, ResNet-50", "imagenet@1"),
     Suite(
         name="planted",
         version=1,
@@ -169,6 +228,8 @@ class Likeness(NamedTuple):
 
 FAST = {
     "cifar10-fast": Likeness("cifar10", None, ""),
+    "imagenette-fast": Likeness("imagenette", None, ""),
+    "imagenet-fast": Likeness("imagenet", None, ""),
 }
 
 

@@ -43,6 +43,11 @@ class Workspace:
         """Bit-planes of the rankings."""
         return self.root / "rankings"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Trainings that are under way or were cut off."""
+        return self.root / "checkpoints"
+
 
 def reference_of(suite: Suite, data: str) -> Reference:
     """The model that a suite explains on the data of this fingerprint."""

@@ -12,7 +12,7 @@ from roarbench.plan import expand, fingerprint
 from roarbench.ranking import removed_count
 from roarbench.recipes import RECIPES
 from roarbench.suites import FAST, SUITES, find_suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Retrain, Unit
 
 # All that is computed, by hash. A published suite never changes: to change one, add its next version.
 FROZEN = {
@@ -21,6 +21,17 @@ FROZEN = {
     ("cifar10", 1): "3960ef50b2a105a68e06d9c49f8103bc",
     ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
     ("cifar10-fast", 1): "04d6a2d66c043945c8ffb4e02beb4635",
+    ("imagenette", 1): "7c10c283a2c0fe4af021fa960218a886",
+    ("imagenette-fast", 1): "aea7a89ad2aeacf3ce72d2587ece7a7b",
+    ("imagenet", 1): "869ddb3fc20e513748c167a52040e2ba",
+    ("food101", 1): "573dfed4e848631f6ceb15bdd4e5a79d",
+    ("birdsnap", 1): "167f0c0f10ce9f9c45f8a70647594e21",
+    ("imagenet-fast", 1): "8631c14b69cbac7ed3311a509ac05185",
+    ("imagenet-100", 1): "6741897c53685f58cc04494ed86a245c",
+    ("imagenet-100-128", 1): "94244808712abab4707f779b3a0d7a80",
+    ("imagenet-100-64", 1): "b1f95091b635b01bf1a1510de77edc01",
+    ("imagenet-128", 1): "355d3a9eab49feaec7279932f8b6c9bb",
+    ("imagenet-64", 1): "1d29ffb8e3c5d25a166bec39b121f3aa",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
@@ -79,6 +90,24 @@ def test_the_true_ranking_is_asked_for_where_it_is_known(suite):
     assert ("truth" in suite.estimators) == (suite.dataset == "planted")
 
 
+@pytest.mark.parametrize("name", ["imagenet", "food101", "birdsnap", "imagenet-fast", "imagenet-100", "imagenet-64"])
+def test_the_papers_experiment_at_its_size(name):
+    suite = find_suite(name)
+    assert suite.model == "resnet50"
+    for protocol, seeds in ((ROAR, 5), (KAR, 5), (MORF, 1), (LERF, 1)):
+        (block,) = blocks(name, protocol)
+        assert (set(block.estimators), block.levels, block.seeds) == ({*CONTROLS, *PAPER}, PAPER_LEVELS, seeds)
+        assert block.unit is Unit.SCALAR
+    retrained = [point for point in expand(suite) if point.cell.retrain is Retrain.IMAGES]
+    assert len(retrained) == 2 * 20 * 5 * 5 + 5  # both protocols share the untouched images
+
+
+@pytest.mark.parametrize("name", ["imagenet-64", "imagenet-128"])
+def test_a_smaller_imagenet_differs_in_its_images_alone(name):
+    small, whole = find_suite(name), find_suite("imagenet")
+    assert replace(small, name=whole.name, about=whole.about, dataset=whole.dataset) == whole
+
+
 def test_quick_is_what_make_run_promises():
     eight = {*CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     roar, *twins = blocks("quick", ROAR)
@@ -91,7 +120,8 @@ def test_quick_is_what_make_run_promises():
 
 
 @pytest.mark.parametrize(
-    "name, model", [("imagenette64", "resnet18"), ("cifar10", "resnet8"), ("fashion-mnist", "resnet8")]
+    "name, model",
+    [("imagenette64", "resnet18"), ("imagenette", "resnet18"), ("cifar10", "resnet8"), ("fashion-mnist", "resnet8")],
 )
 def test_the_papers_experiment(name, model):
     suite = find_suite(name)
@@ -112,5 +142,5 @@ def test_planted_judges_the_harness_both_ways():
 def test_an_unknown_suite_is_guessed():
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_suite("quikc")
-    with pytest.raises(UnknownName, match="no suite 'zzz'; known: cifar10, cifar10-fast"):
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, cifar10"):
         find_suite("zzz")

@@ -1,0 +1,72 @@
+"""What a GPU computes is what a processor computes, to rounding; skipped where there is none."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from roarbench.augment import augment
+from roarbench.degrade import unpack
+from roarbench.models import build
+from roarbench.recipes import Augmentation, Decay, Precision, Recipe
+from roarbench.streaming import StreamedImages
+from roarbench.terms import Order, Unit
+from roarbench.train import Normalisation, fit, normalise, predict
+from tests.test_streaming import CPU, both
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
+]
+GPU = torch.device("cuda")
+NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
+RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.CROP_FLIP, Precision.FLOAT32)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def on_gpu(held):
+    return replace(held, pixels=held.pixels.to(GPU), removed=held.removed.to(GPU), fill=held.fill.to(GPU))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_degraded_images_are_the_same(unit):
+    _, held = both(unit=unit)
+    index = torch.tensor([3, 0, 19])
+    torch.testing.assert_close(on_gpu(held).batch(index).cpu(), held.batch(index), rtol=0, atol=0)
+    bits = held.removed[:3]
+    torch.testing.assert_close(unpack(bits.to(GPU), (3, 8, 8), unit).cpu(), unpack(bits, (3, 8, 8), unit))
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_the_same_draws_augment_the_same_way(kind):
+    images = 255 * torch.rand(16, 3, 32, 32, generator=seeded(1))
+    one, other = (normalise(augment(some, kind, seeded(2)), NORM).cpu() for some in (images, images.to(GPU)))
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-3)  # float32 places in a bicubic crop
+
+
+def test_streamed_images_go_through_pinned_buffers_unharmed():
+    _, held = both(0.5, Order.LERF, n=200)
+    reader, _ = both(0.5, Order.LERF, n=200)
+    streamed = StreamedImages(reader._pixels, reader._cut, held.fill, GPU)
+    batches = torch.randperm(200, generator=seeded(3)).split(16)
+    for number, index in enumerate(batches):
+        streamed.expect(batches[number:])
+        torch.testing.assert_close(streamed.batch(index).cpu(), held.batch(index), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize("precision", Precision)
+def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_batch):
+    _, held = both(n=40)
+    recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
+    labels, logits = torch.arange(40) % 4, []
+    for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
+        model = build("resnet-planted", 4, 3, 8, seeded(0)).to(where)
+        loss = fit(model, inputs, labels, NORM, recipe, seed=3)
+        assert 0 < loss < 3
+        logits.append(predict(model, inputs, NORM))
+    # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
+    torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
