@@ -23,6 +23,7 @@ from roarbench.options import (
     Chosen,
     Data,
     Db,
+    Device,
     Engine,
     Extra,
     Format,
@@ -40,7 +41,7 @@ from roarbench.options import (
 )
 from roarbench.plan import Suite, select
 from roarbench.store.provenance import cores
-from roarbench.suites import find_suite
+from roarbench.suites import find_suite, with_entries
 from roarbench.terms import ROAR, Unit
 from roarbench.workspace import Workspace
 
@@ -97,10 +98,21 @@ def run(
     data: Data = None,
     limit: Limit = None,
     extra: With = None,
+    submission: Annotated[
+        Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
+    ] = False,
+    device: Annotated[
+        Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")
+    ] = Device.CPU,
     format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     chosen = _part(suite, estimators, seeds)
+    if not submission and (trust or device is not Device.CPU):
+        raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
     from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
     from roarbench.session import add_scores, run_suite
@@ -108,6 +120,11 @@ def run(
     if extra is Extra.QUANTUS:
         quantus_version()  # before hours of work
     with open_results(store, db, read_only=False) as results:
+        if submission:
+            from roarbench.handing_in import How, hand_in
+
+            how = How(trust, cuda=device is Device.CUDA)
+            chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
         finished = run_suite(chosen, Workspace(store), results, data, limit, workers or cores(), err)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
@@ -153,10 +170,11 @@ def status(
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
     from roarbench import reports
-    from roarbench.reading import hold_unfinished, open_results
+    from roarbench.reading import hold_unfinished, open_results, with_submitted
 
     with open_results(store, db) as results:
-        found = reports.status_record(hold_unfinished(asked, results, store, limit), results)
+        held = hold_unfinished(with_submitted(asked, results), results, store, limit)
+        found = reports.status_record(held, results)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
@@ -304,6 +322,78 @@ def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) 
         out.print_json(json.dumps(reports.estimator_records()))
     else:
         out.print(reports.estimator_list())
+
+
+@app.command(epilog="Example: `roarbench validate my_estimator.py`")
+def validate(
+    file: Annotated[Path, typer.Argument(help="The submission, one Python file.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
+) -> None:
+    """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
+    from roarbench.submission import Refusal
+    from roarbench.validation import validate as check
+
+    try:
+        out.print(check(file).text(), soft_wrap=True)
+    except Refusal as refusal:
+        if explain and refusal.fault.trace:
+            err.print(refusal.fault.trace, soft_wrap=True)
+        raise
+
+
+@app.command(epilog="Example: `roarbench new my-estimator`")
+def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
+    """Write a submission to start from into this folder."""
+    from roarbench.submission import write_template
+
+    path = write_template(name)
+    err.print(f"written: {path}; next: roarbench validate {path}", soft_wrap=True)
+
+
+@app.command(epilog="Example: `roarbench reproduce 1a2b3c4d`")
+def reproduce(
+    key: Annotated[str, typer.Argument(help="Of one stored run, or its first characters.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    workers: Workers = None,
+) -> None:
+    """Do one stored run again from nothing, reference and rankings included, and compare."""
+    from roarbench.reading import open_results
+    from roarbench.reproduce import reproduce as again
+    from roarbench.store.entries import Verdict
+
+    with open_results(store, db, read_only=False) as results:
+        made = again(results, Workspace(store), key, data, workers or cores(), err)
+    out.print(made.text(), soft_wrap=True)
+    if made.verdict is Verdict.DIFFERENT:
+        raise typer.Exit(1)
+
+
+@app.command("export", epilog="Example: `roarbench export results.parquet`")
+def export_(
+    file: Annotated[Path, typer.Argument(help="A new Parquet file.")], store: StoreDir = STORE, db: Db = ""
+) -> None:
+    """Write all results, with the sources of what was submitted, to carry them to another store."""
+    from roarbench.reading import open_results
+    from roarbench.store.exchange import export_results
+
+    with open_results(store, db) as results:
+        count = export_results(results, file)
+    err.print(f"written: {file}: {count} results", soft_wrap=True)
+
+
+@app.command("import", epilog="Example: `roarbench import results.parquet`")
+def import_(
+    file: Annotated[Path, typer.Argument(help="What `roarbench export` wrote.")], store: StoreDir = STORE, db: Db = ""
+) -> None:
+    """Add another store's results as self-reported, until `roarbench reproduce KEY` agrees."""
+    from roarbench.reading import open_results
+    from roarbench.store.exchange import import_results
+
+    with open_results(store, db, read_only=False) as results:
+        count = import_results(results, file)
+    err.print(f"read: {file}: {len(count)} results are new", soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench doctor`")

@@ -11,8 +11,10 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.errors import SandboxError
 from roarbench.recipes import Precision
 from roarbench.reports import size
+from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import cores
 from roarbench.train import uses_bf16
 
@@ -30,8 +32,8 @@ class Finding(NamedTuple):
 
 
 def examine(store: Path) -> list[Finding]:
-    """Look at processor, memory, disk, libraries and the hub."""
-    return [*_compute(), _memory(), _disk(store), *_libraries(), _hub(), *map(_extra, _EXTRAS)]
+    """Look at processor, memory, disk, libraries, the hub and the sandbox."""
+    return [*_compute(), _memory(), _disk(store), *_libraries(), _hub(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
 def findings_table(findings: list[Finding]) -> Table:
@@ -84,6 +86,15 @@ def _hub() -> Finding:
     token = bool(os.environ.get("HF_TOKEN")) or (Path.home() / ".cache/huggingface/token").exists()
     found = "a token is set" if token else "no token"
     return Finding("hub", found, token, "only gated data sets need one: hf auth login, or HF_TOKEN; or read --data DIR")
+
+
+def _sandbox() -> Finding:
+    try:
+        check_sandbox()
+    except SandboxError as error:
+        found, _, advice = str(error).partition("; ")
+        return Finding("sandbox", found, False, advice)
+    return Finding("sandbox", "holds; submissions can be run", True, "")
 
 
 def _extra(name: str) -> Finding:

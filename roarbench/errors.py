@@ -4,8 +4,10 @@
     ├── CallerError            the caller's mistake: one line, exit code 2
     │   ├── UnknownName        no suite, estimator, data set … of that name
     │   ├── DataError          images cannot be reached, read or trusted
-    │   └── StoreError         a store is missing, read-only, full, newer than this version, or no store
-    │       └── EmptyStore     there is no results store yet, or one that nothing was written to
+     │   ├── StoreError         a store is missing, read-only, full, newer than this version, or no store
+     │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
+     │   ├── Refused            a submission that is not accepted; its fault is one of `sandbox.faults`
+     │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
         └── Diverged           the loss left the finite numbers
 
@@ -45,6 +47,14 @@ class StoreError(CallerError):
 
 class EmptyStore(StoreError):
     """A results store that is still to be made."""
+
+
+class Refused(CallerError):
+    """A submission that is not accepted."""
+
+
+class SandboxError(CallerError):
+    """A sandbox that does not start or does not hold."""
 
 
 class RunError(RoarbenchError):

@@ -33,6 +33,13 @@ class Engine(StrEnum):
     LOCAL = "local"
 
 
+class Device(StrEnum):
+    """Where a submission's maps are made."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
 class Extra(StrEnum):
     """What is computed besides."""
 

@@ -40,12 +40,14 @@ class Step(NamedTuple):
         job: What a worker does.
         needs: Names of the steps before it.
         run: The run that it does, for `run`.
+        group: The submission that it ranks by; once it failed for some images, it is not tried for others.
     """
 
     kind: str
     job: Job
     needs: tuple[str, ...]
     run: Run | None = None
+    group: str = ""
 
 
 class Event(NamedTuple):
@@ -84,7 +86,8 @@ def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], reference: 
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(bench, specs):
             job = Job(f"rank {group} {split} {start}", work.rank_shard, (bench, todo, split, start, stop))
-            yield Step("rank", job, () if group == "controls" else reference)
+            needs = () if group == "controls" else reference
+            yield Step("rank", job, needs, group=group if find_estimator(todo[0].name).submitted else "")
 
 
 def _shards(bench: Bench, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
@@ -164,7 +167,8 @@ class Schedule:
 
     def obstacle(self, step: Step) -> str:
         """Why a step cannot be done: its own reason, that of the first one before it that failed, or nothing."""
-        return next((self.reasons[name] for name in (step.job.name, *step.needs) if name in self.reasons), "")
+        names = (step.job.name, step.group, *step.needs)
+        return next((self.reasons[name] for name in names if name in self.reasons), "")
 
     def block(self, name: str, reason: str) -> None:
         """Note why a step that is still to come cannot be done."""
@@ -174,6 +178,8 @@ class Schedule:
         """Note that a step is over, with its reason if it failed."""
         if reason:
             self.block(step.job.name, reason)
+            if step.group:
+                self.block(step.group, reason)
         self._preparing -= step.run is None
         self._graph.done(step.job.name)
 

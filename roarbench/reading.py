@@ -6,7 +6,9 @@ from pathlib import Path
 from roarbench.errors import CallerError, EmptyStore, UnknownName
 from roarbench.plan import Suite
 from roarbench.standings import Standing, standing
+from roarbench.store.entries import submitted_ids
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.suites import with_entries
 from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
@@ -25,7 +27,12 @@ def hold(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
         StoreError: There is no store.
     """
     with open_results(store, db) as results:
-        return standing(suite, results, limit)
+        return standing(with_submitted(suite, results), results, limit)
+
+
+def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
+    """A suite with what was submitted to it."""
+    return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
 
 
 def hold_if_any(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
@@ -67,7 +74,10 @@ def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collecti
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {chosen}; it has: {has}")
     if not board.rows:
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out")
-    return ShownTable(held, board, chosen, flags(held, chosen))
+    doubts = dict(held.doubts)
+    for name, reasons in flags(held, chosen).items():
+        doubts[name] = " ".join(filter(None, (doubts.get(name), reasons)))
+    return ShownTable(held, board, chosen, doubts)
 
 
 def _first_unit(suite: Suite, protocol: Protocol) -> Unit:

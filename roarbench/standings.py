@@ -12,7 +12,9 @@ from roarbench.plan import CLEAN, Point, Suite, expand
 from roarbench.stats.board import Board, board
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
 from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.results import Result, ResultsStore
+from roarbench.submission import Submission
 from roarbench.terms import ROAR, Protocol, Retrain, Unit
 from roarbench.workspace import bind
 
@@ -26,6 +28,8 @@ class Standing:
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
         results: By point; those that are missing are not in it.
+        doubts: A sentence for each estimator of which a row is not verified.
+        submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
         quantus: Scores of estimators by metric, shown beside the board and part of nothing.
     """
 
@@ -33,6 +37,8 @@ class Standing:
     data: str
     limit: int | None
     results: dict[Point, Result]
+    doubts: dict[str, str] = field(default_factory=dict)
+    submissions: dict[str, Submission] = field(default_factory=dict)
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
@@ -136,7 +142,12 @@ def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: 
         if len(found) >= len(best.results):
             results = {point: found[key] for key, point in keys.items() if key in found}
             best = Standing(suite, candidate, limit, results)
-    return replace(best, quantus=_quantus(suite, store, best.data))
+    return replace(
+        best,
+        doubts=unverified(store.database, best.results.values()),
+        submissions=submissions_of(store.database, {point.cell.estimator for point in best.results}),
+        quantus=_quantus(suite, store, best.data),
+    )
 
 
 def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:

@@ -1,5 +1,7 @@
 """The named suites. A published suite never changes: a correction is a new version under the same name."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.errors import UnknownName
@@ -242,3 +244,18 @@ def find_suite(name: str) -> Suite:
     if name not in SUITES:
         raise UnknownName("suite", name, SUITES, "roarbench suites")
     return SUITES[name]
+
+
+def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
+    """A suite with these submissions in every block that has Random, to be held against it.
+
+    What was submitted is no part of a suite: its name and version stay, and so do the keys of its runs.
+    """
+    added = tuple(entries)
+    blocks = (
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *added))))
+        if CONTROLS[0] in block.estimators
+        else block
+        for block in suite.blocks
+    )
+    return replace(suite, blocks=tuple(blocks))

@@ -7,6 +7,7 @@ and a job that was cut off is simply done again.
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
 from roarbench.devices import device
 from roarbench.errors import CallerError, RunError, StoreError
-from roarbench.estimators import SEED, Estimator, find_estimator
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.noise import other_targets
@@ -26,6 +27,8 @@ from roarbench.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.plan import CLEAN, Cell, Run
 from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
+from roarbench.sandbox.explain import Network, Part, Task, explain
+from roarbench.sandbox.limits import suite_limits
 from roarbench.smoothness import smoothness
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
@@ -33,6 +36,7 @@ from roarbench.terms import Retrain, Split
 from roarbench.train import Inputs, Normalisation, fit, normalise, predict
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
+_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 _TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -67,7 +71,7 @@ class Ranked(NamedTuple):
 
 
 class TimedMap(NamedTuple):
-    """Importance maps, float32 (n, c, h, w), and the processor seconds that they would have taken alone."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), and the processor seconds that they alone take."""
 
     importance: Tensor
     seconds: float
@@ -94,7 +98,12 @@ def train_reference(bench: Bench) -> None:
 
 
 def group(estimator: Estimator) -> str:
-    """What shares a job with others: `controls`, which need no reference, or all that explain the same variant."""
+    """What shares a job with others: `controls`, which need no reference, or all that explain the same variant.
+
+    A submission has its own jobs, so that it fails alone.
+    """
+    if estimator.submitted:
+        return estimator.id
     return "controls" if estimator.control else estimator.variant
 
 
@@ -108,14 +117,14 @@ def rank_shard(
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
     """
-    store, batches = bench.rankings, range(start, stop, EXPLAINED)
+    store, size = bench.rankings, _batch_size(specs[0])
     failed: dict[RankingSpec, str] = {}
-    with store.lock(specs[0].data, group(find_estimator(specs[0].name)), split, batches):
+    with store.lock(specs[0].data, group(find_estimator(specs[0].name)), split, range(start, stop, EXPLAINED)):
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
-        for first in batches:
+        for first in range(start, stop, size):
             todo = [spec for spec in pieces if spec not in failed]
-            for spec, found in _rank_batch(bench, todo, split, first, min(first + EXPLAINED, stop)):
+            for spec, found in _rank_batch(bench, todo, split, first, min(first + size, stop)):
                 if isinstance(found, RunError):
                     failed[spec] = f"{split} images from {first} on: {found}"
                 else:
@@ -126,6 +135,13 @@ def rank_shard(
                 weights = bench.references.checksum(bench.reference) if spec.reference else ""
                 store.write_part(spec, split, start, stop, planes, seconds, weights)
     return failed
+
+
+def _batch_size(spec: RankingSpec) -> int:
+    """Images whose maps are made at once; a submission's sandbox, which takes seconds to start, makes more of them."""
+    if not find_estimator(spec.name).submitted:
+        return EXPLAINED
+    return max(1, _SANDBOXED // prod(spec.shape) // EXPLAINED) * EXPLAINED
 
 
 def _rank_batch(
@@ -191,11 +207,29 @@ def shard_batch(bench: Bench, split: Split, start: int, stop: int) -> Batch:
 
 def timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """The maps of a range of images by estimator id."""
-    made: dict[str, TimedMap] = {}
-    wanted = sorted((find_estimator(name) for name in names), key=lambda estimator: (estimator.variant, estimator.id))
+    found = [find_estimator(name) for name in names]
+    made = {e.id: _submitted_map(bench, e, shard_batch(bench, split, start, stop)) for e in found if e.submitted}
+    wanted = sorted((e for e in found if not e.submitted), key=lambda estimator: (estimator.variant, estimator.id))
     for variant, group in groupby(wanted, key=lambda estimator: estimator.variant):
         made |= _variant_maps(bench, variant, list(group), shard_batch(bench, split, start, stop))
     return made
+
+
+def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap:
+    """Maps of what somebody handed in, made where it can touch nothing.
+
+    Raises:
+        RunError: The submission has a fault.
+    """
+    record = bench.data.record
+    network = Network(bench.reference.model, record.classes, record.channels, record.size)
+    source = bench.workspace.submission(estimator.id)
+    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, EXPLAINED)
+    task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
+    answer = explain(task, suite_limits(len(batch.ids)), trust=TRUSTED in estimator.marks)
+    if answer.fault is not None:
+        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
+    return TimedMap(answer.maps[0], answer.death.cpu)
 
 
 def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:

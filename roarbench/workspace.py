@@ -1,12 +1,16 @@
 """Where the files of a store lie, and how a planned point becomes a run with a key."""
 
+import hashlib
 import json
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from roarbench.errors import StoreError
 from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
+from roarbench.store.files import write_whole, writing
 from roarbench.terms import PAPER_LEVELS, Retrain
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -47,6 +51,44 @@ class Workspace:
     def checkpoints(self) -> Path:
         """Trainings that are under way or were cut off."""
         return self.root / "checkpoints"
+
+    @property
+    def submissions(self) -> Path:
+        """Files of what was submitted, by id."""
+        return self.root / "submissions"
+
+    def keep_submission(self, entry: str, source: bytes) -> None:
+        """Keep a submission's file where every worker finds it.
+
+        Raises:
+            StoreError: There is another file under its id, or the folder cannot be written.
+        """
+        path = self.submissions / f"{entry}.py"
+        if path.exists():
+            self.submission(entry)
+            if path.read_bytes() != source:
+                raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
+            return
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_suffix(f".{secrets.token_hex(8)}")
+            write_whole(path, lambda place: place.write_bytes(source), beside)
+
+    def submission(self, entry: str) -> bytes:
+        """The file of a submission, of this id, whatever follows its `~`.
+
+        Raises:
+            StoreError: It is not there, or is not the one of this id.
+        """
+        name = entry.partition("~")[0]
+        path = self.submissions / f"{name}.py"
+        try:
+            source = path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}; hand the submission in again") from error
+        if hashlib.sha256(source).hexdigest()[:8] != name.partition("@")[2]:
+            raise StoreError(f"{path} was altered: its hash is not that of its name; delete it and hand it in again")
+        return source
 
 
 def reference_of(suite: Suite, data: str) -> Reference:

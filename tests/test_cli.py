@@ -29,7 +29,7 @@ from roarbench.suites import SUITES, find_suite
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
 RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
-COMMANDS = sorted(command.callback.__name__ for command in cli.app.registered_commands)
+COMMANDS = sorted(typer.main.get_command(cli.app).commands)
 
 
 class Answer(NamedTuple):

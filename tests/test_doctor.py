@@ -10,6 +10,7 @@ from rich.console import Console
 
 from roarbench import doctor
 from roarbench.doctor import examine, findings_table
+from roarbench.errors import SandboxError
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -25,6 +26,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: Usage(10**12, 0, 10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "version", lambda name: "1.0")
+    monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
     monkeypatch.setenv("HF_TOKEN", "secret-token")
     return monkeypatch
 
@@ -111,3 +113,12 @@ def test_this_machine_can_be_examined_and_printed(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
     assert all(finding.what in text for finding in findings)
     assert ("!" in text) == any(not finding.good for finding in findings)
+
+
+def test_a_machine_without_a_sandbox_is_told_how_to_get_one(machine, tmp_path):
+    def missing() -> None:
+        raise SandboxError("no-sandbox: bwrap is not installed; write `apt-get install bubblewrap`, or do without")
+
+    machine.setattr(doctor, "check_sandbox", missing)
+    expected = ("no-sandbox: bwrap is not installed", False, "write `apt-get install bubblewrap`, or do without")
+    assert found(tmp_path)["sandbox"][1:] == expected

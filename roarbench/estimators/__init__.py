@@ -4,6 +4,7 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 (docs/protocol.md, section 3). A published id never means something else later: a changed definition gets a new version.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from roarbench.errors import UnknownName
@@ -13,6 +14,9 @@ IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black t
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
 NOISE = 0.15  # share of the image's range that is one standard deviation: the default of PAIR's saliency library
 BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's side: 3.2 pixels of 64
+SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
+TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: NAME@hash~trusted
+CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
 SEED = 0  # of the noise, the random control and the other targets
 
 
@@ -41,6 +45,8 @@ class Estimator:
     @property
     def fingerprint(self) -> str:
         """Hash of everything that fixes its maps."""
+        if self.submitted:  # the file fixes its maps, and the id has the file's hash
+            return fingerprint({"id": self.id, "version": self.version})
         constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE, "blur": BLUR, "seed": SEED}
         return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
 
@@ -48,6 +54,16 @@ class Estimator:
     def variant(self) -> str:
         """What its maps explain: the `trained` reference, an `untrained` network, or the reference's `other-target`."""
         return self.twin if self.twin in ("untrained", "other-target") else "trained"
+
+    @property
+    def submitted(self) -> bool:
+        """Somebody handed it in."""
+        return self.base == SUBMISSION
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """How a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
+        return tuple(self.id.split("~")[1:]) if self.submitted else ()
 
     @property
     def mapped(self) -> bool:
@@ -83,6 +99,7 @@ _TABLE = (
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
+_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel")
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
@@ -94,13 +111,15 @@ TWINS = {
 
 
 def find_estimator(name: str) -> Estimator:
-    """The estimator of this id: a row of the table, or the twin `ID~TWIN` of one.
+    """The estimator of this id: a row of the table, the twin `ID~TWIN` of one, or a submission `NAME@hash`.
 
     Raises:
         UnknownName: There is none.
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
+    if _ENTRY.fullmatch(name):
+        return Estimator(name, SUBMISSION, "base", "a submission")
     parent_id, _, twin = name.partition("~")
     parent = ESTIMATORS.get(parent_id)
     if parent is None or twin not in _twins(parent):

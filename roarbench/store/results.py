@@ -148,6 +148,11 @@ class ResultsStore:
         return cls(open_database(url, read_only))
 
     @property
+    def database(self) -> Database:
+        """For what else is kept beside results: entries, imports, reproductions."""
+        return self._database
+
+    @property
     def where(self) -> str:
         """The file, or the URL without its password."""
         return self._database.where
@@ -181,7 +186,7 @@ class ResultsStore:
         Returns:
             The keys that were not stored before.
         """
-        rows = {row["key"]: row for row in map(_row, new)}
+        rows = {row["key"]: row for row in map(row_of, new)}
         with self._database.write() as connection:
             known = {row.key for row in matching(connection, select(results.c.key), results.c.key, rows)}
             fresh = [row for key, row in rows.items() if key not in known]
@@ -202,10 +207,16 @@ class ResultsStore:
         with self._database.read() as connection:
             return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
 
+    def keys(self, beginning: str) -> list[str]:
+        """Keys of results that begin like this."""
+        wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
+        with self._database.read() as connection:
+            return list(connection.scalars(wanted.order_by(results.c.key)))
+
     def results(self, keys: Collection[str]) -> dict[str, Result]:
         """The results that there are of these keys."""
         with self._database.read() as connection:
-            return {row.key: _stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
+            return {row.key: stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
 
     def runs(self, dataset: str, model: str) -> list[Run]:
         """All runs with a result on a data set and network, without their outcomes, oldest first."""
@@ -291,12 +302,14 @@ def _stored_run(row: Any) -> Run:
     return run_of(json.loads(row.record))
 
 
-def _stored_result(row: Any) -> Result:
+def stored_result(row: Any) -> Result:
+    """The result of a row of the table `results`; ValueError if it is damaged."""
     provenance = Provenance(row.code_version, row.versions, row.hardware)
     return Result(run=_stored_run(row), provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
 
 
-def _row(result: Result) -> dict[str, Any]:
+def row_of(result: Result) -> dict[str, Any]:
+    """A result as a row of the table `results`."""
     run, cell = result.run, result.run.cell
     return {
         "key": run.key,

@@ -21,7 +21,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0002"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0003"  # the newest migration; numbers of four digits, so that text order is time order
 VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
@@ -112,4 +112,33 @@ scores = Table(
     Column("count", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
     Column("created", UtcDateTime, nullable=False),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", String(49), primary_key=True),  # NAME@ and the first 8 hex digits of the hash
+    Column("sha256", String(64), nullable=False),
+    Column("source", LargeBinary, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
+
+imports = Table(  # rows that another store computed
+    "imports",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("file", String(64), nullable=False),  # checksum of the file that they came in
+    Column("created", UtcDateTime, nullable=False),
+)
+
+reproductions = Table(  # rows that this store's owner computed again
+    "reproductions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(32), nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("correct", Integer, nullable=False),
+    Column("code_version", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("ix_reproductions_key", "key"),
 )

@@ -1,0 +1,59 @@
+"""From a submitted file to an entry of a store."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from rich.console import Console
+
+from roarbench.errors import CallerError
+from roarbench.estimators import CUDA, TRUSTED
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.store.entries import find_entries, keep_entry
+from roarbench.store.results import ResultsStore
+from roarbench.submission import read_submission
+from roarbench.validation import validate
+from roarbench.workspace import Workspace
+
+
+class How(NamedTuple):
+    """How a submission is run.
+
+    Attributes:
+        trust: Without the sandbox, now and in the suite; its id says so for ever.
+        cuda: With its maps made on a GPU; its id says so for ever.
+    """
+
+    trust: bool
+    cuda: bool
+
+
+def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, console: Console) -> str:
+    """Check a file and keep it; a file that is kept already is not checked again.
+
+    Args:
+        path: The submission.
+        how: It is run.
+        store: Keeps it for ever.
+        workspace: Keeps it where workers find it.
+        console: Told of what was found.
+
+    Returns:
+        The id that its rows will have.
+
+    Raises:
+        Refusal: It is not accepted.
+        SandboxError: No sandbox holds on this machine.
+        CallerError: There is no GPU here.
+    """
+    submission = read_submission(path)
+    if how.cuda and not torch.cuda.is_available():
+        raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
+    if not how.trust:
+        check_sandbox()
+        if submission.id not in find_entries(store.database):
+            console.print(validate(path).text(), soft_wrap=True)
+    keep_entry(store.database, submission)
+    workspace.keep_submission(submission.id, submission.source)
+    marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]
+    return "~".join([submission.id, *marks])

@@ -1,0 +1,158 @@
+"""One stored run again, from nothing but its frozen record, and how it compares with the stored row."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from roarbench.bench import Bench
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.engines.local import LocalEngine
+from roarbench.errors import CallerError, DataError, RunError
+from roarbench.pipeline import complete
+from roarbench.plan import Run, Suite
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.standings import standing
+from roarbench.store.entries import Verdict, find_entries, note_reproduction
+from roarbench.store.results import Result, ResultsStore, default_url
+from roarbench.suites import SUITES
+from roarbench.terms import PROTOCOLS, Retrain
+from roarbench.workspace import Workspace, reference_of, stored_levels
+
+_Z = 1.96  # standard deviations of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A stored row beside the same run done again.
+
+    Attributes:
+        stored: The row.
+        again: What came out now.
+        margin: By how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1].
+    """
+
+    stored: Result
+    again: Result
+    margin: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Equal means every answer and every ranking."""
+        if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
+            return Verdict.EQUAL
+        near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
+        return Verdict.WITHIN if near else Verdict.DIFFERENT
+
+    @property
+    def differences(self) -> list[str]:
+        """Versions and hardware that are not the same."""
+        old, new = self.stored.provenance, self.again.provenance
+        pairs: list[tuple[str, object, object]] = [("code", old.code_version, new.code_version)]
+        for before, now in ((old.versions, new.versions), (old.hardware, new.hardware)):
+            pairs += [(name, before.get(name), now.get(name)) for name in sorted({*before, *now})]
+        return [f"{name} {before} then, {now} now" for name, before, now in pairs if before != now]
+
+    def text(self) -> str:
+        """For a terminal."""
+        old, new = self.stored, self.again
+        answers = int((old.answers != new.answers).sum())
+        rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
+        lines = [
+            f"{self.verdict}: {new.correct} of {new.total} correct, stored {old.correct}",
+            f"  {answers} answers differ, {rankings}, margin {100 * self.margin:.1f} points",
+        ]
+        if self.verdict is not Verdict.EQUAL:
+            lines += [f"  {line}" for line in self.differences or ["no difference of versions or hardware is known"]]
+        return "\n".join(lines)
+
+
+def reproduce(
+    store: ResultsStore, workspace: Workspace, key: str, data: Path | None, workers: int, console: Console
+) -> Reproduction:
+    """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
+
+    Args:
+        store: Where the row is.
+        workspace: Whose decoded images are used, if they are the row's.
+        key: Of the run, or its beginning.
+        data: Folder to read the images from.
+        workers: Processes.
+        console: Told what is done.
+
+    Raises:
+        CallerError: There is no such row, or none of this version's suites has it.
+        DataError: The images are not those of the row.
+        RunError: The run fails now.
+    """
+    stored = _find(store, key)
+    run = stored.run
+    suite = _suite(run)
+    images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit)
+    if images.fingerprint != run.data:
+        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
+        raise DataError(f"{words}; name their folder with --data")
+    console.print(f"again, from nothing: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
+    with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
+        fresh = Workspace(Path(folder))
+        _keep_source(store, run, fresh)
+        bench = Bench(fresh, images.folder, reference_of(suite, run.data), stored_levels(suite))
+        again = _again(bench, run, workers)
+    made = Reproduction(stored, again, _margin(store, suite, stored, again))
+    note_reproduction(store.database, run.key, made.verdict, again.correct)
+    return made
+
+
+def _find(store: ResultsStore, key: str) -> Result:
+    keys = store.keys(key)
+    if len(keys) != 1:
+        seen = f"{len(keys)} stored runs" if keys else "no stored run"
+        raise CallerError(f"{seen} with a key that begins with '{key}'; `roarbench export` writes all keys")
+    return store.results(keys)[keys[0]]
+
+
+def _suite(run: Run) -> Suite:
+    """A suite that the run may belong to: same images, network and reference."""
+    for suite in SUITES.values():
+        recipe = suite.reference_recipe if run.cell.retrain is Retrain.NONE else suite.recipe
+        place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
+        if place and run.reference in ("", reference_of(suite, run.data).key):
+            return suite
+    raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
+
+
+def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
+    name = run.cell.estimator
+    if "@" in name:
+        if "~" not in name:
+            check_sandbox()
+        entry = find_entries(store.database)[name.partition("~")[0]]
+        workspace.keep_submission(entry.id, entry.source)
+
+
+def _again(bench: Bench, run: Run, workers: int) -> Result:
+    torch.set_num_threads(1)  # as in the workers
+    with ResultsStore.open(default_url(bench.workspace.root)) as store, LocalEngine(workers) as engine:
+        reasons = [event.failure for event in complete(bench, [run], store, engine) if event.failure]
+        if reasons:
+            raise RunError(reasons[-1])
+        return store.results([run.key])[run.key]
+
+
+def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) -> float:
+    """1.96 standard deviations of the difference of two accuracies on the same images.
+
+    Two trainings that did not go alike bit for bit differ like two seeds, twice their variance; beside that, d answers
+    that differ by chance in either direction are worth sqrt(d) (McNemar 1947).
+    """
+    cell = stored.run.cell
+    asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
+    held = standing(suite, store, stored.run.limit, stored.run.data)
+    spread = held.spread(asked)
+    deviation = spread.deviation if spread else 0.0
+    flips = int((stored.answers != again.answers).sum())
+    return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

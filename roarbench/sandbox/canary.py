@@ -1,0 +1,68 @@
+"""Runs inside: tries to reach what must be out of reach, and prints what it could. Standard library alone."""
+
+import ctypes
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def main() -> None:
+    """Arguments: search paths, then a file, a port, a Unix socket, a process id, a variable's name and value."""
+    file, port, path, process, variable, value = sys.argv[2:]
+    tries: dict[str, Callable[[], bool]] = {
+        "a file": lambda: bool(Path(file).stat()),
+        "a TCP socket": lambda: _connects(socket.AF_INET, ("127.0.0.1", int(port))),
+        "a Unix socket": lambda: _connects(socket.AF_UNIX, path),
+        "another process": lambda: _sees(int(process), value),
+        "an environment variable": lambda: variable in os.environ or _in_any_environment(value),
+        "root's rights": lambda: os.geteuid() == 0,
+        "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
+        "a writable tree": _writes,
+    }
+    print(json.dumps([name for name, reach in tries.items() if _reached(reach)]))
+
+
+def _reached(reach: Callable[[], bool]) -> bool:
+    try:
+        return reach()
+    except OSError:
+        return False
+
+
+def _connects(family: int, address: object) -> bool:
+    with socket.socket(family) as connection:
+        connection.settimeout(1)
+        connection.connect(address)  # type: ignore[arg-type]
+    return True
+
+
+def _sees(process: int, value: str) -> bool:
+    """Whether a process of this number is the one outside: its command line holds the value."""
+    return value in Path(f"/proc/{process}/cmdline").read_text()
+
+
+def _in_any_environment(value: str) -> bool:
+    texts = []
+    for process in Path("/proc").iterdir():
+        try:
+            texts.append((process / "environ").read_bytes())
+        except OSError:
+            continue
+    return any(value.encode() in text for text in texts)
+
+
+def _writes() -> bool:
+    for folder in ("/", "/usr/lib", *sys.argv[1].split(os.pathsep)):
+        try:
+            os.close(os.open(f"{folder}/canary", os.O_CREAT | os.O_WRONLY))
+            return True
+        except OSError:
+            continue
+    return False
+
+
+if __name__ == "__main__":
+    main()

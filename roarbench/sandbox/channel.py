@@ -1,0 +1,106 @@
+"""How images, model and source go into a sandbox and how the map comes out: bytes in sealed memory, never objects.
+
+A request is the length of a JSON header (8 bytes, little endian), the header with every array's type, shape and place,
+and the arrays' bytes. It is sealed before anybody reads it. An answer has a fixed size, known before: a JSON header
+in its first 64 KiB, then the map's float32 numbers. It is sealed against growing before and against writing after, and
+read only then; nothing in it is executed or trusted.
+"""
+
+import fcntl
+import json
+import mmap
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER = 65536
+_PREFIX = 8
+_TYPES = ("float32", "int64", "uint8")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
+    """A new memory file, sealed; its descriptor is the caller's to close.
+
+    Args:
+        about: Plain JSON values.
+        arrays: float32, int64 or uint8.
+    """
+    places, offset = {}, 0
+    for name, array in arrays.items():
+        if array.dtype.name not in _TYPES:
+            raise ValueError(f"array '{name}' is {array.dtype}, expected one of {', '.join(_TYPES)}")
+        places[name] = [array.dtype.name, list(array.shape), offset]
+        offset += array.nbytes
+    header = json.dumps({"about": about, "arrays": places}).encode()
+    descriptor = os.memfd_create("request", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(len(header).to_bytes(_PREFIX, "little") + header)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).data)
+    _seal(descriptor, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    return descriptor
+
+
+def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
+    """What `write_request` wrote; the arrays are copies."""
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
+        start = _PREFIX + int.from_bytes(memory[:_PREFIX], "little")
+        header = json.loads(memory[_PREFIX:start])
+        arrays = {}
+        for name, (kind, shape, offset) in header["arrays"].items():
+            count = int(np.prod(shape, dtype=np.int64))
+            first = start + offset
+            data = memory[first : first + count * np.dtype(kind).itemsize]
+            arrays[name] = np.frombuffer(bytearray(data), kind).reshape(shape)
+    return header["about"], arrays
+
+
+def new_answer(numbers: int) -> int:
+    """An empty answer for a map of at most so many float32 numbers; it can neither grow nor shrink."""
+    descriptor = os.memfd_create("answer", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.ftruncate(descriptor, HEADER + 4 * numbers)
+    _seal(descriptor, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return descriptor
+
+
+def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> None:
+    """Put numbers into an answer, `offset` numbers from its map's beginning."""
+    data, place = memoryview(importance.tobytes()), HEADER + 4 * offset
+    while data:
+        written = os.pwrite(descriptor, data, place)
+        data, place = data[written:], place + written
+
+
+def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
+    """Finish an answer."""
+    text = json.dumps(header).encode()
+    os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)
+
+
+def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
+    """Header and all numbers of an answer, which nobody can change from now on.
+
+    Returns:
+        The header, empty if none was written, None if it is no JSON object; and float32 (numbers,).
+    """
+    _seal(descriptor, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
+        numbers = np.frombuffer(memory[HEADER:], "<f4")
+        length = int.from_bytes(memory[:_PREFIX], "little")
+        text = memory[_PREFIX : min(HEADER, _PREFIX + length)]
+    if not length:
+        return {}, numbers
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, numbers
+    return (header if isinstance(header, dict) else None), numbers
+
+
+def _seal(descriptor: int, seals: int) -> None:
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)

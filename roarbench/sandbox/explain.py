@@ -1,0 +1,227 @@
+"""The maps of a submission: images in, bytes out, and a verdict that is reached outside, after all is dead."""
+
+import math
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.errors import SandboxError
+from roarbench.plan import fingerprint
+from roarbench.sandbox.channel import new_answer, read_answer, write_request
+from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault, one_line
+from roarbench.sandbox.launch import sandboxed, trusted
+from roarbench.sandbox.limits import Limits
+from roarbench.sandbox.policy import opened_policy
+from roarbench.sandbox.watch import Death, watch
+
+_SCRIPT = "inside.py"
+GIB = 2**30
+
+
+class Network(NamedTuple):
+    """How the explained model is built again inside, see `models.build`."""
+
+    name: str
+    classes: int
+    channels: int
+    size: int
+
+
+class Part(NamedTuple):
+    """Some images and the model that is explained for them.
+
+    Attributes:
+        model: Its weights are sent.
+        images: Float32 (n, c, h, w), normalised.
+        targets: Int64 (n,), the classes to explain.
+        ids: Int64 (n,), the images' numbers; only the seed that each gives is sent.
+        batch: Images explained at once, as long as no chance is drawn.
+    """
+
+    model: nn.Module
+    images: Tensor
+    targets: Tensor
+    ids: Tensor
+    batch: int
+
+
+class Task(NamedTuple):
+    """What a submission is given.
+
+    Attributes:
+        source: Its file.
+        network: Of all models.
+        parts: Explained one after the other.
+        device: Where, `cpu` or `cuda`.
+    """
+
+    source: bytes
+    network: Network
+    parts: tuple[Part, ...]
+    device: str = "cpu"
+
+
+class Answer(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        maps: Of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault.
+        fault: What the submission did wrong.
+        drew: It said that it drew from the generator.
+        seconds: Processor time that it said its calls took.
+        memory: Bytes that it said they took.
+        death: How the sandbox ended.
+    """
+
+    maps: tuple[Tensor, ...]
+    fault: Fault | None
+    drew: bool
+    seconds: float
+    memory: float
+    death: Death
+
+
+def explain(task: Task, limits: Limits, trust: bool = False) -> Answer:
+    """Run a submission in a fresh sandbox.
+
+    Args:
+        task: What it is given.
+        limits: What it may use.
+        trust: Without any sandbox: for code that the owner of this machine has read.
+
+    Raises:
+        SandboxError: The sandbox did not start; the submission is not to blame.
+    """
+    with ExitStack() as stack:
+        request = _request(task, limits)
+        stack.callback(os.close, request)
+        answer = new_answer(sum(part.images.numel() for part in task.parts))
+        stack.callback(os.close, answer)
+        read, write = os.pipe()
+        stack.callback(os.close, read)
+        death = _run(task.device, [request, answer, write], read, limits, trust)
+        header, numbers = read_answer(answer)
+    if not death.started:
+        raise SandboxError(_not_started(death))
+    return _judge(task, limits, death, header, numbers)
+
+
+def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> Death:
+    """Start the program that is inside, with the descriptors of request, answer and a pipe, and see it die."""
+    arguments = [str(descriptor) for descriptor in descriptors]
+    try:
+        if trust:
+            return watch(trusted(_SCRIPT, arguments), descriptors, read, limits)
+        with opened_policy() as rules:
+            command = sandboxed(_SCRIPT, arguments, rules, gpu=device == "cuda")
+            return watch(command, [*descriptors, rules], read, limits)
+    finally:
+        os.close(descriptors[-1])
+
+
+def seeds(ids: Sequence[int]) -> NDArray[np.int64]:
+    """The seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
+    hashes = (fingerprint({"submission's generator": number}) for number in ids)
+    return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
+
+
+def _request(task: Task, limits: Limits) -> int:
+    batches = [part.batch for part in task.parts]
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the environment inside is empty
+    about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
+    about |= {"cpu": limits.cpu, "memory": limits.memory}
+    arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
+    for i, part in enumerate(task.parts):
+        arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
+        arrays[f"{i}.seeds"] = seeds(part.ids.tolist())
+        weights = part.model.state_dict().items()
+        arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
+    return write_request(about, arrays)
+
+
+def _not_started(death: Death) -> str:
+    said = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+    return f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {said}"
+
+
+def _judge(
+    task: Task, limits: Limits, death: Death, header: dict[str, Any] | None, numbers: NDArray[np.float32]
+) -> Answer:
+    found = _stopped(death, limits) or _accused(header) or _ended(death, header)
+    maps: tuple[Tensor, ...] = ()
+    if found is None and header is not None:
+        maps = tuple(_maps(task, header, numbers))
+        found = _wrong(maps)
+    said = header or {}
+    seconds, memory = _number(said.get("seconds")), _number(said.get("memory"))
+    return Answer(maps if found is None else (), found, bool(said.get("drew")), seconds, memory, death)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
+
+
+_UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
+
+
+def _stopped(death: Death, limits: Limits) -> Fault | None:
+    """A limit that it went over."""
+    words = {
+        SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor in {death.wall:.0f} s and had not ended; be faster",
+        SubmissionFault.MEMORY: f"took {death.peak / GIB:.1f} GiB of memory, allowed are {limits.memory / GIB:g}; "
+        "explain less at once",
+        SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
+    }
+    if death.stopped is not None:
+        return fault(death.stopped, words[death.stopped])
+    if death.code == 128 + signal.SIGXCPU:
+        return fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
+    return None
+
+
+def _accused(header: dict[str, Any] | None) -> Fault | None:
+    """A fault that was found inside; the program there can accuse, it cannot acquit."""
+    if header is None:
+        return _UNREADABLE
+    kind = header.get("fault")
+    if kind is None:
+        return None
+    if kind not in list(SubmissionFault):
+        return _UNREADABLE
+    return fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+
+
+def _ended(death: Death, header: dict[str, Any] | None) -> Fault | None:
+    """It ended its process, which may be by its own wish or for lack of something."""
+    if death.code == 0 and header:
+        return None
+    how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
+    return fault(SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit")
+
+
+def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
+    """The map of each part, if what lies there can be one; none otherwise."""
+    dims, first = header.get("dims"), 0
+    if not isinstance(dims, int) or dims not in (3, 4):
+        return
+    for part in task.parts:
+        n, c, h, w = part.images.shape
+        shape = (n, c, h, w) if dims == 4 else (n, h, w)
+        count = math.prod(shape)
+        yield torch.from_numpy(np.array(numbers[first : first + count], np.float32).reshape(shape))
+        first += count
+
+
+def _wrong(maps: tuple[Tensor, ...]) -> Fault | None:
+    if not maps:
+        return _UNREADABLE
+    if not all(bool(torch.isfinite(importance).all()) for importance in maps):
+        return fault(SubmissionFault.NOT_FINITE, "the map has a value that is NaN or infinite; all must be finite")
+    return None

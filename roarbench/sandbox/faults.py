@@ -1,0 +1,73 @@
+"""All that can go wrong with a submission, and whose fault it is: two closed lists. Nothing here imports torch."""
+
+import unicodedata
+from enum import StrEnum
+from typing import NamedTuple
+
+LINE = 189  # characters; with "roarbench: " before it, a refusal has 200
+_TRACE = 4000  # characters kept of a traceback
+
+
+class SubmissionFault(StrEnum):
+    """Faults of the file that was handed in; nothing of roarbench has to change."""
+
+    UNREADABLE = "unreadable"  # no such file, a folder, no right to read it
+    TOO_LARGE = "too-large"
+    ENCODING = "encoding"
+    SYNTAX = "syntax"
+    NAMES = "names"  # NAME, DESCRIPTION … are missing or not what they must be
+    IMPORT = "import"  # it raised while it was imported
+    SIGNATURE = "signature"  # no function `estimate` with the contract's four arguments
+    RAISED = "raised"  # `estimate` raised
+    OUTPUT_TYPE = "output-type"
+    OUTPUT_SHAPE = "output-shape"
+    OUTPUT_DTYPE = "output-dtype"
+    NOT_FINITE = "not-finite"
+    CHANGED_INPUTS = "changed-inputs"
+    CHANGED_MODEL = "changed-model"
+    NOT_REPEATABLE = "not-repeatable"  # two fresh sandboxes, other bytes
+    BATCH_DEPENDENT = "batch-dependent"  # a map depends on the other images of its batch or on their order
+    TIME = "time"
+    MEMORY = "memory"
+    PRINTED = "printed"  # more output than anybody reads
+    DIED = "died"  # it ended its process: exit, signal
+    ANSWER = "answer"  # what lies in the answer's place is not an answer
+
+
+class HarnessFault(StrEnum):
+    """Faults of roarbench or of this machine; the submission is not to blame and nothing is held against it."""
+
+    NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not work here
+    LEAK = "leak"  # the sandbox starts and does not hold
+    NOT_STARTED = "not-started"  # it ended before the submission's first line
+
+
+class Fault(NamedTuple):
+    """One fault of a submission.
+
+    Attributes:
+        kind: Which.
+        words: What was seen, what was expected, what to write; one line of at most 189 characters.
+        trace: Traceback of the submission's own frames; empty where there is none.
+    """
+
+    kind: SubmissionFault
+    words: str
+    trace: str = ""
+
+
+def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
+    """A fault whose texts are fit for a terminal and a page, whoever wrote them."""
+    lines = [printable(line) for line in trace[:_TRACE].splitlines()]
+    return Fault(kind, one_line(words), "\n".join(lines))
+
+
+def one_line(text: str) -> str:
+    """At most 189 characters without control characters and line breaks."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Every control, format and private character as a space: none of them moves a cursor or hides a letter."""
+    return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)

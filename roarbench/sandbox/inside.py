@@ -1,0 +1,279 @@
+"""The program inside the sandbox: builds the model, runs the submission, writes its map into the answer.
+
+What it says about the submission is worth as much as the submission is honest, for both share one process. So it only
+ever accuses: it can end with a fault, and whether the map is accepted is decided outside, from the map's bytes.
+"""
+
+import os
+import resource
+import sys
+
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+os.environ |= {"HOME": "/tmp", "USER": "sandbox", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+import builtins  # noqa: E402 (where modules are found is only known now)
+import inspect  # noqa: E402
+import linecache  # noqa: E402
+import time  # noqa: E402
+import traceback  # noqa: E402
+import types  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
+from typing import Any, NamedTuple  # noqa: E402
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+from roarbench.models import build  # noqa: E402
+from roarbench.sandbox import channel, limits  # noqa: E402
+
+_FILE = "submission.py"  # what tracebacks call it
+_CONTRACT = ("model", "images", "targets", "generator")
+
+
+class _Accusation(Exception):
+    """A fault: its kind, what was seen, and where."""
+
+    def __init__(self, kind: str, words: str, trace: str = "") -> None:
+        super().__init__(words)
+        self.kind, self.words, self.trace = kind, words, trace
+
+
+class _Part(NamedTuple):
+    """Some images that the request asks about.
+
+    Attributes:
+        model: The network to explain, in eval mode.
+        images: float32 (n, c, h, w), normalised.
+        targets: int64 (n,).
+        seeds: n of them, of each image's generator.
+        batch: Images explained at once.
+        device: Where, `cpu` or `cuda`; what is kept here is on the processor, but for the model.
+    """
+
+    model: nn.Module
+    images: Tensor
+    targets: Tensor
+    seeds: list[int]
+    batch: int
+    device: str
+
+
+Estimate = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
+
+
+def main(request: int, answer: int, started: int) -> None:
+    """Do what a request asks for.
+
+    Args:
+        request: Descriptor of a memory file, see `channel`.
+        answer: Another one.
+        started: Descriptor of a pipe that is told when the submission's code begins.
+    """
+    about, arrays = channel.read_request(request)
+    os.close(request)
+    torch.set_num_threads(1)
+    torch.seed()  # chance that does not come from the generator shall differ from sandbox to sandbox
+    source = arrays.pop("source").tobytes()
+    if about["gpus"] is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
+    parts = [_part(i, about, arrays) for i in range(len(about["batches"]))]
+    _limit(about["cpu"], about["memory"])
+    os.write(started, b".")
+    os.close(started)
+    header: dict[str, Any] = {"fault": None}
+    try:
+        estimate = _load(source)
+        header |= _explain(estimate, parts, answer)
+    except _Accusation as found:
+        header = {"fault": found.kind, "words": found.words, "trace": found.trace}
+    channel.write_header(answer, _short(header))
+    os._exit(0)  # nothing that it left for its end is run
+
+
+def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Part:
+    """One part of a request: its arrays' names begin with its number."""
+    start = f"{number}."
+    tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
+    images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
+    model = build(**about["network"], generator=torch.Generator().manual_seed(0))
+    model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
+    device = about["device"]
+    return _Part(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
+
+
+def _limit(cpu: float, memory: int) -> None:
+    """What the kernel holds each process to; the watchdog outside holds all of them together."""
+    for kind, value in (
+        (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_FSIZE, limits.SCRATCH),
+        (resource.RLIMIT_NPROC, limits.PROCESSES),
+        (resource.RLIMIT_NOFILE, limits.OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (value, value))
+
+
+def _short(header: dict[str, Any]) -> dict[str, Any]:
+    return {name: value[:8000] if isinstance(value, str) else value for name, value in header.items()}
+
+
+def _load(source: bytes) -> Estimate:
+    """Run the file as a module, and find its function."""
+    text = source.decode("utf-8-sig")  # as it was read outside, whatever encoding its first lines may name
+    linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
+    module = types.ModuleType("submission")
+    module.__file__ = _FILE
+    sys.modules["submission"] = module
+    with _accused("import", "raised while it was imported"):
+        builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
+    estimate = getattr(module, "estimate", None)
+    wanted = f"def estimate({', '.join(_CONTRACT)})"
+    if not callable(estimate):
+        raise _Accusation("signature", f"no function 'estimate'; write {wanted}")
+    try:
+        signature = inspect.signature(estimate)
+        signature.bind(*_CONTRACT)
+    except (TypeError, ValueError):
+        seen = f"estimate{signature}" if "signature" in locals() else "estimate"
+        raise _Accusation("signature", f"{seen} does not take four arguments; write {wanted}") from None
+    found: Estimate = estimate
+    return found
+
+
+def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, Any]:
+    """Explain all images of all parts, batch by batch, and write the maps one after the other."""
+    memory, start = _memory(), time.process_time()
+    written, dims, any_drew = 0, 0, False
+    for part in parts:
+        for importance, drew in _maps(estimate, part):
+            if dims not in (0, importance.ndim):
+                raise _Accusation("output-shape", f"the map has {importance.ndim} dimensions here and {dims} before")
+            dims, any_drew = importance.ndim, any_drew or drew
+            channel.write_map(answer, written, importance.numpy())
+            written += importance.numel()
+    seconds = time.process_time() - start
+    return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": _memory() - memory}
+
+
+def _maps(estimate: Estimate, part: _Part) -> Iterator[tuple[Tensor, bool]]:
+    """The checked maps of a part, and whether chance was drawn for them.
+
+    An image's generator has a seed of its own. As long as the submission draws nothing from it, images are explained in
+    batches; from the first draw on one at a time, so that no map depends on the other images of its batch.
+    """
+    kept, alone = _State.of(part.model), False
+    for rows in _batches(len(part.seeds), part.batch):
+        if not alone:
+            importance, alone = _call(estimate, part, kept, rows)
+            if not alone or rows.stop - rows.start == 1:
+                yield importance, alone
+                continue
+        for i in range(rows.start, rows.stop):
+            yield _call(estimate, part, kept, slice(i, i + 1))[0], True
+
+
+def _memory() -> int:
+    """The most bytes that this process has had."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _batches(n: int, size: int) -> Iterator[slice]:
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
+
+
+def _call(estimate: Estimate, part: _Part, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
+    """One call of the submission: its map, checked, and whether it drew from the generator."""
+    images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
+    generator = torch.Generator().manual_seed(part.seeds[rows.start])
+    before = generator.get_state()
+    with _accused("raised", "raised"):
+        importance = estimate(part.model, images, targets, generator)
+    if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
+        raise _Accusation("changed-inputs", "estimate changed its images or targets in place; write on a .clone()")
+    kept.compare(part.model)
+    part.model.zero_grad(set_to_none=True)
+    return _checked(importance, images), not torch.equal(before, generator.get_state())
+
+
+def _checked(importance: Any, images: Tensor) -> Tensor:
+    if type(importance) is not torch.Tensor:
+        seen = type(importance).__name__
+        raise _Accusation("output-type", f"estimate returned {seen}, expected a torch.Tensor; see torch.from_numpy")
+    if importance.dtype != torch.float32:
+        raise _Accusation("output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()")
+    n, c, h, w = images.shape
+    if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
+        wanted = f"{(n, c, h, w)} or {(n, h, w)}"
+        raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
+    if importance.layout != torch.strided or importance.device != images.device:
+        raise _Accusation("output-type", f"the map is {importance.layout} on {importance.device}, expected a dense one")
+    plain: Tensor = importance.detach().cpu().contiguous()
+    if not bool(torch.isfinite(plain).all()):
+        raise _Accusation("not-finite", "the map has a value that is NaN or infinite; every value must be finite")
+    return plain
+
+
+class _State(NamedTuple):
+    """What must not change of a model."""
+
+    tensors: dict[str, Tensor]
+    modules: list[tuple[type, bool, int]]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "_State":
+        return cls({name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._look(model))
+
+    @staticmethod
+    def _look(model: nn.Module) -> list[tuple[type, bool, int]]:
+        """Each module's type, mode and number of hooks."""
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return [
+            (type(module), module.training, sum(len(getattr(module, name)) for name in hooks))
+            for module in model.modules()
+        ]
+
+    def compare(self, model: nn.Module) -> None:
+        now = model.state_dict()
+        same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
+        if not same or self._look(model) != self.modules:
+            words = "estimate changed the model (weights, mode, hooks or modules); write on copy.deepcopy(model)"
+            raise _Accusation("changed-model", words)
+
+
+class _accused:  # noqa: N801 (reads like a word at its use)
+    """Turns whatever the submission raises into a fault."""
+
+    def __init__(self, kind: str, verb: str) -> None:
+        self._kind, self._verb = kind, verb
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, MemoryError):
+            traceback.clear_frames(error.__traceback__)  # what it had taken is needed to tell of it
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
+        where = f" (line {frames[-1].lineno})" if frames else ""
+        seen = _said(error)
+        if isinstance(error, MemoryError) or "not enough memory" in seen or "can't allocate memory" in seen:
+            raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
+        text = "".join(traceback.format_list(frames)) + seen
+        raise _Accusation(self._kind, f"{self._verb} {seen}{where}; `--explain` shows the traceback", text) from None
+
+
+def _said(error: BaseException) -> str:
+    """An exception's name and message, on one line and short."""
+    try:
+        words = " ".join(str(error).split())
+    except BaseException:  # its __str__ is the submission's code, too
+        words = "(no message)"
+    name = type(error).__name__
+    return f"{name}: {words[:90]}" if words else name
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[2:5]))

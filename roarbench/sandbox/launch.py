@@ -1,0 +1,111 @@
+"""The command that starts a sandbox, for an ordinary user and for root. Nothing here imports torch.
+
+An ordinary user gets a new user namespace. Root gets none: in a container root may not make one, and root of a user
+namespace is still root. Bubblewrap makes the binds as root, which also reaches a Python under a home that only root can
+read, and `setpriv` becomes a user of its own, without capabilities or a way to new ones, before Python starts.
+"""
+
+import os
+import secrets
+import sys
+import sysconfig
+from pathlib import Path
+
+import roarbench
+from roarbench.sandbox.limits import SCRATCH
+
+HARNESS = Path("/harness")  # where roarbench's own few files lie inside
+_OWN = ("__init__.py", "errors.py", "models")  # what is needed to build a network
+_OWN_SANDBOX = ("__init__.py", "channel.py", "limits.py", "inside.py", "canary.py")
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
+_PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_FIRST_UID = (
+    0x60000000  # far above the users of a machine; one for each sandbox, so that none counts another's processes
+)
+
+
+def sandboxed(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
+    """The command that runs one of roarbench's scripts inside.
+
+    Args:
+        script: File name in `roarbench/sandbox`.
+        arguments: Of the script.
+        policy: Descriptor of the seccomp filter.
+        gpu: Let it reach NVIDIA's devices.
+    """
+    root = os.geteuid() == 0
+    inside = [*_drop(), *python(HARNESS, script)] if root else python(HARNESS, script)
+    namespaces = _ROOT if root else _USER
+    return ["bwrap", *namespaces, "--seccomp", str(policy), *_files(root, gpu), "--chdir", "/tmp", *inside, *arguments]
+
+
+_COMMON = ("--die-with-parent", "--new-session", "--hostname", "sandbox")
+_USER = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", *_COMMON)
+_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *_COMMON)
+
+
+def trusted(script: str, arguments: list[str]) -> list[str]:
+    """The command that runs a script without any sandbox."""
+    return [*python(Path(roarbench.__file__).parents[1], script), *arguments]
+
+
+def python(root: Path, script: str) -> list[str]:
+    """Python without the environment's and the user's settings; its first arguments say where modules are found."""
+    paths = os.pathsep.join([str(root), *packages()])
+    return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "sandbox" / script), paths]
+
+
+def packages() -> list[str]:
+    """Folders of the installed packages."""
+    return list(dict.fromkeys(os.path.realpath(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")))
+
+
+def _executable() -> str:
+    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+def _drop() -> list[str]:
+    user = str(_FIRST_UID + secrets.randbelow(2**24))
+    identity = ["--reuid", user, "--regid", user, "--clear-groups"]
+    return ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+
+
+def _files(root: bool, gpu: bool) -> list[str]:
+    """The tree inside: read-only but for /tmp, which is private and small."""
+    package = Path(roarbench.__file__).parent
+    same = [_executable(), *_standard_library(), *_libpython(), *packages()]
+    same += ["/usr/bin/setpriv"] if root else []
+    binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
+    own = {str(package / name): str(HARNESS / "roarbench" / name) for name in _OWN}
+    own |= {str(package / "sandbox" / name): str(HARNESS / "roarbench/sandbox" / name) for name in _OWN_SANDBOX}
+    arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
+    devices = (*_DEVICES, *(sorted(map(str, Path("/dev").glob("nvidia*"))) if gpu else ()))
+    for parent in _parents([*binds.values(), *own.values(), *devices]):
+        arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap's own are for their owner alone
+    for path, place in (binds | own).items():
+        link = Path(path).is_symlink() and path in _SYSTEM
+        arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]
+    for device in devices:
+        arguments += ["--dev-bind", device, device]
+    for folder in packages():  # the package carries photographs with their labels
+        hidden = f"{folder}/roarbench"
+        arguments += ["--tmpfs", hidden, "--remount-ro", hidden] if Path(hidden).is_dir() else []
+    return [*arguments, "--remount-ro", "/"]
+
+
+def _parents(places: list[str]) -> list[str]:
+    """The folders above these places that have to be made, outer ones first."""
+    found = {str(parent) for place in places for parent in Path(place).parents}
+    return sorted(found - {"/", "/tmp", "/proc"})
+
+
+def _standard_library() -> list[str]:
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    return [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
+
+
+def _libpython() -> list[str]:
+    """Python's shared library, where it has one."""
+    folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
+    return [f"{folder}/{name}"] if folder and name and ".so" in name else []

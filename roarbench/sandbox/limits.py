@@ -1,0 +1,35 @@
+"""What a submission may use. Nothing here imports torch."""
+
+from dataclasses import dataclass
+
+MIB = 2**20
+SCRATCH = 64 * MIB  # private files in /tmp
+PROCESSES = 64
+OPEN_FILES = 256
+OUTPUT = 256 * 1024  # bytes printed, standard output and error together
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one sandbox.
+
+    Attributes:
+        cpu: Processor seconds of all its processes together, from where the submission's code begins.
+        wall: Seconds from there to the end.
+        memory: Bytes of private and shared memory of all its processes together.
+    """
+
+    cpu: float
+    wall: float
+    memory: int = 4096 * MIB
+
+
+CHECK = Limits(cpu=20, wall=40)  # of each sandbox that `validate` starts
+_IMPORT = 60  # seconds that the submission's own imports may take
+_IMAGE = 10  # processor seconds per image: 25 steps of integrated gradients on a ResNet-18 at 64 x 64 take 1
+
+
+def suite_limits(images: int) -> Limits:
+    """For the maps of that many images."""
+    cpu = _IMPORT + _IMAGE * images
+    return Limits(cpu=cpu, wall=2 * cpu)

@@ -1,0 +1,97 @@
+"""Decides whether a sandbox holds on this machine, by canaries that it must not reach. Nothing here imports torch."""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+from roarbench.errors import SandboxError
+from roarbench.sandbox.faults import HarnessFault, one_line
+from roarbench.sandbox.launch import sandboxed
+from roarbench.sandbox.limits import Limits
+from roarbench.sandbox.watch import Death, watch
+
+_INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
+_LIMITS = Limits(cpu=10, wall=30)
+
+
+@cache
+def check_sandbox() -> None:
+    """Start a sandbox with a program that looks for a file, sockets, a process and a variable of this machine.
+
+    Raises:
+        SandboxError: It does not start, or something was found; the message says how to install it.
+    """
+    if os.name != "posix" or sys.platform != "linux":
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without it")
+    missing = [program for program in _programs() if not shutil.which(program)]
+    if missing:
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
+    try:
+        from roarbench.sandbox.policy import policy
+
+        policy()
+    except (ImportError, RuntimeError, OSError) as error:  # no libseccomp, or one without a name of the list
+        seen = one_line(str(error))[:60]
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
+    reached = _found(_send_canary())
+    if reached:
+        raise SandboxError(f"{HarnessFault.LEAK}: inside the sandbox there is {', '.join(reached)}; {_INSTALL}")
+
+
+def _programs() -> tuple[str, ...]:
+    return ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
+
+
+def _send_canary() -> Death:
+    """Put out what must not be reached, and let a program look for it inside."""
+    value = secrets.token_hex(16)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "canary").write_text(value)
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(folder / "socket"))
+        unix.listen()
+        process = subprocess.Popen([sys.executable, "-I", "-c", "input()", value], stdin=subprocess.PIPE)
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        os.environ["ROARBENCH_CANARY"] = value
+        stack.callback(os.environ.pop, "ROARBENCH_CANARY")
+        places = [str(folder / "canary"), str(tcp.getsockname()[1]), str(folder / "socket")]
+        arguments = [*places, str(process.pid), "ROARBENCH_CANARY", value]
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> Death:
+    from roarbench.sandbox.policy import opened_policy  # imports libseccomp, which may be missing
+
+    read, write = os.pipe()
+    try:
+        with opened_policy() as rules:
+            return watch(sandboxed("canary.py", arguments, rules), [rules], read, _LIMITS)
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def _found(death: Death) -> list[str]:
+    """What the program could reach.
+
+    Raises:
+        SandboxError: It could not even be started.
+    """
+    text = death.output.decode(errors="replace")
+    try:
+        reached: list[str] = json.loads(text)
+    except ValueError:
+        said = one_line(text)[:90] or f"exit status {death.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({said}); {_INSTALL}") from None
+    return reached

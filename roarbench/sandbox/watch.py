@@ -1,0 +1,198 @@
+"""Starts a sandbox, watches all its processes together, and ends it. Nothing here imports torch."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.sandbox.faults import SubmissionFault
+from roarbench.sandbox.limits import OUTPUT, Limits
+
+_START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do
+_LOOK = 0.05  # seconds between two looks: at 10 GB/s of memory, half a gigabyte
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Death(NamedTuple):
+    """How a sandbox ended. None of its processes is alive any more.
+
+    Attributes:
+        started: The submission's code was reached.
+        stopped: Which limit it went over; None if it ended by itself.
+        code: Exit status; of a signal 128 and its number.
+        output: What it printed.
+        cpu: Processor seconds seen.
+        wall: Seconds.
+        peak: Most bytes of memory seen.
+    """
+
+    started: bool
+    stopped: SubmissionFault | None
+    code: int
+    output: bytes
+    cpu: float
+    wall: float
+    peak: int
+
+
+class _Group(NamedTuple):
+    """What a process and all its descendants use."""
+
+    cpu: float
+    memory: int
+
+
+def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> Death:
+    """Run a command with an empty environment until it ends or goes over a limit.
+
+    Args:
+        command: Bubblewrap with all that follows, or Python itself.
+        descriptors: What it may use of this process's open files.
+        started: Read end of a pipe; a byte comes when the submission's own code begins.
+        limits: What it may use.
+    """
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env={},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    assert process.stdout is not None  # a pipe was asked for
+    with process.stdout as pipe:
+        return _Watch(process, pipe.fileno(), started, limits, begin).until_dead()
+
+
+class _Watch:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", pipe: int, started: int, limits: Limits, begin: float
+    ) -> None:
+        self._process, self._pipe, self._started, self._limits, self._begin = process, pipe, started, limits, begin
+        self._output = bytearray()
+        self._told = False
+        self._open = True  # somebody may still print
+        self._cpu, self._peak = 0.0, 0
+        self._from: tuple[float, float] | None = None  # processor time and moment when the submission's code began
+        self._first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
+        os.set_blocking(pipe, False)
+
+    def until_dead(self) -> Death:
+        stopped: SubmissionFault | None = None
+        try:
+            while self._process.poll() is None and stopped is None:
+                select.select([self._pipe] if self._open else [], [], [], _LOOK)
+                stopped = self._over()
+        finally:
+            self._kill()
+        self._read()
+        stopped = stopped or (SubmissionFault.PRINTED if len(self._output) > OUTPUT else None)
+        code = self._process.returncode
+        return Death(
+            started=self._has_started(),
+            stopped=stopped,
+            code=128 - code if code < 0 else code,
+            output=bytes(self._output[:OUTPUT]),
+            cpu=self._cpu,
+            wall=time.monotonic() - self._begin,
+            peak=self._peak,
+        )
+
+    def _over(self) -> SubmissionFault | None:
+        """Which limit was gone over."""
+        self._read()
+        self._find_first()
+        use = _group(self._process.pid)
+        if use.memory > self._limits.memory:  # processes that share what they forked from were counted several times
+            use = use._replace(memory=sum(map(_share, _family(self._process.pid))))
+        self._cpu, self._peak = max(self._cpu, use.cpu), max(self._peak, use.memory)
+        if use.memory > self._limits.memory:
+            return SubmissionFault.MEMORY
+        if len(self._output) > OUTPUT:
+            return SubmissionFault.PRINTED
+        now = time.monotonic()
+        if not self._has_started():
+            return SubmissionFault.TIME if now - self._begin > _START else None
+        self._from = self._from or (use.cpu, now)
+        cpu, begin = self._from
+        return SubmissionFault.TIME if use.cpu - cpu > self._limits.cpu or now - begin > self._limits.wall else None
+
+    def _has_started(self) -> bool:
+        """Whether the submission's code was reached; what was told once cannot be taken back."""
+        self._told = self._told or bool(select.select([self._started], [], [], 0)[0] and os.read(self._started, 1))
+        return self._told
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            while self._open and len(self._output) <= OUTPUT:
+                piece = os.read(self._pipe, 65536)
+                self._open = bool(piece)
+                self._output += piece
+
+    def _find_first(self) -> None:
+        if self._first is None:
+            for child in _children(self._process.pid):
+                with suppress(OSError):
+                    self._first = os.pidfd_open(child)
+
+    def _kill(self) -> None:
+        """End every process: the namespace dies with its first process, and that with bubblewrap."""
+        self._find_first()
+        if self._first is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            select.select([self._first], [], [])
+            os.close(self._first)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _group(process: int) -> _Group:
+    """Processor time and memory of a process and its descendants; of those that died, what their parents were told."""
+    cpu, memory = 0.0, 0
+    for member in _family(process):
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+            cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime: proc_pid_stat(5)
+            memory += _memory(member)
+    return _Group(cpu, memory)
+
+
+def _memory(process: int) -> int:
+    """Bytes that belong to nobody else's files: private, and shared without a file or in a private one."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    sizes = [line.split() for line in lines if line.startswith(("RssAnon", "RssShmem"))]
+    return sum(1024 * int(size) for _, size, _ in sizes)
+
+
+def _share(process: int) -> int:
+    """The same, of what several processes share only this one's part: exact, and slower to find out."""
+    with suppress(OSError, ValueError):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
+    return 0  # it is gone
+
+
+def _family(process: int) -> Iterator[int]:
+    front = [process]
+    while front:
+        member = front.pop()
+        yield member
+        front += _children(member)
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
+    return found

@@ -1,0 +1,120 @@
+"""What was submitted, and where rows come from. Nothing here imports torch."""
+
+import json
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from sqlalchemy import Connection, insert, select
+
+from roarbench.errors import StoreError
+from roarbench.estimators import TRUSTED
+from roarbench.plan import run_of
+from roarbench.store.database import Database, matching
+from roarbench.store.provenance import code_version
+from roarbench.store.results import Result
+from roarbench.store.schema import entries, failures, imports, reproductions, results
+from roarbench.submission import Submission, check_source
+
+
+class Origin(StrEnum):
+    """Who vouches for a row."""
+
+    VERIFIED = "verified"  # computed by this store's owner, a submission in the sandbox
+    TRUSTED = "trusted"  # a submission that was run without the sandbox
+    SELF_REPORTED = "self-reported"  # imported, and not reproduced here
+
+
+class Verdict(StrEnum):
+    """How a run that was done again compares with its row."""
+
+    EQUAL = "equal"
+    WITHIN = "within the interval"
+    DIFFERENT = "different"
+
+
+def keep_entry(database: Database, submission: Submission) -> None:
+    """Keep a submission's file for ever; there already is fine.
+
+    Raises:
+        StoreError: Another file has its id: equal names, and hashes that begin alike.
+    """
+    with database.write() as connection:
+        put_entry(connection, submission)
+
+
+def put_entry(connection: Connection, submission: Submission) -> None:
+    """The same within a transaction."""
+    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id))
+    if known is None:
+        row = {"id": submission.id, "sha256": submission.sha256, "source": submission.source}
+        connection.execute(insert(entries), {**row, "created": datetime.now(UTC)})
+    elif known != submission.sha256:
+        raise StoreError(f"another file is stored as {submission.id}; change yours by a comment")
+
+
+def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
+    """What was submitted, by id: all of it, or what is among these ids."""
+    wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
+    with database.read() as connection:
+        if ids is None:
+            rows = list(connection.execute(wanted))
+        else:
+            rows = list(matching(connection, wanted, entries.c.id, ids))
+    return {row.id: check_source(row.source) for row in rows}
+
+
+def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
+    """The submissions among these estimators, by the estimator's id, which also has what follows `~`."""
+    ids = {name: name.partition("~")[0] for name in estimators if "@" in name}
+    found = find_entries(database, ids.values()) if ids else {}
+    return {name: found[entry] for name, entry in ids.items() if entry in found}
+
+
+def submitted_ids(database: Database, dataset: str, model: str) -> list[str]:
+    """Ids of submissions that were run on a data set and network, also of those that only failed; `~trusted` apart."""
+    of_place = (results.c.dataset == dataset, results.c.model == model, results.c.estimator.contains("@"))
+    failed = select(failures.c.record).where(failures.c.record.contains("@")).distinct()
+    with database.read() as connection:
+        found = set(connection.scalars(select(results.c.estimator).where(*of_place).distinct()))
+        cells = [run_of(json.loads(text)).cell for text in connection.scalars(failed)]
+    found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
+    return sorted(name for name in found if "@" in name)
+
+
+def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
+    """Who vouches for each of the stored rows; of several reproductions the last one counts."""
+    last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
+    with database.read() as connection:
+        stored = matching(connection, select(results.c.key, results.c.estimator), results.c.key, keys)
+        names = {row.key: row.estimator for row in stored}
+        imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
+        again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
+    doubted = {key for key in imported if again.get(key, Verdict.DIFFERENT) == Verdict.DIFFERENT}
+    return {key: _origin(name, key in doubted) for key, name in names.items()}
+
+
+_DOUBTS = {
+    Origin.TRUSTED: "Run without the sandbox, so not verified.",
+    Origin.SELF_REPORTED: "Self-reported: imported and not reproduced here.",
+}
+
+
+def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
+    """A sentence for each estimator of which a row is not verified."""
+    estimators = {result.run.key: result.run.cell.estimator for result in stored}
+    found = origins(database, estimators)
+    return {estimators[key]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
+
+
+def _origin(name: str, imported: bool) -> Origin:
+    if TRUSTED in name.split("~"):
+        return Origin.TRUSTED
+    return Origin.SELF_REPORTED if imported else Origin.VERIFIED
+
+
+def note_reproduction(database: Database, key: str, verdict: Verdict, correct: int) -> None:
+    """Note that a row was computed again."""
+    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": code_version()}
+    with database.write() as connection:
+        connection.execute(insert(reproductions), {**row, "created": datetime.now(UTC)})

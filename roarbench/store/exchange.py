@@ -1,0 +1,136 @@
+"""Results from store to store: one Parquet file with a checksum for every row. Nothing here imports torch."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import insert, select
+
+from roarbench.errors import CallerError, StoreError
+from roarbench.estimators import find_estimator
+from roarbench.plan import CLEAN, canonical
+from roarbench.store import schema
+from roarbench.store.database import matching
+from roarbench.store.entries import find_entries, put_entry
+from roarbench.store.files import sha256, write_whole, writing
+from roarbench.store.results import Result, ResultsStore, row_of, stored_result
+from roarbench.submission import Submission, check_source
+
+FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
+_COLUMNS = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("record", pa.string()),  # canonical JSON of the run; the key is its hash
+        *(pa.field(name, pa.int64()) for name in ("correct", "total")),
+        *(pa.field(name, pa.binary()) for name in ("bits", "probability")),
+        *(pa.field(name, pa.float64()) for name in ("seconds", "smoothness", "loss")),
+        *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
+        pa.field("created", pa.string()),  # ISO 8601, UTC
+        pa.field("source", pa.binary()),  # of a submission; null for others
+        pa.field("sha256", pa.string()),  # of the row's other values
+    ],
+    metadata={"roarbench_format": FORMAT},
+)
+
+
+def export_results(store: ResultsStore, path: Path) -> int:
+    """Write all results of a store; the number of rows.
+
+    Raises:
+        CallerError: The file is there already.
+        StoreError: It cannot be written.
+    """
+    if path.exists():
+        raise CallerError(f"{path} is there already; name a new file")
+    sources = {name: entry.source for name, entry in find_entries(store.database).items()}
+    with store.database.read() as connection:
+        stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
+    rows = [_exported(result, sources) for result in stored]
+    table = pa.Table.from_pylist(rows, schema=_COLUMNS)
+    with writing(path):
+        write_whole(path, lambda beside: pq.write_table(table, beside), path.with_name(f".{path.name}.partial"))
+    return len(rows)
+
+
+def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
+    row = row_of(result)
+    values = {name: row[name] for name in _COLUMNS.names if name in row}
+    values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
+    values |= {"created": result.created.isoformat()}
+    values["source"] = sources.get(result.run.cell.estimator.partition("~")[0])
+    return values | {"sha256": _checksum(values)}
+
+
+def _checksum(values: dict[str, Any]) -> str:
+    """Hash of a row's values but the checksum itself."""
+    plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
+    return hashlib.sha256(canonical(plain).encode()).hexdigest()
+
+
+def import_results(store: ResultsStore, path: Path) -> set[str]:
+    """Add another store's results as self-reported; rows that are stored already stay as they are.
+
+    Returns:
+        The keys that are new.
+
+    Raises:
+        StoreError: The file cannot be read, is of a newer version, or a row is not what its checksums say. Then
+            nothing was added.
+    """
+    checksum = sha256(path)
+    rows, sources = {}, {}
+    for result, submission in _imported(path):
+        rows[result.run.key] = row_of(result)
+        if submission is not None:
+            sources[submission.id] = submission
+    now = datetime.now(UTC)
+    with store.database.write() as connection:
+        known = matching(connection, select(schema.results.c.key), schema.results.c.key, rows)
+        fresh = set(rows) - {row.key for row in known}
+        for submission in sources.values():
+            put_entry(connection, submission)
+        if fresh:
+            connection.execute(insert(schema.results), [rows[key] for key in sorted(fresh)])
+            origins = [{"key": key, "file": checksum, "created": now} for key in sorted(fresh)]
+            connection.execute(insert(schema.imports), origins)
+    return fresh
+
+
+def _imported(path: Path) -> Iterator[tuple[Result, Submission | None]]:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        seen = " ".join(str(error).split())[:90]
+        raise StoreError(f"{path} is no Parquet file ({seen}); name what `roarbench export` wrote") from None
+    found = (table.schema.metadata or {}).get(b"roarbench_format", b"").decode()
+    if found != FORMAT or table.schema.names != _COLUMNS.names:
+        seen = f"format {found}" if found else "no export"
+        raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
+    for number, row in enumerate(table.to_pylist()):
+        try:
+            yield _checked(row)
+        except (ValueError, TypeError, KeyError, CallerError) as error:
+            raise StoreError(f"{path}, row {number}: {error}; nothing was added, export it again") from None
+
+
+def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
+    """A row as a result, if all its checksums fit."""
+    stated, source = row.pop("sha256"), row.get("source")
+    if stated != _checksum(row):
+        raise ValueError("its checksum is not that of its values")
+    values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
+    values["created"] = datetime.fromisoformat(row["created"])
+    result = stored_result(SimpleNamespace(**{**row, **values}))
+    name = result.run.cell.estimator
+    if name == CLEAN or not find_estimator(name).submitted:
+        return result, None
+    submission = check_source(source or b"")
+    if submission.id != name.partition("~")[0]:
+        raise ValueError(f"the source is that of {submission.id}, not of {name}")
+    return result, submission

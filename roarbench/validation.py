@@ -1,0 +1,220 @@
+"""What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from roarbench.datasets import find_dataset
+from roarbench.models import build
+from roarbench.models.cost import NetworkCost, network_cost
+from roarbench.plan import Suite
+from roarbench.reports import duration, size
+from roarbench.sandbox.explain import Answer, Network, Part, Task, explain
+from roarbench.sandbox.faults import SubmissionFault, fault
+from roarbench.sandbox.limits import CHECK
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.submission import Refusal, Submission, read_submission
+from roarbench.suites import SUITES
+
+_NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
+_IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
+_BATCH, _OTHER_BATCH = 4, 3
+_EXPLAINED = 64  # images at once when a suite is run
+# Maps of one image from batches of different sizes: a convolution rounds differently, and now and then a ReLU at 0
+# falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
+_ROUNDING = 0.02
+_SHADES = " ░▒▓█"
+
+
+class Cost(NamedTuple):
+    """What a suite's maps should take.
+
+    Attributes:
+        suite: Its name.
+        seconds: Of one core, over all its images.
+        memory: Bytes, with as many images at once as a suite explains.
+    """
+
+    suite: str
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What is known of a submission that was accepted.
+
+    Attributes:
+        submission: What was checked.
+        importance: Its map of one image, float32 (h, w), summed over channels.
+        drew: It takes chance from the generator, so images are explained one at a time.
+        costs: Of each suite.
+        warnings: What its author should know; one line each.
+    """
+
+    submission: Submission
+    importance: Tensor
+    drew: bool
+    costs: tuple[Cost, ...]
+    warnings: tuple[str, ...]
+
+    def text(self) -> str:
+        """For a terminal."""
+        entry = self.submission
+        how = "one image at a time, since it draws from the generator" if self.drew else f"{_EXPLAINED} images at once"
+        lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
+        lines += [f"maps of a suite on one core of this machine ({how}):"]
+        for cost in self.costs:
+            lines += [f"  {cost.suite:14} about {duration(cost.seconds)}, {size(cost.memory)} of memory"]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+
+def validate(path: Path) -> Accepted:
+    """Check a file: without running it, then in fresh sandboxes.
+
+    Raises:
+        Refusal: It is not accepted, with the first reason.
+        SandboxError: No sandbox holds on this machine.
+    """
+    submission = read_submission(path)
+    check_sandbox()
+    case = _case()
+    with ThreadPoolExecutor() as pool:  # its threads wait for sandboxes
+        suites = pool.submit(_suite_costs)
+        first = _explain(submission, case)
+        (once,) = first.maps
+        other_way = pool.submit(_explain, submission, _turned(case))
+        again, other_target, other_model = _explain(submission, case, *_others(case)).maps
+        (turned,) = other_way.result().maps
+        _compare(once, again, turned)
+        if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
+            (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
+        costs = [_cost(name, cost, first) for name, cost in suites.result().items()]
+    summed = once[0].sum(0) if once.ndim == 4 else once[0]
+    warnings = _warnings(once, other_target, other_model)
+    return Accepted(submission, summed, first.drew, tuple(costs), tuple(warnings))
+
+
+def _explain(submission: Submission, *parts: Part) -> Answer:
+    """The maps of a submission from a fresh sandbox."""
+    answer = explain(Task(submission.source, _NETWORK, parts), CHECK)
+    if answer.fault is not None:
+        raise Refusal(answer.fault)
+    return answer
+
+
+@cache
+def _case() -> Part:
+    """Images with a shape on a soft background, and a network with random weights."""
+    generator = torch.Generator().manual_seed(0)
+    model = _model(0)
+    coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
+    images = F.interpolate(coarse, size=_NETWORK.size, mode="bilinear", align_corners=False)
+    rows = torch.arange(_NETWORK.size, dtype=torch.float32)
+    disc = ((rows[:, None] - 24) ** 2 + (rows - 36) ** 2 < 14**2).float()
+    images = images * 0.5 + disc * torch.randn(_IMAGES, _NETWORK.channels, 1, 1, generator=generator) * 1.5
+    with torch.no_grad():
+        targets = model(images).argmax(1)
+    return Part(model, images, targets, torch.arange(_IMAGES), _BATCH)
+
+
+def _model(seed: int) -> nn.Module:
+    """Random weights; batch-norm gammas that start at 0 would leave the residual blocks out, here all are 1."""
+    model = build(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+    return model.eval()
+
+
+def _turned(case: Part) -> Part:
+    """The images the other way round, in batches of another size."""
+    return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
+
+
+def _others(case: Part) -> tuple[Part, Part]:
+    """The images with the next class as target, and with another model."""
+    return case._replace(targets=(case.targets + 1) % _NETWORK.classes), case._replace(model=_model(1))
+
+
+def _compare(first: Tensor, second: Tensor, turned: Tensor) -> None:
+    """Refuse what two fresh sandboxes do not repeat, and what depends on its neighbours.
+
+    Args:
+        first: Maps of the images.
+        second: The same from another sandbox.
+        turned: The same in the other order from batches of another size.
+    """
+    if first.numpy().tobytes() != second.numpy().tobytes():
+        words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
+        raise Refusal(fault(SubmissionFault.NOT_REPEATABLE, words))
+    if not bool(_same(first, turned.flip(0)).all()):
+        words = (
+            "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
+        )
+        raise Refusal(fault(SubmissionFault.BATCH_DEPENDENT, words))
+
+
+def _same(one: Tensor, other: Tensor) -> Tensor:
+    """Whether maps are the same but for rounding, bool (n,)."""
+    a, b = one.double().flatten(1), other.double().flatten(1)
+    same: Tensor = (a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)
+    return same
+
+
+def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[str]:
+    """The sanity checks of Adebayo et al. 2018: a map that stays with other weights or targets explains neither."""
+    found = []
+    if bool(_same(first, other_model).all()):
+        found.append("it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)")
+    if bool(_same(first, other_target).all()):
+        found.append("it ignores the target: for another class it gives the same map (Adebayo et al. 2018)")
+    if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
+        found.append("a map is the same everywhere: its ranking is chance")
+    return found
+
+
+@cache
+def _suite_costs() -> dict[str, tuple[int, NetworkCost]]:
+    """Of each suite: its images, and what its network costs."""
+    records = {suite.name: find_dataset(suite.dataset) for suite in SUITES.values()}
+    return {
+        name: (record.train_images + record.test_images, network_cost(*suite_network(SUITES[name])))
+        for name, record in records.items()
+    }
+
+
+def _cost(suite: str, found: tuple[int, NetworkCost], answer: Answer) -> Cost:
+    """What was measured on a small network, for a suite's own: as its passes have more operations and activations."""
+    images, network = found
+    small = network_cost(*_NETWORK)
+    memory = answer.memory / _BATCH * _EXPLAINED * network.activations / small.activations
+    seconds = images * answer.seconds / _IMAGES * network.flops / small.flops
+    return Cost(suite, seconds, answer.death.peak + memory)
+
+
+def suite_network(suite: Suite) -> Network:
+    """The network that a suite explains."""
+    record = find_dataset(suite.dataset)
+    return Network(suite.model, record.classes, record.channels, record.size)
+
+
+def picture(importance: Tensor, columns: int = 48) -> str:
+    """A map as text, two rows of it in each line: the more important, the darker.
+
+    Args:
+        importance: Float (h, w).
+        columns: Width in letters.
+    """
+    h, w = importance.shape
+    lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
+    small = F.adaptive_avg_pool2d(importance[None, None].float(), (lines, columns))[0, 0]
+    low, high = small.min(), small.max()
+    levels = ((small - low) / (high - low).clamp(min=1e-30) * (len(_SHADES) - 1)).round().int()
+    return "\n".join("".join(_SHADES[level] for level in row) for row in levels.tolist())

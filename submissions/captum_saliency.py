@@ -1,0 +1,15 @@
+"""Wraps captum: any of its attributions that takes a model, inputs and targets fits in the same way."""
+
+import copy
+
+from captum.attr import Saliency
+
+NAME = "captum-saliency"
+DESCRIPTION = "captum's Saliency: absolute gradient of the explained logit"
+PAPER = "https://arxiv.org/abs/1312.6034"
+
+
+def estimate(model, images, targets, generator):
+    # A copy, because some of captum's methods put hooks on the model.
+    attribution = Saliency(copy.deepcopy(model))
+    return attribution.attribute(images.clone().requires_grad_(), target=targets).detach()

@@ -1,0 +1,220 @@
+"""The sandbox itself: both ways to start it, its canaries, and whose fault it is when it does not start."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from roarbench.errors import SandboxError
+from roarbench.models import build
+from roarbench.sandbox import explain as module
+from roarbench.sandbox import launch, preflight
+from roarbench.sandbox.explain import Network, Part, Task, explain, seeds
+from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
+from roarbench.sandbox.limits import CHECK
+from roarbench.sandbox.preflight import check_sandbox
+
+NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
+GRADIENT = """
+import torch
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+"""
+
+
+@pytest.fixture(autouse=True)
+def bubblewrap(require: Callable[[str, str], str]) -> None:
+    require("bwrap", "apt-get install bubblewrap")
+
+
+def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
+    generator = torch.Generator().manual_seed(0)
+    model = build(**NETWORK._asdict(), generator=generator).eval()
+    images = torch.randn(n, 3, 16, 16, generator=generator)
+    part = Part(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
+    return Task(source.encode(), NETWORK, (part,))
+
+
+def test_the_map_is_what_the_same_code_gives_outside() -> None:
+    task = make_task(GRADIENT)
+    (part,) = task.parts
+    space: dict = {}
+    exec(GRADIENT, space)
+    expected = torch.cat(
+        [
+            space["estimate"](part.model, part.images[i : i + 2], part.targets[i : i + 2], torch.Generator())
+            for i in range(0, 5, 2)
+        ]
+    )
+    answer = explain(task, CHECK)
+    assert answer.fault is None
+    assert not answer.drew
+    # one thread inside, maybe several here
+    torch.testing.assert_close(answer.maps[0], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_each_part_has_its_own_model_images_and_batches() -> None:
+    (part,) = make_task(GRADIENT).parts
+    other = build(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
+    parts = (part, part._replace(images=part.images[:3], targets=part.targets[:3], ids=part.ids[:3], model=other))
+    both = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    alone = [explain(Task(GRADIENT.encode(), NETWORK, (one,)), CHECK) for one in parts]
+    assert [tuple(importance.shape) for importance in both.maps] == [(5, 3, 16, 16), (3, 3, 16, 16)]
+    torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
+
+
+def test_chance_belongs_to_an_image() -> None:
+    drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
+    for batch in (1, 2, 5):
+        task = make_task(drawing, batch=batch)
+        answer = explain(task, CHECK)
+        assert answer.drew
+        numbers = seeds(task.parts[0].ids.tolist()).tolist()
+        one = [torch.rand((1, 3, 16, 16), generator=torch.Generator().manual_seed(s)) for s in numbers]
+        torch.testing.assert_close(answer.maps[0], torch.cat(one), rtol=0, atol=0)
+
+
+def test_trusted_code_runs_without_a_sandbox() -> None:
+    outside = f"import os, torch\nassert os.path.exists({__file__!r})\n{GRADIENT}"
+    assert explain(make_task(outside), CHECK, trust=True).fault is None
+    held = explain(make_task(outside), CHECK).fault
+    assert held is not None
+    assert held.kind is SubmissionFault.IMPORT
+
+
+def test_limits_are_of_all_processes_together() -> None:
+    children = "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass"
+    answer = explain(make_task(children), replace(CHECK, cpu=4, wall=300))
+    assert answer.fault is not None
+    assert answer.fault.kind is SubmissionFault.TIME
+    assert answer.death.cpu < 16  # the kernel alone would let each of the 16 have 4
+
+
+FAMILY = """
+import os, time
+kept = bytearray(200 * 2**20)
+for _ in range(11):
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+time.sleep(2)
+"""
+
+
+def test_memory_that_processes_share_counts_once() -> None:
+    """Twelve processes with 200 MiB that they all have from their parent are not 2.4 GiB."""
+    answer = explain(make_task(FAMILY + GRADIENT), replace(CHECK, memory=2**30))
+    assert answer.fault is None
+    assert answer.death.peak < 2**30
+
+
+def test_a_sandbox_that_does_not_start_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
+        explain(make_task(GRADIENT), CHECK)
+
+
+def test_canaries_are_out_of_reach() -> None:
+    check_sandbox.__wrapped__()
+
+
+def open_wide(script: str, arguments: list[str], policy: int) -> list[str]:
+    """No sandbox at all."""
+    return launch.trusted(script, arguments)
+
+
+def test_canaries_are_found_where_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "sandboxed", open_wide)
+    with pytest.raises(SandboxError) as caught:
+        check_sandbox.__wrapped__()
+    message = str(caught.value)
+    assert message.startswith("leak: inside the sandbox there is a file, a TCP socket, a Unix socket, another process")
+
+
+@pytest.mark.parametrize(
+    ("flag", "what"), [("--unshare-pid", "another process"), ("--unshare-net", "a TCP socket")], ids=["pid", "net"]
+)
+def test_each_missing_wall_is_seen(monkeypatch: pytest.MonkeyPatch, flag: str, what: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's namespaces come with one flag")
+
+    def weak(script: str, arguments: list[str], policy: int) -> list[str]:
+        command = launch.sandboxed(script, arguments, policy)
+        at = command.index("--seccomp")
+        return [part for part in (*command[:at], *command[at + 2 :]) if part != flag]
+
+    monkeypatch.setattr(preflight, "sandboxed", weak)
+    with pytest.raises(SandboxError, match=what):
+        check_sandbox.__wrapped__()
+
+
+def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; write `apt-get install bubblewrap"):
+        check_sandbox.__wrapped__()
+
+
+AS_USER = """
+set -e
+hold={hold}
+for path in {paths}; do mkdir -p "$hold$path"; mount --bind "$path" "$hold$path"; done
+for home in {homes}; do mount -t tmpfs -o mode=755 tmpfs "$home"; done
+for path in {paths}; do mkdir -p "$path"; mount --bind "$hold$path" "$path"; done
+exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --inh-caps=-all {python} -c '
+import torch, sys
+sys.path.insert(0, sys.argv[1])
+from test_sandbox import GRADIENT, make_task
+from roarbench.sandbox.explain import explain
+from roarbench.sandbox.launch import sandboxed
+from roarbench.sandbox.limits import CHECK
+from roarbench.sandbox.preflight import check_sandbox
+assert "--disable-userns" in sandboxed("inside.py", [], 3)
+check_sandbox()
+answer = explain(make_task(GRADIENT), CHECK)
+print("fault", answer.fault)
+held = explain(make_task("import os\\nos.setuid(0)"), CHECK)
+print("held", held.fault.kind)
+' {tests}
+"""
+
+
+def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_path: Path) -> None:
+    """Root becomes one in a mount namespace of its own, where Python's folders can be read by everybody."""
+    if os.geteuid() != 0:
+        pytest.skip("every other test here runs as an ordinary user")
+    unshare = require("unshare", "part of util-linux")
+    repository = Path(launch.roarbench.__file__).parents[1]
+    paths = [sys.base_prefix, sys.prefix, str(repository)]
+    private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
+    values = {
+        "hold": str(tmp_path),
+        "paths": " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private),
+        "homes": " ".join(private),
+        "python": f"env PYTHONPATH={repository} {sys.executable}",
+        "tests": str(Path(__file__).parent),
+    }
+    script = AS_USER.format(**values)
+    done = subprocess.run(
+        [unshare, "-m", "--propagation", "private", "bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split("\n")[-3:-1] == ["fault None", "held import"], done.stderr
+
+
+def test_words_of_a_fault_are_one_printable_line() -> None:
+    found = fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
+    assert found.words.isprintable()
+    assert found.words.startswith("[2J a b")
+    assert len(found.words) == LINE
+    assert found.trace == "x ]0; \n  y "

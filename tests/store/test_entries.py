@@ -1,0 +1,185 @@
+"""Who vouches for a row, what was submitted, and results that move from store to store."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import func, select
+from store_rows import make_result, make_run
+
+from roarbench.errors import CallerError, StoreError
+from roarbench.reproduce import Reproduction
+from roarbench.store import exchange, schema
+from roarbench.store.entries import (
+    Origin,
+    Verdict,
+    find_entries,
+    keep_entry,
+    note_reproduction,
+    origins,
+    submissions_of,
+    submitted_ids,
+    unverified,
+)
+from roarbench.store.exchange import export_results, import_results
+from roarbench.store.results import Result, ResultsStore
+from roarbench.submission import check_source
+
+ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
+OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
+Opener = Callable[[str], ResultsStore]
+
+
+@pytest.fixture
+def store(store_url: str):
+    with ResultsStore.open(store_url) as store:
+        yield store
+
+
+@pytest.fixture
+def second(tmp_path: Path):
+    with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as store:
+        yield store
+
+
+def rows(*names: str) -> list[Result]:
+    return [make_result(make_run(estimator=name)) for name in names]
+
+
+def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
+    keep_entry(store.database, ENTRY)
+    keep_entry(store.database, OTHER)
+    keep_entry(store.database, ENTRY)
+    assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
+    twin = SimpleNamespace(id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
+    with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
+        keep_entry(store.database, twin)
+    assert find_entries(store.database)[ENTRY.id] == ENTRY
+    assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
+    names = ("grad", f"{ENTRY.id}~trusted", OTHER.id, "no@0123abcd")
+    assert submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
+
+
+def test_submissions_of_a_place_are_those_that_ran_or_failed_there(store: ResultsStore) -> None:
+    store.add_all(rows("grad", f"{ENTRY.id}~trusted"))
+    store.add_failure(make_run(estimator=OTHER.id), "no @ here")
+    store.add_failure(make_run(estimator="grad", t=0.5), "someone@0123abcd")
+    store.add_failure(make_run(estimator="far@0123abcd", dataset="cifar10"), "no")
+    assert submitted_ids(store.database, "planted", "resnet8") == [f"{ENTRY.id}~trusted", OTHER.id]
+    assert submitted_ids(store.database, "planted", "resnet18") == []
+
+
+def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsStore, second: ResultsStore, tmp_path):
+    own, trusted, foreign = rows("grad", f"{ENTRY.id}~trusted", "gb")
+    second.add_all([own, foreign])
+    export_results(second, tmp_path / "file.parquet")
+    store.add_all([own, trusted])
+    assert import_results(store, tmp_path / "file.parquet") == {foreign.run.key}
+    keys = [result.run.key for result in (own, trusted, foreign)]
+    assert origins(store.database, keys) == dict(
+        zip(keys, (Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED), strict=True)
+    )
+    assert list(unverified(store.database, [own, trusted, foreign])) == [f"{ENTRY.id}~trusted", "gb"]
+    note_reproduction(store.database, foreign.run.key, Verdict.DIFFERENT, 3)
+    assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
+    note_reproduction(store.database, foreign.run.key, Verdict.WITHIN, 3)
+    note_reproduction(store.database, trusted.run.key, Verdict.EQUAL, 3)
+    assert origins(store.database, keys)[foreign.run.key] is Origin.VERIFIED
+    note_reproduction(store.database, foreign.run.key, Verdict.DIFFERENT, 3)
+    assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
+    assert origins(store.database, keys)[trusted.run.key] is Origin.TRUSTED
+
+
+def test_results_arrive_as_they_left(store: ResultsStore, second: ResultsStore, tmp_path: Path) -> None:
+    kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, f"{ENTRY.id}~trusted")}
+    bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
+    kept[bare.run.key] = bare
+    keep_entry(store.database, ENTRY)
+    store.add_all(kept.values())
+    path = tmp_path / "file.parquet"
+    assert export_results(store, path) == 5
+    assert import_results(second, path) == set(kept)
+    assert second.results(kept) == kept
+    assert find_entries(second.database) == {ENTRY.id: ENTRY}
+    assert import_results(second, path) == set()
+    with pytest.raises(CallerError, match="is there already"):
+        export_results(store, path)
+
+
+def altered(path: Path, change: Callable[[dict], None], seal: bool, **metadata: str) -> Path:
+    """The file with a changed first row, its checksum made to fit if it is sealed again."""
+    table = pq.read_table(path)
+    content = table.to_pylist()
+    change(content[0])
+    if seal:
+        content[0]["sha256"] = exchange._checksum({k: v for k, v in content[0].items() if k != "sha256"})
+    schema_ = table.schema.with_metadata(
+        {**table.schema.metadata, **{name.encode(): value for name, value in metadata.items()}}
+    )
+    pq.write_table(pa.Table.from_pylist(content, schema=schema_), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "seal", "words"),
+    [
+        (lambda row: row.update(seconds=1.0), False, "its checksum is not that of its values"),
+        (lambda row: row.update(correct=row["correct"] + 1), True, "the bits say otherwise"),
+        (lambda row: row.update(record=row["record"].replace("mine", "thine")), True, "is not the one that was stored"),
+        (lambda row: row.update(source=OTHER.source), True, f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
+        (lambda row: row.update(source=None), True, "NAME is missing"),
+        (lambda row: row.update(source=b"\xff"), True, "not UTF-8"),
+        (lambda row: row.update(versions="[" * 9), True, "row 0"),
+    ],
+    ids=["value", "count", "record", "other source", "no source", "bytes", "json"],
+)
+def test_a_row_that_was_altered_is_refused_with_all_others(
+    store: ResultsStore, second: ResultsStore, tmp_path: Path, change, seal: bool, words: str
+) -> None:
+    keep_entry(store.database, ENTRY)
+    store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
+    path = tmp_path / "file.parquet"
+    export_results(store, path)
+    with pytest.raises(StoreError, match=words):
+        import_results(second, altered(path, change, seal))
+    assert second.count() == 0
+    with second.database.read() as connection:
+        assert connection.scalar(select(func.count()).select_from(schema.imports)) == 0
+    assert find_entries(second.database) == {}
+
+
+def test_other_files_are_refused(second: ResultsStore, store: ResultsStore, tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    store.add_all(rows("grad"))
+    export_results(store, path)
+    with pytest.raises(StoreError, match="is format 2, this version reads format 1"):
+        import_results(second, altered(path, lambda row: None, True, roarbench_format="2"))
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "foreign.parquet")
+    with pytest.raises(StoreError, match="is no export"):
+        import_results(second, tmp_path / "foreign.parquet")
+    (tmp_path / "text").write_text("x")
+    with pytest.raises(StoreError, match="is no Parquet file"):
+        import_results(second, tmp_path / "text")
+    with pytest.raises(StoreError, match="cannot read"):
+        import_results(second, tmp_path / "nothing")
+
+
+def test_what_differs_is_told() -> None:
+    stored = make_result(make_run())
+    bits = bytearray(stored.bits)
+    first = next(i for i, byte in enumerate(bits) if byte & 128)
+    bits[first] &= 127
+    versions = {**stored.provenance.versions, "torch": "9"}
+    origin = replace(stored.provenance, versions=versions)
+    again = replace(stored, bits=bytes(bits), correct=stored.correct - 1, provenance=origin)
+    near = Reproduction(stored, again, margin=1 / stored.total)
+    assert near.verdict is Verdict.WITHIN
+    assert near.differences == ["torch 2.13.0 then, 9 now"]
+    assert "1 answers differ, same rankings" in near.text()
+    assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is Verdict.DIFFERENT
+    assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is Verdict.WITHIN
+    assert Reproduction(stored, replace(stored, seconds=1.0), margin=0).verdict is Verdict.EQUAL

@@ -1,0 +1,13 @@
+import torch
+
+NAME = "endless-at-import"
+DESCRIPTION = "of the corpus"
+
+while True:
+    pass
+
+
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]

@@ -1,0 +1,14 @@
+import torch
+
+NAME = "exits-hard-at-import"
+DESCRIPTION = "of the corpus"
+
+import os
+
+os._exit(0)
+
+
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]

@@ -1,0 +1,6 @@
+NAME = "five-arguments"
+DESCRIPTION = "of the corpus"
+
+
+def estimate(model, images, targets, generator, more):
+    return images

@@ -1,0 +1,3 @@
+NAME = "function-is-number"
+DESCRIPTION = "of the corpus"
+estimate = 3

@@ -1,0 +1,15 @@
+import torch
+
+NAME = "good-each-image-scaled"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    found = gradient(model, images, targets).abs()
+    return found / found.amax((1, 2, 3), keepdim=True)

@@ -1,0 +1,18 @@
+import atexit
+import time
+
+import torch
+
+NAME = "hangs-at-exit"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    atexit.register(time.sleep, 10000)
+    return gradient(model, images, targets)

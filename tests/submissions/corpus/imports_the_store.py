@@ -1,0 +1,12 @@
+import torch
+
+NAME = "imports-the-store"
+DESCRIPTION = "of the corpus"
+
+from roarbench.store.results import ResultsStore
+
+
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]

@@ -1,0 +1,17 @@
+import os
+import signal
+
+import torch
+
+NAME = "kills-itself"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    os.kill(os.getpid(), signal.SIGKILL)

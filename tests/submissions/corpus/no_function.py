@@ -1,0 +1,2 @@
+NAME = "no-function"
+DESCRIPTION = "of the corpus"

@@ -1,0 +1,2 @@
+NAME = "not-python"
+def estimate(model images):

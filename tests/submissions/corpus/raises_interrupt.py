@@ -1,0 +1,14 @@
+import torch
+
+NAME = "raises-interrupt"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    raise KeyboardInterrupt

@@ -1,0 +1,17 @@
+import subprocess
+
+import torch
+
+NAME = "starts-a-shell"
+DESCRIPTION = "of the corpus"
+
+
+def gradient(model, images, targets):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+
+
+def estimate(model, images, targets, generator):
+    subprocess.run(["/bin/sh", "-c", "id"], check=True)
+    return gradient(model, images, targets)

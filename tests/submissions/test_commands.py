@@ -1,0 +1,200 @@
+"""What a researcher types: new, validate, run --submission, export, import, reproduce."""
+
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tiny_bench import InlineEngine
+
+from roarbench import cli, reproduce, session
+from roarbench.submission import read_submission
+
+SMALL = ("--suite", "planted", "--limit", "8")
+PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
+GOOD = """
+import torch
+NAME = "good"
+DESCRIPTION = "\\x1b[2J<script>alert(1)</script> gradient"
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
+"""
+LATE = GOOD.replace('"good"', '"late"').replace("    inputs", "    assert len(images) < 8, 'a full batch'\n    inputs")
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def bubblewrap(require: Callable[[str, str], str]) -> None:
+    require("bwrap", "apt-get install bubblewrap")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path) -> Iterator[Call]:
+    """Run a command in an empty folder, as the console script does, with workers in this process."""
+    for module in (session, reproduce):
+        monkeypatch.setattr(module, "LocalEngine", InlineEngine)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def command(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["roarbench", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return Answer(stop.value.code, *capsys.readouterr())
+
+    yield command
+    signal.signal(signal.SIGTERM, before)
+
+
+def write(name: str, source: str) -> Path:
+    path = Path(name)
+    path.write_text(source)
+    return path
+
+
+def rows(store: str) -> dict[str, tuple]:
+    """Every stored result, whole, by key."""
+    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        found = database.execute("SELECT * FROM results ORDER BY key")
+        return {row["key"]: tuple(map(str, row)) for row in found}
+
+
+def one_key(store: str, estimator: str) -> str:
+    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
+        wanted = "SELECT key FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
+        return str(database.execute(wanted, (estimator,)).fetchone()[0])
+
+
+def refused(answer: Answer) -> str:
+    """The one line of a refusal."""
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert len(line) <= 200
+    assert line.startswith("roarbench: ")
+    return line.removeprefix("roarbench: ")
+
+
+def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
+    assert call("new", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
+    answer = call("validate", "my_own.py")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("accepted: my-own@")
+    assert max(map(len, lines[1:25])) == 48  # the map as a picture
+    assert {"quick", "planted"} <= {line.split()[0] for line in lines if " about " in line}
+    assert "is there already" in refused(call("new", "my-own"))
+    assert "a-z, 0-9" in refused(call("new", "../up"))
+
+
+def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call: Call) -> None:
+    fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
+    write("bad.py", GOOD.split("    inputs")[0] + fails)
+    line = refused(call("validate", "bad.py"))
+    assert line.startswith("raised ValueError: ]0;title no way")
+    answer = call("validate", "bad.py", "--explain")
+    assert answer.code == 2
+    assert '  File "submission.py", line 6, in estimate' in answer.err.splitlines()
+    assert all(letter.isprintable() or letter == "\n" for letter in answer.err)
+    assert str(Path.cwd()) not in answer.err
+
+
+def test_a_warning_tells_what_ignores_the_model(call: Call) -> None:
+    head = "NAME = 'edges'\nDESCRIPTION = 'x'\n"
+    write("edges.py", f"{head}def estimate(model, images, targets, generator):\n    return images.abs()\n")
+    answer = call("validate", "edges.py")
+    assert answer.code == 0
+    assert [line.split(":")[1].strip() for line in answer.out.splitlines()[-2:]] == [
+        "it ignores the model",
+        "it ignores the target",
+    ]
+
+
+def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
+    good, late = write("good.py", GOOD), write("late.py", LATE)
+    names = {path.stem: read_submission(path).id for path in (good, late)}
+    answer = call("run", *PART, "--store", "store", "--submission", good)
+    assert answer.code == 0
+    assert f"accepted: {names['good']}" in answer.err
+    assert names["good"] in answer.out
+    before = rows("store")
+
+    answer = call("run", *PART, "--store", "store", "--submission", late)
+    assert answer.code == 1
+    reason = "raised: raised AssertionError: a full batch"
+    assert f"failed: roar {names['late']} t=0.5 scalar seed 0: " in answer.err
+    assert reason in answer.err
+    assert rows("store") == before
+    status = call("status", *SMALL, "--store", "store").out
+    assert names["late"] in status and reason in status
+
+    answer = call("run", *PART, "--store", "store", "--submission", good, "--trust-submission")
+    assert answer.code == 0
+    added = rows("store")
+    assert {key: added[key] for key in before} == before
+    table = call("table", *SMALL, "--store", "store").out
+    assert f"{names['good']}~trusted" in table
+    assert "Run without the sandbox, so not verified." in table
+
+
+def test_results_move_and_are_self_reported_until_they_are_reproduced(call: Call, monkeypatch) -> None:
+    good = write("good.py", GOOD)
+    name = read_submission(good).id
+    assert call("run", *PART, "--store", "there", "--submission", good).code == 0
+    assert f"{len(rows('there'))} results" in call("export", "all.parquet", "--store", "there").err
+    assert f"{len(rows('there'))} results are new" in call("import", "all.parquet", "--store", "here").err
+    assert rows("here") == rows("there")
+    before = Path("here/results.sqlite").read_bytes()
+    assert "0 results are new" in call("import", "all.parquet", "--store", "here").err
+    assert Path("here/results.sqlite").read_bytes() == before
+    assert "Self-reported" in call("table", *SMALL, "--store", "here").out
+
+    damaged = bytearray(Path("all.parquet").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    Path("damaged.parquet").write_bytes(damaged)
+    assert "damaged.parquet" in refused(call("import", "damaged.parquet", "--store", "here"))
+    assert rows("here") == rows("there")
+
+    key = one_key("here", name)
+    answer = call("reproduce", key[:12], "--store", "here")
+    assert (answer.code, answer.out.split(":")[0]) == (0, "equal")
+    change_first_answer("here", key)
+    answer = call("reproduce", key, "--store", "here")
+    assert (answer.code, answer.out.split(":")[0]) == (0, "within the interval")
+    assert "1 answers differ, same rankings" in answer.out
+    monkeypatch.setattr(reproduce, "_margin", lambda *_: 0.0)
+    answer = call("reproduce", key, "--store", "here")
+    assert (answer.code, answer.out.split(":")[0]) == (1, "different")
+    assert "no difference of versions or hardware is known" in answer.out
+
+
+def change_first_answer(store: str, key: str) -> None:
+    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database, database:
+        bits, correct = database.execute("SELECT bits, correct FROM results WHERE key = ?", (key,)).fetchone()
+        was_right = bits[0] >> 7
+        changed = (bytes([bits[0] ^ 128, *bits[1:]]), correct + 1 - 2 * was_right, key)
+        database.execute("UPDATE results SET bits = ?, correct = ? WHERE key = ?", changed)
+
+
+def test_what_cannot_be_is_said_before_anything_runs(call: Call) -> None:
+    good = write("good.py", GOOD)
+    line = refused(call("run", *PART, "--store", "store", "--submission", good, "--submission-device", "cuda"))
+    assert "sees no GPU" in line
+    assert "--submission FILE" in refused(call("run", *PART, "--store", "store", "--trust-submission"))
+    assert call("run", *PART, "--store", "store").code == 0
+    assert "no stored run" in refused(call("reproduce", "abc", "--store", "store"))
+    assert "no Parquet" in refused(call("import", "good.py", "--store", "store"))

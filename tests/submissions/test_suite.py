@@ -1,0 +1,148 @@
+"""Submissions in a suite of seconds: a row for a good one, a reason for a bad one, and the same run done again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
+
+from roarbench import reproduce as module
+from roarbench.bench import Bench
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.errors import CallerError, StoreError
+from roarbench.estimators import find_estimator
+from roarbench.pipeline import complete
+from roarbench.plan import Block, Run, expand
+from roarbench.reproduce import reproduce
+from roarbench.store.entries import Origin, Verdict, keep_entry, origins
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.submission import Submission, check_source
+from roarbench.suites import find_suite, with_entries
+from roarbench.terms import ROAR, Split
+from roarbench.workspace import Workspace, bind, reference_of, stored_levels
+
+GOOD = b"""
+import torch
+NAME = "good"
+DESCRIPTION = "gradient"
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
+"""
+LATE = b"""
+NAME = "late"
+DESCRIPTION = "fails where it meets a full batch"
+def estimate(model, images, targets, generator):
+    assert len(images) != 24, "a test batch"
+    return images
+"""
+SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
+
+
+@pytest.fixture(autouse=True)
+def bubblewrap(require: Callable[[str, str], str]) -> None:
+    require("bwrap", "apt-get install bubblewrap")
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        yield store
+
+
+class Console:
+    def print(self, *words: object, **style: object) -> None:
+        pass
+
+
+def do(bench: Bench, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
+    """Do runs; failures by the estimator's id."""
+    list(complete(bench, runs, store, InlineEngine()))
+    failures = store.failures([run.key for run in runs])
+    return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
+
+
+def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: ResultsStore) -> None:
+    entries = [check_source(GOOD), check_source(LATE)]
+    suite = with_entries(SMALL, [entry.id for entry in entries])
+    bench = make_bench(tmp_path, suite)
+    for entry in entries:
+        bench.workspace.keep_submission(entry.id, entry.source)
+    runs = make_runs(bench, suite)
+    failures = do(bench, runs, store)
+    good, late = (entry.id for entry in entries)
+    assert list(failures) == [late]
+    assert "raised: raised AssertionError: a test batch (line 5)" in failures[late][0]
+    assert {run.cell.estimator for run in runs if store.done([run.key])} == {"none", "random", "grad", good}
+
+    def planes(name: str) -> np.ndarray:
+        run = next(run for run in runs if run.cell.estimator == name)
+        spec = bench.ranking_spec(find_estimator(name), run.cell.unit)
+        return bench.rankings.open(spec).planes(Split.TEST)
+
+    differ = np.bitwise_count(planes(good) ^ planes("grad")).mean() / 8
+    assert differ < 0.01  # the same gradient, but for its rounding
+
+
+def test_entries_join_blocks_with_random_and_change_no_key() -> None:
+    suite = find_suite("quick")
+    joined = with_entries(suite, ["mine@0123abcd"])
+    assert joined.title == suite.title
+    assert set(expand(suite)) < set(expand(joined))
+    assert [("mine@0123abcd" in block.estimators) for block in joined.blocks] == [True] * 5 + [False]
+    assert with_entries(joined, ["mine@0123abcd"]) == joined
+
+
+def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
+    entry, workspace = check_source(GOOD), Workspace(tmp_path)
+    workspace.keep_submission(entry.id, GOOD)
+    workspace.keep_submission(entry.id, GOOD)
+    assert workspace.submission(entry.id) == workspace.submission(f"{entry.id}~trusted") == GOOD
+    (workspace.submissions / f"{entry.id}.py").write_bytes(LATE)
+    with pytest.raises(StoreError, match="was altered"):
+        workspace.submission(entry.id)
+    with pytest.raises(StoreError, match="was altered"):
+        workspace.keep_submission(entry.id, GOOD)
+    with pytest.raises(StoreError, match="hand the submission in again"):
+        workspace.submission("none@0123abcd")
+
+
+class Inline(InlineEngine):
+    def __init__(self, workers: int) -> None:
+        super().__init__()
+
+    def __enter__(self) -> "Inline":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
+    """One stored run of the suite `planted`, made small, with what was submitted."""
+    suite = with_entries(find_suite("planted"), [entry.id])
+    workspace = Workspace(tmp_path)
+    images = decode_dataset(find_dataset("planted"), workspace.data, None, 24)
+    bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
+    keep_entry(store.database, entry)
+    workspace.keep_submission(entry.id, entry.source)
+    points = [point for point in expand(suite) if point.cell.estimator == entry.id and point.cell.t == 0.5]
+    run = bind(suite, points[0], images.fingerprint, 24)
+    assert not do(bench, [run], store)
+    return run
+
+
+def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LocalEngine", Inline)
+    run = planted_run(tmp_path, store, check_source(GOOD))
+    made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, Console())
+    assert made.verdict is Verdict.EQUAL
+    assert made.differences == []
+    assert "24 correct" in made.text().replace("of 24 correct", "24 correct")
+    assert origins(store.database, [run.key]) == {run.key: Origin.VERIFIED}
+    assert not list(tmp_path.glob("reproduce-*"))
+    with pytest.raises(CallerError, match="no stored run"):
+        reproduce(store, Workspace(tmp_path), "nothing", None, 1, Console())
