@@ -12,6 +12,7 @@ import pytest
 from tiny_bench import InlineEngine
 
 from roarbench import cli, reproduce, session
+from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.submission import read_submission
 
 SMALL = ("--suite", "planted", "--limit", "8")
@@ -66,12 +67,10 @@ def write(name: str, source: str) -> Path:
     return path
 
 
-def rows(store: str) -> dict[str, tuple]:
-    """Every stored result, whole, by key."""
-    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
-        database.row_factory = sqlite3.Row
-        found = database.execute("SELECT * FROM results ORDER BY key")
-        return {row["key"]: tuple(map(str, row)) for row in found}
+def rows(store: str) -> dict[str, Result]:
+    """Every stored result by key."""
+    with ResultsStore.open(default_url(Path(store)), read_only=True) as results:
+        return results.results(results.keys(""))
 
 
 def one_key(store: str, estimator: str) -> str:
