@@ -74,10 +74,7 @@ def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collecti
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} with unit {chosen}; it has: {has}")
     if not board.rows:
         raise CallerError(f"suite '{held.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out")
-    doubts = dict(held.doubts)
-    for name, reasons in flags(held, chosen).items():
-        doubts[name] = " ".join(filter(None, (doubts.get(name), reasons)))
-    return ShownTable(held, board, chosen, doubts)
+    return ShownTable(held, board, chosen, flags(held, chosen))
 
 
 def _first_unit(suite: Suite, protocol: Protocol) -> Unit:

@@ -28,7 +28,7 @@ class Standing:
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
         results: By point; those that are missing are not in it.
-        doubts: A sentence for each estimator of which a row is not verified.
+        doubts: Why, in words, for each estimator of which a row is not verified.
         submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
         quantus: Scores of estimators by metric, shown beside the board and part of nothing.
     """

@@ -173,12 +173,13 @@ def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
 
 
 def _flag(evidence: Evidence, name: str) -> str:
-    """All reasons to doubt a row, in one sentence; Random is what the others are held against and never doubted."""
-    if name == RANDOM:
-        return ""
-    own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
-    reasons = [_twin_reason(words, own, twins[kind]) for kind, words in DOUBTING.items() if kind in twins]
-    text = "; ".join(reason for reason in (*reasons, _mask_reason(evidence, name)) if reason)
+    """All reasons to doubt a row, in one sentence; Random, which the others are held against, for its origin alone."""
+    reasons = [evidence.standing.doubts.get(name, "")]
+    if name != RANDOM:
+        own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
+        reasons += [_twin_reason(words, own, twins[kind]) for kind, words in DOUBTING.items() if kind in twins]
+        reasons += [_mask_reason(evidence, name)]
+    text = "; ".join(filter(None, reasons))
     return text and f"{text[0].upper()}{text[1:]}."
 
 

@@ -95,13 +95,13 @@ def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
 
 
 _DOUBTS = {
-    Origin.TRUSTED: "Run without the sandbox, so not verified.",
-    Origin.SELF_REPORTED: "Self-reported: imported and not reproduced here.",
+    Origin.TRUSTED: "run without the sandbox, so not verified",
+    Origin.SELF_REPORTED: "self-reported: imported and not reproduced here",
 }
 
 
 def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
-    """A sentence for each estimator of which a row is not verified."""
+    """Why, in words, for each estimator of which a row is not verified."""
     estimators = {result.run.key: result.run.cell.estimator for result in stored}
     found = origins(database, estimators)
     return {estimators[key]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}

@@ -147,7 +147,7 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     assert {key: added[key] for key in before} == before
     table = call("table", *SMALL, "--store", "store").out
     assert f"{names['good']}~trusted" in table
-    assert "Run without the sandbox, so not verified." in table
+    assert "Run without the sandbox, so not verified" in table
 
 
 def test_results_move_and_are_self_reported_until_they_are_reproduced(call: Call, monkeypatch) -> None:
