@@ -310,7 +310,7 @@ def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> N
     if format is Short.JSON:
         out.print_json(json.dumps(reports.suite_records()))
     else:
-        out.print(reports.suite_list())
+        out.print(reports.suite_list(out.width), soft_wrap=True)
 
 
 @app.command(epilog="Example: `roarbench estimators`")
@@ -431,7 +431,7 @@ def _print_table(shown: "ShownTable", format: Format) -> None:
     from roarbench import tables
 
     if format is Format.TEXT:
-        out.print(tables.as_text(shown), crop=False)
+        out.print(tables.as_text(shown, out.width), crop=False)
     else:
         print(tables.render(shown, format))
 

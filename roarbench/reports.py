@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -42,13 +43,15 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
     }
 
 
-def suite_list() -> str:
-    """The suites for a terminal, three lines each."""
+def suite_list(width: int) -> str:
+    """The suites for a terminal of this many columns, three lines each, or more where they do not fit."""
     lines = []
     for row in suite_records():
         counts = f"{row['estimators']} rankings, {row['trainings']:,} trainings of {row['model']}"
-        lines += [f"{row['suite']} v{row['version']}", f"  {row['about']}"]
-        lines += [f"  {counts}, {row['images_trained'] / 1e6:,.1f} M images"]
+        lines += [f"{row['suite']} v{row['version']}"]
+        lines += wrap(row["about"], width, initial_indent="  ", subsequent_indent="    ")
+        cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
+        lines += wrap(cost, width, initial_indent="  ", subsequent_indent="    ")
     return "\n".join([*lines, "roarbench plan --suite NAME measures the time on this machine"])
 
 

@@ -4,19 +4,20 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from roarbench.faithfulness import IMAGES, METRICS, Metric
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Retrain, Unit
 
 MISSING = "–"
+SAME = "≈"  # on a terminal: not told apart
 _NARROW = 80  # columns that a caption may fill
 
 
@@ -123,26 +124,74 @@ def render(table: ShownTable, style: str) -> str:
     return {"json": _json, "csv": _csv, "markdown": _markdown}[style](table)
 
 
-def as_text(table: ShownTable) -> Table:
-    """The table for a terminal."""
-    note = f"{table.caption}\n{table.footnote}"
+def as_text(table: ShownTable, width: int) -> Table:
+    """The table for a terminal of this many columns: what does not fit is left out whole, and the note says so."""
+    columns = _columns(table)
+    kept = _fitting(columns, width)
+    left = [column.heading for column in columns if column not in kept]
+    notes = [table.caption, table.footnote, f"Random, Sobel: its gain against theirs; {SAME} not told apart."]
+    notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
     shown = Table(
-        title=table.standing.title, caption=note, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title=table.standing.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
     )
-    for heading, align in _headings(table):
-        shown.add_column(heading, justify=align, no_wrap=not heading.startswith("vs"))
-    for row in table.rows:
-        shown.add_row(*_cells(table, row), style="" if row.place else "dim")
-    wide = Console(width=400)
-    shown.width = max(_NARROW, wide.measure(shown).maximum)  # numbers cut by a narrow terminal would be wrong ones
+    for column in kept:
+        shown.add_column(column.short, justify=column.justify, no_wrap=True)
+    for number, row in enumerate(table.rows):
+        shown.add_row(
+            *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept), style="" if row.place else "dim"
+        )
+    shown.width = max(min(width, _NARROW), _wide(kept))  # numbers cut by a narrow terminal would be wrong ones
     return shown
 
 
-def _headings(table: ShownTable) -> list[tuple[str, Any]]:
-    levels = [(f"t={t:g}", "right") for t in table.board.levels]
-    fixed = [("place", "right"), ("estimator", "left"), ("gain [95%]", "right"), ("vs Random", "left")]
-    quantus = [(metric.heading, "right") for metric in table.metrics]
-    return [*fixed, ("vs Sobel", "left"), *levels, *quantus]
+class _Column(NamedTuple):
+    """One column of words.
+
+    Attributes:
+        heading: Its name.
+        short: The same for a terminal.
+        justify: To which side.
+        cells: One for each row.
+        worth: Columns of less worth are left out first; those of worth 0 stay.
+    """
+
+    heading: str
+    short: str
+    justify: Literal["left", "right"]
+    cells: tuple[str, ...]
+    worth: float
+
+
+def _columns(table: ShownTable) -> list[_Column]:
+    board = table.board
+    ways: list[tuple[str, str, Literal["left", "right"], float]] = [
+        ("place", "place", "right", 0),
+        ("estimator", "estimator", "left", 0),
+        ("gain [95%]", "gain [95%]", "right", 0),
+        ("vs Random", "Random", "left", 0),
+        ("vs Sobel", "Sobel", "left", 0),
+    ]
+    ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
+    ways += [(metric.heading, metric.heading, "right", 1) for metric in table.metrics]
+    rows = [_cells(table, row) for row in table.rows]
+    cells = zip(*rows, strict=True) if rows else [()] * len(ways)
+    return [_Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]
+
+
+def _fitting(columns: list[_Column], width: int) -> list[_Column]:
+    kept = columns
+    while _wide(kept) > width and any(column.worth for column in kept):
+        least = min((column for column in kept if column.worth), key=lambda column: column.worth)
+        kept = [column for column in kept if column is not least]
+    return kept
+
+
+def _wide(columns: list[_Column]) -> int:
+    """Letters of a line: the columns, one space between two, and one at either side."""
+    lengths = (
+        max(len(cell.replace(Verdict.SAME, SAME)) for cell in (column.short, *column.cells)) for column in columns
+    )
+    return sum(lengths) + len(columns) + 1
 
 
 def _cells(table: ShownTable, row: Row) -> list[str]:
@@ -173,8 +222,14 @@ def interval(gain: Estimate) -> str:
     if gain.value is None:
         return MISSING
     if gain.low is None or gain.high is None:
-        return f"{gain.value:+.1f}"
-    return f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+        return _signed(gain.value)
+    return f"{_signed(gain.value)} [{_signed(gain.low)}, {_signed(gain.high)}]"
+
+
+def _signed(points: float) -> str:
+    """With its sign, unless it is 0 in print."""
+    text = f"{points:+.1f}"
+    return text[1:] if text[1:] == "0.0" else text
 
 
 def percent(accuracy: Estimate) -> str:
@@ -241,7 +296,7 @@ def _flat(row: dict[str, Any], **groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def _markdown(table: ShownTable) -> str:
-    headings = [heading for heading, _ in _headings(table)]
+    headings = [column.heading for column in _columns(table)]
     lines = [headings, ["---"] * len(headings), *(_cells(table, row) for row in table.rows)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"**{table.standing.title}**\n\n{rows}\n\n{table.caption}. {table.footnote}"

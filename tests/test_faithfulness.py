@@ -38,8 +38,8 @@ def rows(table, style="json"):
 
 
 def printed(table):
-    console = Console(file=StringIO(), width=80, highlight=False, markup=False)
-    console.print(as_text(table), crop=False)
+    console = Console(file=StringIO(), width=120, highlight=False, markup=False)
+    console.print(as_text(table, console.width), crop=False)
     return console.file.getvalue()
 
 

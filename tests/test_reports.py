@@ -67,11 +67,15 @@ def test_every_suite_is_listed_with_what_it_costs():
 
 
 def test_the_suites_in_words():
-    text = suite_list()
+    text = suite_list(120)
     for row in suite_records():
         assert f"{row['suite']} v{row['version']}\n  {row['about']}\n" in text
     assert "3 rankings, 62 trainings of resnet-planted, 0.5 M images" in text
-    assert max(map(len, text.splitlines())) <= 100
+    narrow = suite_list(60)
+    assert narrow.split() == text.split()
+    names = {f"{row['suite']} v{row['version']}" for row in suite_records()}
+    assert {line for line in narrow.splitlines()[:-1] if not line.startswith("  ")} == names
+    assert max(map(len, narrow.splitlines()[:-1])) <= 60
 
 
 def test_every_estimator_is_listed():

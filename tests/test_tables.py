@@ -4,20 +4,24 @@ import csv
 import json
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from made_up import SUITE, held
 from rich.console import Console
 
 from roarbench.reading import shown_table
-from roarbench.standings import Standing
+from roarbench.standings import Standing, standing
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.suites import find_suite
 from roarbench.tables import ShownTable, as_text, interval, percent, place, render
 from roarbench.terms import MORF, ROAR, Unit
 
+DEMO = Path(__file__).parents[1] / "demo"
 NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
@@ -61,7 +65,7 @@ TABLE = ShownTable(Standing(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-
 
 def printed(table, width=80):
     console = Console(file=StringIO(), width=width, highlight=False, markup=False)
-    console.print(as_text(table), crop=False)
+    console.print(as_text(table, width), crop=False)
     return console.file.getvalue()
 
 
@@ -150,7 +154,7 @@ def test_markdown_is_a_table_with_its_caption():
         "| --- | --- | --- | --- | --- | --- | --- |",
         "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | 70.0 | 50.0 |",
         "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | 70.0 | 50.0 |",
-        "| 3-4 | random | +0.0 [+0.0, +0.0] | – | – | 80.0 | 60.0 |",
+        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | 80.0 | 60.0 |",
         "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | 70.0 | 45.7 |",
         "| – | grad | – | – | – | 75.0 | – |",
         "",
@@ -171,16 +175,47 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
 
 def test_text_has_the_same_cells():
     text = printed(TABLE)
-    for cells in (line.split("|")[1:-1] for line in render(TABLE, "markdown").splitlines() if line.startswith("| ")):
-        assert all(cell.strip() in text for cell in cells if "---" not in cell)
+    for row in TABLE.rows:
+        line = next(line for line in text.splitlines() if f" {row.estimator} " in line)
+        assert [cell for cell in (place(row), interval(row.gain)) if cell not in line] == []
+        assert [percent(accuracy) for accuracy in row.accuracies if percent(accuracy) not in line] == []
+        assert ("≈" in line) == (row.random is SAME)
+    assert "≈ not told apart" in text
+
+
+def wide_table(levels):
+    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels))
+    return replace(TABLE, board=replace(BOARD, levels=levels, rows=(row,)))
+
+
+def test_columns_that_do_not_fit_are_left_out_whole_and_told():
+    levels = tuple(n / 20 for n in range(1, 20))
+    text = printed(wide_table(levels))
+    assert max(map(len, text.splitlines())) <= 80
+    shown = [t for t in levels if f" t={t:g} " in text.splitlines()[2]]
+    assert shown == list(levels[-len(shown) :])  # where the most is gone
+    assert len(shown) >= 3
+    assert text.count("98.8") == len(shown)
+    left = "".join(text.split()).partition("Leftouthere:")[2].partition(";")[0]
+    assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
+    assert printed(wide_table(levels), width=400).count("98.8") == len(levels)
 
 
 def test_text_is_never_cut_however_narrow_the_terminal():
-    levels = tuple(n / 20 for n in range(1, 20))
-    wide = replace(BOARD, levels=levels, rows=(replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels)),))
-    text = printed(replace(TABLE, board=wide), width=40)
-    assert text.count("98.8") == len(levels)
+    text = printed(wide_table((0.5, 0.9)), width=20)
+    assert "var-grad (!)" in text
+    assert "+12.3 [+10.0, +14.0]" in text
     assert "…" not in text
+
+
+def test_the_demo_fits_into_80_columns():
+    with ResultsStore.open(default_url(DEMO), read_only=True) as results:
+        shown = shown_table(standing(find_suite("quick"), results), "roar", None, None)
+    assert shown.standing.complete
+    assert all(row.place for row in shown.rows)  # rows from before weights were noted
+    text = printed(shown)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Left out here" not in text
 
 
 @pytest.mark.parametrize(
@@ -196,8 +231,9 @@ def test_a_place_is_an_interval(position, words):
     [
         (NONE, "–"),
         (Estimate(1.26), "+1.3"),
-        (Estimate(-0.04), "-0.0"),
-        (Estimate(-1.26, -2.0, 0.04), "-1.3 [-2.0, +0.0]"),
+        (Estimate(-0.04), "0.0"),
+        (Estimate(-0.04, -0.96, -0.0), "0.0 [-1.0, 0.0]"),
+        (Estimate(-1.26, -2.0, 0.04), "-1.3 [-2.0, 0.0]"),
     ],
 )
 def test_a_gain_has_its_sign(gain, words):
