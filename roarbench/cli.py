@@ -209,6 +209,7 @@ def table(
 @app.command(epilog="Example: `roarbench validity --suite quick`")
 def validity(
     suite: SuiteName,
+    unit: UnitName = None,
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
@@ -223,7 +224,8 @@ def validity(
     from roarbench.reading import hold
     from roarbench.validity import panel
 
-    made = panel(hold(asked, store, db, limit), others=[hold(other, store, db, limit) for other in others])
+    compared = [hold(other, store, db, limit) for other in others]
+    made = panel(hold(asked, store, db, limit), others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
     else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
+from roarbench.errors import CallerError
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM, Board, board_of, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate
@@ -78,10 +79,17 @@ class Evidence:
     _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, standing: Standing, bootstrap: Bootstrap | None = None) -> Self:
-        """With the unit of the suite's first ROAR block; 2000 draws from seed 0 if nothing else is given."""
-        units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR]
-        return cls(standing, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
+    def of(cls, standing: Standing, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
+        """With the unit of the suite's first ROAR block and 2000 draws from seed 0, if nothing else is given.
+
+        Raises:
+            CallerError: The suite has not this unit.
+        """
+        units = [block.unit for block in standing.suite.blocks if block.protocol == ROAR] or [Unit.SCALAR]
+        if unit and unit not in units:
+            has = ", ".join(dict.fromkeys(units))
+            raise CallerError(f"suite '{standing.suite.name}' has no unit {unit}; it has: {has}")
+        return cls(standing, unit or units[0], bootstrap or Bootstrap())
 
     @cached_property
     def roar(self) -> Drawn:

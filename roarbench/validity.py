@@ -98,16 +98,25 @@ class Panel:
     agreements: tuple[Compared, ...]
 
 
-def panel(standing: Standing, bootstrap: Bootstrap | None = None, others: Iterable[Standing] = ()) -> Panel:
+def panel(
+    standing: Standing,
+    bootstrap: Bootstrap | None = None,
+    others: Iterable[Standing] = (),
+    unit: Unit | None = None,
+) -> Panel:
     """The validity panel of what a store holds of a suite.
 
     Args:
         standing: The suite and its results.
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
         others: Other suites, whose orders of the estimators are compared with this one's.
+        unit: What one feature is; that of each suite's first ROAR block if not given.
+
+    Raises:
+        CallerError: A suite has not this unit.
     """
-    evidence = Evidence.of(standing, bootstrap)
-    return panel_of(evidence, [Evidence.of(other, evidence.bootstrap) for other in others])
+    evidence = Evidence.of(standing, bootstrap, unit)
+    return panel_of(evidence, [Evidence.of(other, evidence.bootstrap, unit) for other in others])
 
 
 def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:

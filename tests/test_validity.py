@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_up import IMAGES, LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
+from roarbench.errors import CallerError
 from roarbench.plan import Block, Cell, Point, Suite, expand
 from roarbench.standings import Standing
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -358,3 +359,25 @@ def test_flags_are_those_of_the_panel(whole: Standing, made: Panel) -> None:
     expected = {found.estimator: found.flag for found in made.rows if found.flag}
     assert flags(whole, Unit.SCALAR, BOOTSTRAP) == expected and set(expected) == {"grad"}
     assert flags(whole, Unit.PIXEL, BOOTSTRAP) == {}, "of pixels the suite has neither twins nor masks"
+
+
+def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:
+    """var-grad leaks where a feature is a pixel, and there alone."""
+
+    def accuracy(cell: Cell) -> float:
+        return leaky(0.58)(cell) if cell.unit is Unit.PIXEL else usual(cell)
+
+    masks = Block(MASK_ONLY, MAIN, (0.9,), seeds=1, unit=Unit.PIXEL)
+    standing = held(replace(SUITE, blocks=(*SUITE.blocks, masks)), accuracy)
+    pixels = panel(standing, BOOTSTRAP, unit=Unit.PIXEL)
+    assert pixels.unit is Unit.PIXEL and pixels.mask_levels == (0.9,)
+    found = flags(standing, Unit.PIXEL, BOOTSTRAP)
+    assert {name.estimator: name.flag for name in pixels.rows if name.flag} == found
+    assert set(found) == {"var-grad"} and "without the images" in found["var-grad"]
+    assert "var-grad" not in flags(standing, Unit.SCALAR, BOOTSTRAP)
+
+
+def test_a_unit_that_a_suite_has_not_is_refused() -> None:
+    suite = replace(SUITE, blocks=SUITE.blocks[:1])
+    with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
+        panel(held(suite), BOOTSTRAP, unit=Unit.PIXEL)
