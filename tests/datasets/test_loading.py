@@ -15,7 +15,7 @@ import pytest
 from tiny_set import TINY, TINY_LABELS, tiny_pixels
 
 from roarbench.datasets import decoding, find_dataset, loading
-from roarbench.datasets.decoded import open_decoded
+from roarbench.datasets.decoded import _map, open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.subsets import balanced_subset
 from roarbench.errors import DataError, StoreError
@@ -170,6 +170,16 @@ def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
     data = decode_dataset(tiny, store, tiny_folder)
     np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
     assert not list(store.glob("*.partial"))
+
+
+def test_a_file_larger_than_memory_can_be_mapped(tmp_path) -> None:
+    """Twice the machine's memory, all of it a hole."""
+    size = 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(size)
+    array = _map(tmp_path / "large", np.uint8, (size,))
+    array[-1] = 7
+    assert array[[0, size - 1]].tolist() == [0, 7]
 
 
 def test_a_folder_without_manifest_does_not_count(tiny, tiny_folder, tmp_path) -> None:

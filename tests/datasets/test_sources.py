@@ -101,6 +101,8 @@ def test_names_become_numbers_by_the_alphabet(tiny, tiny_folder) -> None:
 def test_one_split_serves_both(tiny, tiny_folder) -> None:
     """As Birdsnap has it: one test image of each of three classes is drawn, the other nine train."""
     (tiny_folder / "test-00000-of-00001.parquet").unlink()
+    path = tiny_folder / "train-00000-of-00001.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=5)
     record = replace(tiny, test_split="train", holdout=1, train_images=9, test_images=3)
     raw = open_source(record, tiny_folder)
     train, test = raw[Split.TRAIN], raw[Split.TEST]
