@@ -21,11 +21,17 @@ _CONFIG: dict[str, Any] = {
 # what renderers take for granted: half of a drawing
 _TAG = re.compile(r"<[^>]+>")
 _GRANTED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"| opacity="1"')
+_PLACES = re.compile(r' (?:d|transform)="[^"]*"')
+_FINE = re.compile(r"(\.\d)\d+")  # a tenth of a pixel is enough
 _NOTHING = re.compile(r'<path d="[^"]*" display="none"/>|<path d="M0,0h0v0h0Z"/>')
 
 
 def to_svg(chart: alt.LayerChart) -> str:
     """A chart as an SVG element that fits the width it is given; nothing is fetched."""
     drawn: str = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": _CONFIG}, allowed_base_urls=[])
-    lean = _NOTHING.sub("", _TAG.sub(lambda tag: _GRANTED.sub("", tag[0]), drawn))
+    lean = _NOTHING.sub("", _TAG.sub(_lean, drawn))
     return lean.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _lean(tag: re.Match[str]) -> str:
+    return _PLACES.sub(lambda where: _FINE.sub(r"\1", where[0]), _GRANTED.sub("", tag[0]))

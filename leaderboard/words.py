@@ -63,8 +63,8 @@ COLUMNS = {
     "that share a pass share its time.",
     "seeds": "Trainings per cell; fewest over the levels of the curve.",
     "date": "Day of the newest run of the curve, in UTC.",
-    "status": "Verified: every run was done by this benchmark from the estimator's source. Self-reported: numbers "
-    "that were handed in.",
+    "status": "Verified: computed by the owner of this store, a submission in the sandbox. Trusted: a submission that "
+    "was run without the sandbox. Self-reported: imported from another store and not reproduced here.",
 }
 
 ABOUT = (
@@ -93,11 +93,24 @@ LIMITS = (
 )
 
 SUBMIT = (
-    "An estimator is one Python function, estimate(model, images, targets, generator), that returns one number per "
-    "feature, larger = more important. It is run by the same code as the estimators here, with the same seeds; "
-    "docs/ in the repository says how."
+    "An estimator is one Python file with a function, estimate(model, images, targets, generator), that returns one "
+    "number per feature, larger = more important. roarbench new NAME writes a file to start from, roarbench validate "
+    "FILE checks it in seconds, and roarbench run --suite NAME --submission FILE runs it by the same code as the "
+    "estimators here, with the same seeds."
 )
 
-CHANGES = (("2026-11-20", "First boards: quick, imagenette64, cifar10, fashion-mnist and planted, each at version 1."),)
+CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
+    (
+        "2026-11-20",
+        "First boards: quick, imagenette64, cifar10, fashion-mnist and planted, each at version 1; ROAR, KAR, MoRF and "
+        "LeRF without retraining, and mask-only accuracy.",
+    ),
+    (
+        "2026-11-20",
+        "Places, verdicts and gains have paired 95% intervals, the paper's claims a verdict on our numbers.",
+    ),
+    ("2026-11-20", "A flag says why a row should be doubted: blurred twins and mask-only accuracy."),
+    ("2026-11-20", "Entry pages name authors, papers and BibTeX, and a command that does each run again."),
+)
 
 EMPTY = "No results yet. Run: roarbench run --suite quick --store STORE, then open the board on the same store."

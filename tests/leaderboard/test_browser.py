@@ -1,17 +1,22 @@
 """The pages in headless Chromium: what a reader does, and what must never happen."""
 
+import csv
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import hostile
 import pytest
-from board_store import make_store
+from board_store import make_store, results
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -19,13 +24,15 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from test_app import made_strip
 
+from leaderboard.site import export
 from leaderboard.source import read_shelf
 from leaderboard.strip import save_strip, strip_file
+from roarbench.estimators import ESTIMATORS
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import CLI, browser, free_port, settle, until_up
+from screenshots import CLI, browser, free_port, settle, static_pages, until_up
 
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa")
@@ -126,6 +133,97 @@ def test_static_filters_and_places_among_what_is_shown(driver: webdriver.Chrome,
     assert "search=vargrad" in driver.current_url
 
 
+def test_static_protocol_and_level_change_the_numbers_and_the_address(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "board-quick-v1.html").as_uri())
+    begun = gains(driver)
+    Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("morf")
+    Select(driver.find_element(By.NAME, "level")).select_by_visible_text("0.9")
+    caption = driver.find_element(By.ID, "caption").text
+    assert caption.startswith("MORF on imagenette64") and "levels 0.9; the reference as it is" in caption
+    board = next(board for board in data(driver) if (board["protocol"], board["level"]) == ("morf", "0.9"))
+    wanted = sorted((row["gain"][0] for row in board["rows"]), reverse=True)
+    assert [float(gain) for gain in gains(driver)] == pytest.approx(wanted, abs=0.051)
+    assert gains(driver) != begun
+    address, shown = driver.current_url, gains(driver)
+    driver.get("about:blank")
+    driver.get(address)
+    assert gains(driver) == shown
+    Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")  # which has that level alone
+    assert driver.find_element(By.NAME, "level").get_property("value") == ""
+
+
+def gains(driver: webdriver.Chrome) -> list[str]:
+    cells = driver.find_elements(By.CSS_SELECTOR, "#board tbody tr:not([hidden]) .gain")
+    return [cell.text.split(" ")[0] for cell in cells]
+
+
+def data(driver: webdriver.Chrome) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(driver.find_element(By.ID, "boards").get_property("textContent"))
+    return found
+
+
+def test_static_rows_shown_are_saved_and_read_back(driver: webdriver.Chrome, site: Path, tmp_path: Path) -> None:
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    driver.get((site / "board-quick-v1.html").as_uri() + "#protocol=lerf&family=grad")
+    for button in driver.find_elements(By.CSS_SELECTOR, "[data-save]"):
+        button.send_keys(Keys.ENTER)
+    WebDriverWait(driver, 20).until(lambda _: {p.suffix for p in tmp_path.iterdir()} == {".csv", ".json"})
+    saved = json.loads((tmp_path / "rows-lerf.json").read_text())
+    table = list(csv.DictReader(io.StringIO((tmp_path / "rows-lerf.csv").read_text())))
+    assert [row["estimator"] for row in saved["rows"]] == [row["estimator"] for row in table] == rows(driver)
+    assert [row["gain"] for row in saved["rows"]] == [float(row["gain"]) for row in table]
+    assert {row["numbers_are_of"] for row in table} == {saved["caption"]}
+    assert saved["caption"].startswith("LERF on imagenette64")
+
+
+def test_static_curves_of_the_paper_are_laid_over(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "curves-quick-v1.html").as_uri())
+    ours = len(figures(driver))
+    Select(driver.find_element(By.NAME, "published")).select_by_visible_text("imagenet")
+    assert ours == 9 and len(figures(driver)) == 6  # three families: no MoRF in the paper
+    assert all("Dashed: the paper's means" in figure.text for figure in figures(driver))
+    address = driver.current_url
+    driver.get("about:blank")
+    driver.get(address)
+    assert len(figures(driver)) == 6
+
+
+def figures(driver: webdriver.Chrome) -> list[WebElement]:
+    return [figure for figure in driver.find_elements(By.TAG_NAME, "figure") if figure.is_displayed()]
+
+
+FOCUS = """
+const it = document.activeElement, seen = [];
+for (let node = it, depth = 0; node && depth < 3; node = node.parentElement, depth++) {
+  const style = getComputedStyle(node);
+  seen.push(style.outlineStyle !== "none" || style.boxShadow !== "none" || node.tagName === "CANVAS");
+}
+const name = it.getAttribute("aria-label") || it.name || it.innerText || it.getAttribute("data-testid") || it.tagName;
+return [it.tagName, name.split("\\n").pop().trim(), seen.some(Boolean)];
+"""
+
+
+def tab(driver: webdriver.Chrome, count: int) -> list[tuple[str, str, bool]]:
+    """What has the focus after each of so many tabs: its tag, its name, and whether that can be seen."""
+    found = []
+    for _ in range(count):
+        webdriver.ActionChains(driver).send_keys(Keys.TAB).perform()
+        found.append(tuple(driver.execute_script(FOCUS)))
+    return found
+
+
+def test_static_controls_are_reached_by_keyboard_and_seen(driver: webdriver.Chrome, site: Path) -> None:
+    use(driver, 1280, "light")
+    driver.get((site / "board-quick-v1.html").as_uri())
+    wanted = driver.find_elements(By.CSS_SELECTOR, "a, button, input, select, summary, [tabindex='0']")
+    reached = tab(driver, len(wanted))
+    assert len(set(reached)) > 40 and all(visible for _, _, visible in reached)
+    names = [name for _, name, _ in reached]
+    for name in ("Skip to the content", "Curves", "search", "protocol", "level", "Show all", "gain", "var-grad", "CSV"):
+        assert name in names, name
+    assert names[-1] == "What each column means"
+
+
 def test_static_places_are_those_of_the_records(driver: webdriver.Chrome, site: Path) -> None:
     driver.get((site / "board-quick-v1.html").as_uri())
     written = json.loads((site / "board-quick-v1.json").read_text())["rows"]
@@ -153,7 +251,7 @@ def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_static_pages_are_accessible_and_fit(driver: webdriver.Chrome, site: Path, width: int, scheme: str) -> None:
     use(driver, width, scheme)
-    for page in sorted(site.glob("*.html")):
+    for page in [*static_pages(site), site / "entry-random.html"]:  # two entries stand for all
         driver.get(page.as_uri())
         assert violations(driver) == [], page.name
         wide = driver.execute_script("return document.documentElement.scrollWidth")
@@ -233,6 +331,44 @@ def test_app_opens_an_entry_from_its_row(driver: webdriver.Chrome, address: str)
     WebDriverWait(driver, 30).until(lambda d: "roarbench run --suite quick" in texts(d))
 
 
+def test_app_by_keyboard_alone(driver: webdriver.Chrome, address: str) -> None:
+    """Every choice is reached, its focus is seen, and a row is opened; the address then names its estimator."""
+    use(driver, 1280, "light")
+    show(driver, address)
+    reached = tab(driver, 6) + tab(driver, 6)
+    names = [name for _, name, _ in reached]
+    assert [name for name in ("Board", "Suite", "Filter and sort") if name in names] == [
+        "Board",
+        "Suite",
+        "Filter and sort",
+    ]
+    assert any(name.startswith("Search in names") for name in names)
+    assert reached[-1][0] == "CANVAS"
+    assert all(visible for tag, _, visible in reached if tag in ("A", "INPUT", "SUMMARY", "CANVAS"))
+    keys = webdriver.ActionChains(driver).send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN).pause(0.2)
+    keys.key_down(Keys.SHIFT).send_keys(" ").key_up(Keys.SHIFT).perform()
+    WebDriverWait(driver, 30).until(lambda d: "page=Entry" in d.current_url and "estimator=" in d.current_url)
+    WebDriverWait(driver, 30).until(lambda d: "Do it again" in texts(d))
+    asked = parse_qs(urlsplit(driver.current_url).query)["estimator"][0]
+    assert f"--estimators {asked} --store" in texts(driver)
+
+
+def test_app_runs_are_live(driver: webdriver.Chrome, address: str, folder: Path) -> None:
+    """A result and a failure that come while the page is open are shown without a visit anew."""
+    show(driver, f"{address}/?page=Runs&suite=planted-v1")
+    made = results(SUITES["planted"], 100)
+    absent = [result for point, result in made.items() if point.cell.t == 0.7]
+    before = re.search(r"(\d+) of (\d+) runs are done", texts(driver))
+    assert before
+    with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store:
+        store.add_all(absent[:1])
+        store.add_failure(absent[1].run, "the disk is full <b>![x](y)")
+    wanted = f"{int(before[1]) + 1} of {before[2]} runs are done"
+    WebDriverWait(driver, 40).until(lambda d: wanted in texts(d))
+    cells = driver.find_elements(By.CSS_SELECTOR, "[role=gridcell]")
+    assert any(cell.get_attribute("textContent") == "the disk is full <b>![x](y)" for cell in cells)
+
+
 def click_at(driver: webdriver.Chrome, element: WebElement, x: int, y: int) -> None:
     size = element.size
     chain = webdriver.ActionChains(driver)
@@ -248,29 +384,49 @@ def test_app_downloads(driver: webdriver.Chrome, address: str, tmp_path: Path) -
         time.sleep(0.3)
     wanted = {f"board-quick-v1.{ending}" for ending in ("csv", "json", "tex", "md")}
     WebDriverWait(driver, 20).until(lambda _: {path.name for path in tmp_path.iterdir()} >= wanted)
-    assert len(json.loads((tmp_path / "board-quick-v1.json").read_text())["rows"]) == 8
+    saved = json.loads((tmp_path / "board-quick-v1.json").read_text())
+    table = list(csv.DictReader(io.StringIO((tmp_path / "board-quick-v1.csv").read_text())))
+    assert [row["gain"] for row in saved["rows"]] == [float(row["gain"]) for row in table]
+    assert len(table) == 8
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_app_pages_fit_a_phone(driver: webdriver.Chrome, address: str, page: str) -> None:
-    use(driver, 390, "dark")
-    show(driver, f"{address}/?page={page}")
-    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_app_pages_are_accessible(driver: webdriver.Chrome, address: str, page: str) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_app_pages_are_accessible_and_fit(
+    driver: webdriver.Chrome, address: str, page: str, width: int, scheme: str
+) -> None:
     """Streamlit's own parts aside, named in FOREIGN: they cannot be changed from here."""
-    use(driver, 1280, "light")
+    use(driver, width, scheme)
     show(driver, f"{address}/?page={page}")
+    assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
     assert [found for found in violations(driver) if not found.startswith(FOREIGN)] == []
+    main = "document.querySelector('[data-testid=stMain]')"
+    assert driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width
+    for grid in driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDataFrame]"):
+        assert grid.size["width"] <= width  # it scrolls in itself
 
 
 FOREIGN = (
     'duplicate-id-active: <td role="gridcell"',  # cells of two of its tables on one page share their ids
     "scrollable-region-focusable: <pre",  # its code blocks cannot be scrolled by keyboard
 )
+
+
+def test_hostile_text_does_nothing_on_static_pages(
+    driver: webdriver.Chrome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, row in hostile.ROWS.items():
+        monkeypatch.setitem(ESTIMATORS, name, row)
+    monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    with ResultsStore.open(make_store(tmp_path, SUITES[hostile.NAME], images=60)) as store:
+        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+    for page in sorted((tmp_path / "site").glob("*.html")):
+        driver.get(page.as_uri())
+        assert driver.execute_script("return window.hurt") is None, page.name
+        assert not driver.find_elements(By.CSS_SELECTOR, "[onload], [onerror], a[href^=javascript]"), page.name
+        assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1, page.name
+    driver.get((tmp_path / "site" / "index.html").as_uri() + "#protocol=morf&search=hurt")
+    assert 0 < len(rows(driver)) < len(hostile.NAMES)  # rows are found by what they are called
 
 
 @pytest.mark.parametrize("page", PAGES)
