@@ -40,7 +40,6 @@ from roarbench.options import (
     Workers,
 )
 from roarbench.plan import Suite, select
-from roarbench.store.provenance import cores
 from roarbench.suites import find_suite, with_entries
 from roarbench.terms import ROAR, Unit
 from roarbench.workspace import Workspace
@@ -115,7 +114,7 @@ def run(
         raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
     from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
-    from roarbench.session import add_scores, run_suite
+    from roarbench.session import add_scores, default_workers, run_suite
 
     if extra is Extra.QUANTUS:
         quantus_version()  # before hours of work
@@ -125,7 +124,7 @@ def run(
 
             how = How(trust, cuda=device is Device.CUDA)
             chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
-        finished = run_suite(chosen, Workspace(store), results, data, limit, workers or cores(), err)
+        finished = run_suite(chosen, Workspace(store), results, data, limit, workers or default_workers(), err)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
@@ -150,9 +149,9 @@ def plan(
     """Say what would run and what it takes here: trainings, time (measured on the spot) and disk."""
     chosen = _part(suite, estimators, seeds)
     from roarbench.reading import hold_if_any
-    from roarbench.session import make_plan
+    from roarbench.session import default_workers, make_plan
 
-    made = make_plan(hold_if_any(chosen, store, db, limit), workers or cores())
+    made = make_plan(hold_if_any(chosen, store, db, limit), workers or default_workers())
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:

@@ -14,7 +14,7 @@ from roarbench.plan import Point, Suite, expand
 from roarbench.recipes import find_recipe
 from roarbench.standings import Standing
 from roarbench.store.results import Failure, ResultsStore
-from roarbench.suites import SUITES
+from roarbench.suites import FAST, SUITES, Likeness
 from roarbench.terms import PROTOCOLS, Retrain
 from roarbench.workspace import bind, needs_reference, reference_of
 
@@ -40,6 +40,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * find_dataset(suite.dataset).train_images),
+        "likeness": FAST[suite.name]._asdict() if suite.name in FAST else None,
     }
 
 
@@ -52,7 +53,17 @@ def suite_list(width: int) -> str:
         lines += wrap(row["about"], width, initial_indent="  ", subsequent_indent="    ")
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
         lines += wrap(cost, width, initial_indent="  ", subsequent_indent="    ")
+        likeness = _likeness(FAST[row["suite"]]) if row["likeness"] else ""
+        lines += wrap(likeness, width, initial_indent="  ", subsequent_indent="    ")
     return "\n".join([*lines, "roarbench plan --suite NAME measures the time on this machine"])
+
+
+def _likeness(found: Likeness) -> str:
+    """How well a fast suite's places agree with those of the suite that it shortens."""
+    if found.tau is None:
+        return f"agreement of its places with those of {found.of}: not measured"
+    tau, low, high = found.tau
+    return f"its places and those of {found.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {found.source}"
 
 
 def estimator_records() -> list[dict[str, Any]]:

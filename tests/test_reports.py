@@ -26,7 +26,7 @@ from roarbench.reports import (
 from roarbench.standings import standing
 from roarbench.store.claims import Owner
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.suites import SUITES
+from roarbench.suites import FAST, SUITES, Likeness
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.workspace import bind, reference_of
 
@@ -76,6 +76,17 @@ def test_the_suites_in_words():
     names = {f"{row['suite']} v{row['version']}" for row in suite_records()}
     assert {line for line in narrow.splitlines()[:-1] if not line.startswith("  ")} == names
     assert max(map(len, narrow.splitlines()[:-1])) <= 60
+
+
+def test_a_fast_suite_says_how_alike_it_is(monkeypatch):
+    other = Likeness("cifar10", None, "")
+    monkeypatch.setitem(FAST, "cifar10-fast", other)
+    assert "\n  agreement of its places with those of cifar10: not measured\n" in suite_list()
+    monkeypatch.setitem(FAST, "cifar10-fast", other._replace(tau=(0.5, -0.251, 1.0), source="9 rankings"))
+    assert "\n  its places and those of cifar10: Kendall's tau 0.50 (-0.25 to 1.00); 9 rankings\n" in suite_list()
+    rows = {row["suite"]: row["likeness"] for row in suite_records()}
+    assert rows["cifar10-fast"] == {"of": "cifar10", "tau": (0.5, -0.251, 1.0), "source": "9 rankings"}
+    assert rows["cifar10"] is None
 
 
 def test_every_estimator_is_listed():
