@@ -152,8 +152,9 @@ class _Training:
         self._optimiser = _optimiser(model, recipe)
         self._forward = torch.compile(model, dynamic=False) if self._device.type == "cuda" else model
         self._generator = torch.Generator().manual_seed(seed)
-        self._batches = Batches(len(inputs), recipe.batch, self._generator)
-        self._steps_per_epoch = len(inputs) / recipe.batch
+        self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
+        self._batches = Batches(len(inputs), self._batch, self._generator)
+        self._steps_per_epoch = len(inputs) / self._batch
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
@@ -198,7 +199,7 @@ class _Training:
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """A batch in the parts that go through the network at once."""
-        size = self._recipe.micro_batch or self._recipe.batch
+        size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _add_gradients(self, index: Tensor) -> Tensor:
@@ -208,7 +209,7 @@ class _Training:
         with torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(recipe.precision, device)):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), self._labels[index].to(device), label_smoothing=recipe.smoothing)
-        loss = mean * (len(index) / recipe.batch)
+        loss = mean * (len(index) / self._batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 

@@ -322,6 +322,13 @@ def test_the_loss_is_the_mean_of_the_last_epoch() -> None:
     assert found == pytest.approx(sum(losses[-4:]) / 4, rel=1e-6)
 
 
+def test_a_set_smaller_than_a_batch_is_the_batch() -> None:
+    inputs, labels = pictures(6, size=2)
+    model = Linear(12, 4)
+    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=5, batch=4096, micro_batch=4), seed=3)
+    assert [len(x) for x in model.seen] == [4, 2] * 5
+
+
 def test_images_grow_over_the_training() -> None:
     inputs, labels = pictures(8, size=8)
     recipe = replace(RECIPE, epochs=8, augmentation=Augmentation.NONE, sides=(0.5, 0.75, 1.0, 1.0))
