@@ -362,10 +362,11 @@ def reproduce(
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.reading import open_results
     from roarbench.reproduce import reproduce as again
+    from roarbench.session import default_workers
     from roarbench.store.entries import Verdict
 
     with open_results(store, db, read_only=False) as results:
-        made = again(results, Workspace(store), key, data, workers or cores(), err)
+        made = again(results, Workspace(store), key, data, workers or default_workers(), err)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is Verdict.DIFFERENT:
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ from rich.console import Console
 from roarbench.bench import Bench
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
+from roarbench.devices import gpus
 from roarbench.engines.local import LocalEngine
 from roarbench.errors import CallerError, DataError, RunError
 from roarbench.pipeline import complete
@@ -136,7 +137,7 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
 
 def _again(bench: Bench, run: Run, workers: int) -> Result:
     torch.set_num_threads(1)  # as in the workers
-    with ResultsStore.open(default_url(bench.workspace.root)) as store, LocalEngine(workers) as engine:
+    with ResultsStore.open(default_url(bench.workspace.root)) as store, LocalEngine(workers, gpus()) as engine:
         reasons = [event.failure for event in complete(bench, [run], store, engine) if event.failure]
         if reasons:
             raise RunError(reasons[-1])
