@@ -54,7 +54,8 @@ class Run:
 
     Attributes:
         cell: The point of a curve.
-        seed: Drives initialisation and batch order, nothing else.
+        seed: Drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn
+            while training. No other ranking depends on it.
         recipe: `name@version` of the training recipe; that of the reference where nothing is retrained.
         data: Fingerprint of the decoded images and labels.
         estimator: Fingerprint of the estimator and its parameters.
@@ -85,7 +86,7 @@ class Reference:
         data: Fingerprint of the decoded images and labels.
         model: Name of the network.
         recipe: `name@version` of its training recipe.
-        seed: Drives initialisation and batch order.
+        seed: Drives initialisation, batch order and augmentation.
     """
 
     dataset: str

@@ -20,7 +20,8 @@ def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, ba
 
     Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
     `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets.
-    When memory runs out, the batch is halved until it fits; a map does not depend on how its batch was cut.
+    When memory runs out, the batch is halved until it fits. A map does not depend on how its batch was cut but for the
+    rounding of convolutions, which differs with the batch size: a few of the ranks that lie next to a boundary.
 
     Args:
         estimators: With maps, so not `random-redrawn`.
