@@ -20,9 +20,9 @@ TIE_RULE = (
     "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
     "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
 )
-# Where the tie draws of an image start. Other chance about images has the key (seed, purpose), not (seed, image); for the
-# images 0, 1 and 2 the keys are equal, and there the tie draws are the bits of image 1's first noisy copy, random map and
-# other target. That does no harm, since ties hardly depend on them, and another start would change published rankings.
+# Where the tie draws of an image start. Other chance about images has the key (seed, purpose), not (seed, image); for
+# the images 0, 1 and 2 the keys are equal, and there the tie draws are the bits of image 1's first noisy copy, random
+# map and other target. That does no harm, since no tie depends on them, and another start would change rankings of v1.
 _TIE_STREAM = (0, 0, 0, 1)
 
 
