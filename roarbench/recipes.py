@@ -143,7 +143,7 @@ _TABLE = (
     _small("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
     _small("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
     _small("fashion-mnist", epochs=10, batch=128, peak=0.2, augmentation=Augmentation.SHIFT, warmup=2),
-    _small("study-cifar10", epochs=1.25, batch=128, peak=0.8, augmentation=Augmentation.FLIP, warmup=0.5),
+    _small("study-cifar10", epochs=2.5, batch=128, peak=0.8, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("study-cifar10-reference", epochs=10, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),
     _small("study-fashion-mnist", epochs=1.5, batch=128, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("study-fashion-mnist-reference", epochs=6, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),

@@ -18,7 +18,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.terms import Unit
 
-SUITES = ("study-fashion-mnist", "study-imagenette64", "study-cifar10")
+SUITES = {"study-fashion-mnist": None, "study-imagenette64": None, "study-cifar10": 20_000}  # images a split; None: all
 T = 0.9  # where masks alone were tested
 
 
@@ -70,7 +70,7 @@ def read_parts(store: Path) -> list[Part]:
     """Every data set and unit that has results, with draws that are shared by all tables."""
     parts = []
     with ResultsStore.open(default_url(store), read_only=True) as results:
-        for held in (standing(find_suite(name), results) for name in SUITES):
+        for held in (standing(find_suite(name), results, limit) for name, limit in SUITES.items()):
             units = dict.fromkeys(block.unit for block in held.suite.blocks) if held.results else ()
             parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
     return parts
