@@ -1,5 +1,6 @@
 """What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -12,10 +13,9 @@ from torch.nn import functional as F
 
 from roarbench.datasets import find_dataset
 from roarbench.models import build
-from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan import Suite
 from roarbench.reports import duration, size
-from roarbench.sandbox.explain import Answer, Network, Part, Task, explain
+from roarbench.sandbox.explain import Answer, Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
@@ -25,7 +25,7 @@ from roarbench.suites import SUITES
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
 _BATCH, _OTHER_BATCH = 4, 3
-_EXPLAINED = 64  # images at once when a suite is run
+_MANY = 24  # images at once for which memory is measured
 # Maps of one image from batches of different sizes: a convolution rounds differently, and now and then a ReLU at 0
 # falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
 _ROUNDING = 0.02
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
     Attributes:
         suite: Its name.
         seconds: Of one core, over all its images.
-        memory: Bytes, with as many images at once as a suite explains.
+        memory: Bytes.
     """
 
     suite: str
@@ -67,11 +67,10 @@ class Accepted:
     def text(self) -> str:
         """For a terminal."""
         entry = self.submission
-        how = "one image at a time, since it draws from the generator" if self.drew else f"{_EXPLAINED} images at once"
+        how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
         lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
         lines += [f"maps of a suite on one core of this machine ({how}):"]
-        for cost in self.costs:
-            lines += [f"  {cost.suite:14} about {duration(cost.seconds)}, {size(cost.memory)} of memory"]
+        lines += [f"  {c.suite:18} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
@@ -86,19 +85,19 @@ def validate(path: Path) -> Accepted:
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor() as pool:  # its threads wait for sandboxes
-        suites = pool.submit(_suite_costs)
+        counting = pool.submit(_count_networks)
         first = _explain(submission, case)
-        (once,) = first.maps
         other_way = pool.submit(_explain, submission, _turned(case))
-        again, other_target, other_model = _explain(submission, case, *_others(case)).maps
+        again = _explain(submission, case, *_others(case))
         (turned,) = other_way.result().maps
-        _compare(once, again, turned)
-        if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
-            (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
-        costs = [_cost(name, cost, first) for name, cost in suites.result().items()]
+        counting.result()
+    (once,), (twice, other_target, other_model, _) = first.maps, again.maps
+    _compare(once, twice, turned)
+    if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
+        (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
-    return Accepted(submission, summed, first.drew, tuple(costs), tuple(warnings))
+    return Accepted(submission, summed, first.drew, tuple(_costs(first, again)), tuple(warnings))
 
 
 def _explain(submission: Submission, *parts: Part) -> Answer:
@@ -138,9 +137,14 @@ def _turned(case: Part) -> Part:
     return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
 
 
-def _others(case: Part) -> tuple[Part, Part]:
-    """The images with the next class as target, and with another model."""
-    return case._replace(targets=(case.targets + 1) % _NETWORK.classes), case._replace(model=_model(1))
+def _others(case: Part) -> tuple[Part, Part, Part]:
+    """The images with the next class as target, with another model, and many at once."""
+    copies = _MANY // _IMAGES
+    many = Part(
+        case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
+    )
+    next_class = (case.targets + 1) % _NETWORK.classes
+    return case._replace(targets=next_class), case._replace(model=_model(1)), many
 
 
 def _compare(first: Tensor, second: Tensor, turned: Tensor) -> None:
@@ -180,23 +184,23 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-@cache
-def _suite_costs() -> dict[str, tuple[int, NetworkCost]]:
-    """Of each suite: its images, and what its network costs."""
-    records = {suite.name: find_dataset(suite.dataset) for suite in SUITES.values()}
-    return {
-        name: (record.train_images + record.test_images, network_cost(*suite_network(SUITES[name])))
-        for name, record in records.items()
-    }
+def _costs(first: Answer, again: Answer) -> Iterator[Cost]:
+    """What was measured on a small network, for each suite's own: as its passes have more operations and outputs."""
+    small = cost(_NETWORK)
+    grown = max(0, again.memory[-1] - again.memory[0]) / (_MANY - _BATCH)  # bytes of one more image at once
+    for suite in SUITES.values():
+        record, network = find_dataset(suite.dataset), suite_network(suite)
+        images, large = record.train_images + record.test_images, cost(network)
+        seconds = images * first.seconds / _IMAGES * large.flops / small.flops
+        together = 1 if first.drew else at_once(network)
+        memory = again.memory[0] + together * grown * large.activations / small.activations
+        yield Cost(suite.name, seconds, memory)
 
 
-def _cost(suite: str, found: tuple[int, NetworkCost], answer: Answer) -> Cost:
-    """What was measured on a small network, for a suite's own: as its passes have more operations and activations."""
-    images, network = found
-    small = network_cost(*_NETWORK)
-    memory = answer.memory / _BATCH * _EXPLAINED * network.activations / small.activations
-    seconds = images * answer.seconds / _IMAGES * network.flops / small.flops
-    return Cost(suite, seconds, answer.death.peak + memory)
+def _count_networks() -> None:
+    """Count all that `_costs` needs, while sandboxes are awaited."""
+    for suite in SUITES.values():
+        cost(suite_network(suite))
 
 
 def suite_network(suite: Suite) -> Network:

@@ -27,7 +27,7 @@ from roarbench.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.plan import CLEAN, Cell, Run
 from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
-from roarbench.sandbox.explain import Network, Part, Task, explain
+from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.limits import suite_limits
 from roarbench.smoothness import smoothness
 from roarbench.store.rankings import Rankings, RankingSpec
@@ -224,9 +224,9 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
     record = bench.data.record
     network = Network(bench.reference.model, record.classes, record.channels, record.size)
     source = bench.workspace.submission(estimator.id)
-    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, EXPLAINED)
+    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, at_once(network))
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
-    answer = explain(task, suite_limits(len(batch.ids)), trust=TRUSTED in estimator.marks)
+    answer = explain(task, suite_limits(len(batch.ids), cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     return TimedMap(answer.maps[0], answer.death.cpu)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.errors import SandboxError
+from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan import fingerprint
 from roarbench.sandbox.channel import new_answer, read_answer, write_request
 from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault, one_line
@@ -22,6 +24,7 @@ from roarbench.sandbox.policy import opened_policy
 from roarbench.sandbox.watch import Death, watch
 
 _SCRIPT = "inside.py"
+_AT_ONCE, _ACTIVATIONS = 64, 2**29  # images in a call, and bytes of what the layers put out for them, at most
 GIB = 2**30
 
 
@@ -32,6 +35,17 @@ class Network(NamedTuple):
     classes: int
     channels: int
     size: int
+
+
+@cache
+def cost(network: Network) -> NetworkCost:
+    """What one image costs."""
+    return network_cost(*network)
+
+
+def at_once(network: Network) -> int:
+    """Images that a submission is given in one call: what fits into its memory; always the same for one network."""
+    return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * cost(network).activations)))
 
 
 class Part(NamedTuple):
@@ -76,7 +90,7 @@ class Answer(NamedTuple):
         fault: What the submission did wrong.
         drew: It said that it drew from the generator.
         seconds: Processor time that it said its calls took.
-        memory: Bytes that it said they took.
+        memory: The most bytes that its process said it had had, after each part.
         death: How the sandbox ended.
     """
 
@@ -84,7 +98,7 @@ class Answer(NamedTuple):
     fault: Fault | None
     drew: bool
     seconds: float
-    memory: float
+    memory: tuple[float, ...]
     death: Death
 
 
@@ -160,8 +174,16 @@ def _judge(
         maps = tuple(_maps(task, header, numbers))
         found = _wrong(maps)
     said = header or {}
-    seconds, memory = _number(said.get("seconds")), _number(said.get("memory"))
-    return Answer(maps if found is None else (), found, bool(said.get("drew")), seconds, memory, death)
+    memory = said.get("memory")
+    peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
+    return Answer(
+        maps=maps if found is None else (),
+        fault=found,
+        drew=bool(said.get("drew")),
+        seconds=_number(said.get("seconds")),
+        memory=tuple(map(_number, peaks)),
+        death=death,
+    )
 
 
 def _number(value: object) -> float:

@@ -143,7 +143,7 @@ def _load(source: bytes) -> Estimate:
 
 def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, Any]:
     """Explain all images of all parts, batch by batch, and write the maps one after the other."""
-    memory, start = _memory(), time.process_time()
+    start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
         for importance, drew in _maps(estimate, part):
@@ -152,8 +152,9 @@ def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, A
             dims, any_drew = importance.ndim, any_drew or drew
             channel.write_map(answer, written, importance.numpy())
             written += importance.numel()
+        memory.append(_memory())
     seconds = time.process_time() - start
-    return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": _memory() - memory}
+    return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
 
 def _maps(estimate: Estimate, part: _Part) -> Iterator[tuple[Tensor, bool]]:

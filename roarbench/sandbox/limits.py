@@ -26,10 +26,16 @@ class Limits:
 
 CHECK = Limits(cpu=20, wall=40)  # of each sandbox that `validate` starts
 _IMPORT = 60  # seconds that the submission's own imports may take
-_IMAGE = 10  # processor seconds per image: 25 steps of integrated gradients on a ResNet-18 at 64 x 64 take 1
+_IMAGE = 10  # processor seconds per image, of a small network
+_PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so many operations a second
 
 
-def suite_limits(images: int) -> Limits:
-    """For the maps of that many images."""
-    cpu = _IMPORT + _IMAGE * images
+def suite_limits(images: int, flops: int) -> Limits:
+    """For the maps of that many images.
+
+    Args:
+        images: How many.
+        flops: Operations of one forward pass of the explained network.
+    """
+    cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
     return Limits(cpu=cpu, wall=2 * cpu)

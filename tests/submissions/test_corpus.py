@@ -2,12 +2,17 @@
 
 import csv
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from roarbench import validation
+from roarbench.sandbox import launch
 from roarbench.sandbox.limits import Limits
 from roarbench.submission import Refusal
 from roarbench.validation import validate
@@ -49,7 +54,6 @@ def test_verdict(name: str) -> None:
     assert seen in VERDICTS[name].split(" or "), line  # what comes first may depend on the machine
     assert len(f"roarbench: {line}") <= 200
     assert line.isprintable()
-    assert not left_over()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -67,10 +71,73 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert verdict(tmp_path)[0] == "unreadable"
 
 
-def left_over() -> list[str]:
-    """Command lines of sandboxes of this process that are still there."""
+# --- what may be left of a sandbox: nothing
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """After each test there are no more open files here, and nothing that a sandbox made."""
+    before = open_files()
+    yield
+    assert open_files() == before
+    assert not [*processes(), *files(), *ports()]
+
+
+def open_files() -> list[str]:
+    """Memory files and pipes of this process."""
+    places = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    kinds = [place.partition(":")[0] for place in places]
+    return sorted(kind for kind in kinds if kind in ("/memfd", "pipe"))
+
+
+def processes() -> list[str]:
+    """Command lines of sandboxes of this process, and of those whose starter is gone."""
     found = []
-    for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found.append(Path(f"/proc/{child}/cmdline").read_text())
-    return [line for line in found if "bwrap" in line or "/harness/" in line]
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (folder / "cmdline").read_text(errors="replace")
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in (1, os.getpid()) and ("bwrap\0" in line or "/harness/" in line):
+                found.append(line)
+    return found
+
+
+def of_a_sandbox(user: int) -> bool:
+    """The users that sandboxes of root have; an ordinary user's have its own number, which says nothing."""
+    return 0 <= user - launch._FIRST_UID < 2**24
+
+
+def files() -> list[str]:
+    """Files that a sandbox's user made where everybody may write."""
+    found = []
+    for folder in map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")):
+        for path in folder.glob("*"):
+            with suppress(OSError):
+                found += [str(path)] if of_a_sandbox(path.lstat().st_uid) else []
+    return found
+
+
+def ports() -> list[str]:
+    """Sockets of this machine's network that a sandbox's user has, listening or not."""
+    tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")]
+    lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    return [line for line in lines if of_a_sandbox(int(line.split()[7]))]
+
+
+def test_what_a_sandbox_leaves_would_be_seen(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's sandboxes have users of their own")
+    user = launch._FIRST_UID + 5
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        os.chown(file.name, user, user)
+        assert files() == [file.name]
+    listens = (
+        "import os, socket; os.setuid(%d); s = socket.create_server(('127.0.0.1', 0)); print(1, flush=True); input()"
+    )
+    command = [sys.executable, "-c", listens % user, "/harness/"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert len(ports()) == 1
+        assert len(processes()) == 1
+        process.kill()
