@@ -69,16 +69,15 @@ def test_the_template_is_a_submission_of_any_name(tmp_path: Path, monkeypatch: p
 
 
 def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches() -> None:
-    first = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    turned = first.flip(0)
-    _compare(first, first.clone(), turned)
-    _compare(first, first.clone(), turned * 1.001)
+    once = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    turned = once.flip(0)
+    _compare(once, once.clone(), once.clone(), turned)
+    _compare(once, once.clone(), once * 1.001, turned * 1.001)
     with pytest.raises(Refusal, match="two fresh runs"):
-        _compare(first, first + 1e-6, turned)
-    with pytest.raises(Refusal, match="depends on its batch"):
-        _compare(first, first.clone(), turned * 1.05)
-    with pytest.raises(Refusal, match="depends on its batch"):
-        _compare(first, first.clone(), first)  # the order is not turned
+        _compare(once, once + 1e-6, once, turned)
+    for twice, other_way in ((once, turned * 1.05), (once * 1.05, turned), (once, once)):
+        with pytest.raises(Refusal, match="depends on its batch"):
+            _compare(once, once.clone(), twice, other_way)
 
 
 def test_maps_that_explain_nothing_are_told() -> None:
