@@ -193,13 +193,13 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 def _costs(first: Answer, again: Answer) -> Iterator[Cost]:
     """What was measured on a small network, for each suite's own: as its passes have more operations and outputs."""
     small = cost(_NETWORK)
-    grown = max(0, again.memory[-1] - again.memory[0]) / (_MANY - _BATCH)  # bytes of one more image at once
+    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     for suite in SUITES.values():
         record, network = find_dataset(suite.dataset), suite_network(suite)
         images, large = record.train_images + record.test_images, cost(network)
         seconds = images * first.seconds / _IMAGES * large.flops / small.flops
         together = 1 if first.drew else at_once(network)
-        memory = again.memory[0] + together * grown * large.activations / small.activations
+        memory = again.memory[-2] + together * grown * large.activations / small.activations
         yield Cost(suite.name, seconds, memory)
 
 
