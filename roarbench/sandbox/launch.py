@@ -80,7 +80,7 @@ def _files(root: bool, gpu: bool) -> list[str]:
     own = {str(package / name): str(HARNESS / "roarbench" / name) for name in _OWN}
     own |= {str(package / "sandbox" / name): str(HARNESS / "roarbench/sandbox" / name) for name in _OWN_SANDBOX}
     arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
-    devices = (*_DEVICES, *(sorted(map(str, Path("/dev").glob("nvidia*"))) if gpu else ()))
+    devices = (*_DEVICES, *(_gpus() if gpu else ()))
     for parent in _parents([*binds.values(), *own.values(), *devices]):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap's own are for their owner alone
     for path, place in (binds | own).items():
@@ -92,6 +92,10 @@ def _files(root: bool, gpu: bool) -> list[str]:
         hidden = f"{folder}/roarbench"
         arguments += ["--tmpfs", hidden, "--remount-ro", hidden] if Path(hidden).is_dir() else []
     return [*arguments, "--remount-ro", "/"]
+
+
+def _gpus() -> list[str]:
+    return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
 
 
 def _parents(places: list[str]) -> list[str]:

@@ -122,6 +122,21 @@ def test_a_sandbox_that_does_not_start_is_nobodys_fault(monkeypatch: pytest.Monk
         explain(make_task(GRADIENT), CHECK)
 
 
+def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
+    assert "/dev/nvidia0" not in launch.sandboxed("inside.py", [], 3)
+    command = launch.sandboxed("inside.py", [], 3, gpu=True)
+    at = command.index("/dev/nvidia0")
+    assert command[at - 1 : at + 2] == ["--dev-bind", "/dev/nvidia0", "/dev/nvidia0"]
+
+
+def test_a_gpu_that_is_not_there_is_nobodys_fault() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
+        explain(make_task(GRADIENT)._replace(device="cuda"), CHECK)
+
+
 def test_canaries_are_out_of_reach() -> None:
     check_sandbox.__wrapped__()
 

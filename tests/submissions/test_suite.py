@@ -3,20 +3,24 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
 from roarbench import reproduce as module
+from roarbench import work
 from roarbench.bench import Bench
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.errors import CallerError, StoreError
+from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import find_estimator
 from roarbench.pipeline import complete
 from roarbench.plan import Block, Run, expand
 from roarbench.reproduce import reproduce
+from roarbench.sandbox.explain import Task
+from roarbench.sandbox.limits import Limits
 from roarbench.store.entries import Origin, Verdict, keep_entry, origins
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submission import Submission, check_source
@@ -108,6 +112,23 @@ def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
         workspace.keep_submission(entry.id, GOOD)
     with pytest.raises(StoreError, match="hand the submission in again"):
         workspace.submission("none@0123abcd")
+
+
+def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, entry = make_bench(tmp_path), check_source(GOOD)
+    bench.workspace.keep_submission(entry.id, GOOD)
+    work.train_reference(bench)
+    asked = []
+
+    def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
+        asked.append((task.device, trust))
+        raise RunError("that is enough")
+
+    monkeypatch.setattr(work, "explain", explained)
+    for marks in ("", "~cuda", "~trusted", "~trusted~cuda"):
+        with pytest.raises(RunError, match="that is enough"):
+            work.timed_maps(bench, [entry.id + marks], Split.TEST, 0, 4)
+    assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
 
 
 class Inline(InlineEngine):
