@@ -1,5 +1,6 @@
 """A suite of seconds: planted images of 8 x 8, a small network, and an engine that works in this process."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def make_runs(bench: Bench, suite: Suite = SUITE) -> list[Run]:
 class InlineEngine:
     """Does each job when it is submitted; knows what it did."""
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1, gpus: Sequence[str] = ()) -> None:
         self.done: list[str] = []
         self._ended: list[Outcome] = []
 

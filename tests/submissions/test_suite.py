@@ -131,17 +131,6 @@ def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pyt
     assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
 
 
-class Inline(InlineEngine):
-    def __init__(self, workers: int) -> None:
-        super().__init__()
-
-    def __enter__(self) -> "Inline":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
 def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
     """One stored run of the suite `planted`, made small, with what was submitted."""
     suite = with_entries(find_suite("planted"), [entry.id])
@@ -157,7 +146,7 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
 
 
 def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LocalEngine", Inline)
+    monkeypatch.setattr(module, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
     made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, Console())
     assert made.verdict is Verdict.EQUAL
