@@ -230,15 +230,16 @@ def normalise(images: Tensor, norm: Normalisation) -> Tensor:
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int = 128) -> Tensor:
     """Logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
-    Always float32, without autocast: a scored network is the same on a processor with bfloat16 and without. The last
-    batch is filled up with copies of the last input, because the rounding of a convolution depends on the batch size.
+    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
+    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
+    batch size.
     """
     device = _device(model)
     model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     logits = []
-    with torch.inference_mode():
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
         for number, index in enumerate(indices):
             if isinstance(inputs, Streamed):
                 inputs.expect(indices[number:])

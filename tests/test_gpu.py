@@ -70,3 +70,15 @@ def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_b
         logits.append(predict(model, inputs, NORM))
     # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
     torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
+
+
+def test_evaluation_is_float32_on_a_gpu_too():
+    _, held = both(n=40)
+    model = build("resnet8", 4, 3, 8, seeded(0))
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.ones_(module.weight)
+    expected = predict(model, held, NORM)
+    found = predict(model.to(GPU), on_gpu(held), NORM)
+    # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
