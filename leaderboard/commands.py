@@ -1,8 +1,11 @@
 """What `roarbench leaderboard` does: the app, or the static pages."""
 
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from leaderboard.pack import pack
 from leaderboard.source import read_shelf
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
@@ -33,8 +36,16 @@ def export_site(url: str, store: Path, folder: Path) -> int:
     _need("vl_convert")
     from leaderboard.site import export
 
-    with ResultsStore.open(url, read_only=True) as results:
-        return export(read_shelf(results, store), results, folder)
+    with ResultsStore.open(url, read_only=True) as results, TemporaryDirectory() as made:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            pages = export(read_shelf(results, store), results, Path(made))
+            pack(Path(made))
+            for path in Path(made).iterdir():
+                shutil.copy(path, folder)
+        except OSError as error:
+            raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
+        return pages
 
 
 def _need(package: str) -> None:

@@ -1,16 +1,18 @@
 """One estimator in all suites: its rows, where its runs come from, and the command that does them again."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.papers import papers
 from leaderboard.source import known
-from leaderboard.words import plain
-from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, Estimator
+from leaderboard.words import plain, plain_lines
+from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
 from roarbench.reports import describe
 from roarbench.standings import Standing
 from roarbench.store.results import Result
+from roarbench.submission import Submission
 
 _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry
 _SOURCES = {
@@ -18,6 +20,7 @@ _SOURCES = {
     "sobel": "roarbench/estimators/controls.py",
     "truth": "roarbench/datasets/planted.py",
 }
+_KEY = 12  # hexadecimal digits of a run's key that a command shows: enough to tell 25,000 runs apart
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Profile:
         bibtex: The same for a bibliography; empty where there is none.
         source: File of the repository that computes it.
         settings: Its parameters in words; empty where it has none.
+        claim: What the authors of a submission say that it is good for; empty where they do not.
+        code: The file that was submitted; empty for what comes with the benchmark.
     """
 
     estimator: str
@@ -43,10 +48,37 @@ class Profile:
     bibtex: str
     source: str
     settings: str
+    claim: str = ""
+    code: str = ""
 
 
-def profile(name: str) -> Profile:
-    """What is known of an estimator, as plain text."""
+def profile(name: str, helds: Iterable[Standing] = ()) -> Profile:
+    """What is known of an estimator, as plain text.
+
+    Args:
+        name: Its id.
+        helds: Suites that may hold what was submitted under this id.
+    """
+    found = [held.submissions[name] for held in helds if name in held.submissions]
+    return _handed_in(name, found[0]) if found else _built_in(name)
+
+
+def _handed_in(name: str, submission: Submission) -> Profile:
+    return Profile(
+        estimator=plain(name),
+        about=plain(submission.description),
+        control=False,
+        authors=plain(submission.authors),
+        papers=(plain(submission.paper),) if submission.paper else (),
+        bibtex="",
+        source=f"submitted file, sha256 {submission.sha256}",
+        settings="",
+        claim=plain(submission.claim),
+        code=plain_lines(submission.source.decode("utf-8-sig", errors="replace")),
+    )
+
+
+def _built_in(name: str) -> Profile:
     row = known(name)
     published = papers(row.base, row.form)
     source = _SOURCES.get(row.base) or f"roarbench/estimators/{'gradients' if row.form == 'base' else 'ensembles'}.py"
@@ -57,7 +89,7 @@ def profile(name: str) -> Profile:
         authors=", ".join(dict.fromkeys(author for paper in published for author in paper.authors)),
         papers=tuple(paper.text for paper in published),
         bibtex="\n\n".join(paper.bibtex for paper in published),
-        source=source if row.base else "",
+        source=source if row.base and not row.submitted else "",
         settings=_settings(row),
     )
 
@@ -71,8 +103,11 @@ def _settings(row: Estimator) -> str:
 
 def command(held: Standing, name: str) -> str:
     """What to type to do all runs of an estimator in a suite again, in an empty store."""
+    row = known(name)
+    asked = "--submission FILE" if row.submitted else f"--estimators {plain(name)}"
+    trust = " --trust-submission" if TRUSTED in row.marks else ""
     limit = f" --limit {held.limit}" if held.limit else ""
-    return f"roarbench run --suite {held.suite.name} --estimators {plain(name)}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {held.suite.name} {asked}{trust}{limit} --store NEW-FOLDER"
 
 
 def runs_of(held: Standing, name: str) -> list[dict[str, Any]]:
@@ -87,7 +122,7 @@ def _made(result: Result) -> dict[str, Any]:
         "test images": result.total,
         "wall seconds": result.seconds,
         "when": f"{result.created:%Y-%m-%d %H:%M} UTC",
-        "command": f"roarbench reproduce {result.run.key} --store STORE",
+        "command": f"roarbench reproduce {result.run.key[:_KEY]} --store STORE",
     }
 
 

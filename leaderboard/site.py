@@ -123,7 +123,8 @@ def _entry_page(site: Site, name: str) -> None:
     file = entry_file(name)
     said = site_parts.entry(site.suites, name, site.picture)
     files_ = site.save(_table_files(said["boards"]), file.removesuffix(".html"))
-    site.write("entry.html", file, "Entry", None, title=plain(name), about=profile(name), files=files_, **said)
+    about = profile(name, (shown.held for shown in site.suites))
+    site.write("entry.html", file, "Entry", None, title=plain(name), about=about, files=files_, **said)
 
 
 def _table_files(records: Records, suite: str = "") -> dict[str, str]:

@@ -19,7 +19,7 @@ from roarbench.estimators import CONTROLS
 from roarbench.tables import MISSING
 from roarbench.validity_tables import legend
 
-PAIRED = 20  # rows whose pairs a static page holds: 190
+PAIRED = 12  # rows whose pairs a static page holds: 66
 
 
 def cell(value: object) -> str:

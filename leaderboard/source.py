@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaderboard.words import plain
 from roarbench.errors import UnknownName
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan import Run, Suite
+from roarbench.reading import with_submitted
 from roarbench.standings import Standing, standing
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
@@ -34,7 +36,8 @@ def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
 def read_suite(store: ResultsStore, suite: Suite) -> list[Standing]:
     """A suite on the whole data set, then on its small versions, the largest first; only those that were begun."""
     limits = {limit for _, limit in store.versions(suite.dataset, suite.model)}
-    found = [standing(suite, store, limit) for limit in sorted(limits, key=lambda limit: -(limit or float("inf")))]
+    whole = with_submitted(suite, store)
+    found = [standing(whole, store, limit) for limit in sorted(limits, key=lambda limit: -(limit or float("inf")))]
     return [held for held in found if held.results and (held.complete or not _only_part(held, store))]
 
 
@@ -42,8 +45,9 @@ def _only_part(held: Standing, store: ResultsStore) -> bool:
     """Suites may share runs: one that has nothing but some of another's was never begun."""
     suite, own = held.suite, _runs(held)
     kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
-    before = kin[: kin.index(suite)] if suite in kin else []
-    shared = {other: _runs(standing(other, store, held.limit, held.data)) for other in kin}
+    names = [other.name for other in kin]
+    before = kin[: names.index(suite.name)] if suite.name in names else []
+    shared = {other: _runs(standing(with_submitted(other, store), store, held.limit, held.data)) for other in kin}
     return any(own < theirs or (own == theirs and other in before) for other, theirs in shared.items())
 
 
@@ -72,6 +76,19 @@ def protocols(held: Standing) -> tuple[Protocol, ...]:
 def units(held: Standing, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
     """The units that a suite has under a protocol, the one of its tables first."""
     return tuple(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == protocol))
+
+
+def about(held: Standing, name: str) -> str:
+    """What an estimator is, in a sentence: of a submission its author's."""
+    submission = held.submissions.get(name)
+    return plain(submission.description if submission else known(name).about)
+
+
+def status(held: Standing, name: str) -> str:
+    """Who vouches for an estimator's rows: `verified`, `trusted` or `self-reported`."""
+    if TRUSTED in known(name).marks:
+        return "trusted"
+    return "self-reported" if name in held.doubts else "verified"
 
 
 def known(name: str) -> Estimator:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from leaderboard.beside import beside
-from leaderboard.source import known, main_rows, slug, units
+from leaderboard.source import about, known, main_rows, slug, status, units
 from leaderboard.words import plain
 from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
@@ -35,7 +35,7 @@ class Entry:
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
         seeds: Fewest in a cell of its curve.
         date: Day of the newest run of its curve; empty where there is none.
-        status: `verified` or `self-reported`.
+        status: `verified`, `trusted` or `self-reported`, see `source.status`.
         gap: Why there is no place; empty where there is one.
     """
 
@@ -93,7 +93,7 @@ class Filter:
     Attributes:
         families: Bases; all if empty. Controls go by the name `control`.
         search: Each of its words is in the id or in the sentence about it.
-        status: `verified` or `self-reported`; any if empty.
+        status: One of these; any if empty.
         sort: A key of `SORTS`.
     """
 
@@ -141,7 +141,7 @@ def board_table(
     dates = _dates(held, protocol, unit)
     entries = tuple(
         replace(
-            _entry(row),
+            _entry(row, held),
             kar=kar.get(row.estimator, Estimate()),
             unretrained=unretrained.get(row.estimator, Estimate()),
             flag=plain((flags or {}).get(row.estimator, "")),
@@ -168,11 +168,11 @@ def board_table(
     return narrow(table, Filter())
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row, held: Standing) -> Entry:
     estimator = known(row.estimator)
     return Entry(
         estimator=row.estimator,
-        about=plain(estimator.about),
+        about=about(held, row.estimator),
         family=estimator.base,
         control=estimator.control,
         place=row.place,
@@ -185,7 +185,7 @@ def _entry(row: Row) -> Entry:
         seconds=None,
         seeds=row.seeds,
         date="",
-        status="verified",  # a store has only runs that this benchmark did
+        status=status(held, row.estimator),
         gap="",
     )
 

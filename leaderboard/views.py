@@ -78,7 +78,7 @@ def _ask(session: Session) -> tuple[Filter, BoardTable]:
         with right:
             families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
             kept = choose_some("Family", families, "family")
-            status = choose("Status", ["any", "verified", "self-reported"], "status")
+            status = choose("Status", ["any", "verified", "trusted", "self-reported"], "status")
     return Filter(tuple(kept), search or "", "" if status == "any" else status, sort), whole
 
 

@@ -20,16 +20,20 @@ from roarbench.validity_tables import legend
 def entry(session: Session) -> None:
     """One estimator in all suites."""
     name = choose("Estimator", session.names, "estimator")
-    about = profile(name)
+    about = profile(name, (shown.held for shown in session.suites.values()))
     st.text(f"{about.estimator}: {about.about}" + (" (control)" if about.control else ""))
     authors = about.authors and f"Authors: {about.authors}"
     papers = [f"Paper: {paper}" for paper in about.papers]
-    for text in (about.settings, authors, *papers, about.source and f"Source: {about.source}"):
+    claim = about.claim and f"Its authors claim: {about.claim}"
+    for text in (about.settings, authors, *papers, claim, about.source and f"Source: {about.source}"):
         if text:
             st.text(text)
     if about.bibtex:
         with st.expander("BibTeX"):
             st.code(about.bibtex, language=None)
+    if about.code:
+        with st.expander("The submitted file"):
+            st.code(about.code, language=None)
     boards = content.entry_boards(list(session.suites.values()), name)
     table(boards, "Its row in each suite, gains in accuracy points")
     downloads(boards, "entry")

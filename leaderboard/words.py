@@ -12,6 +12,15 @@ def plain(text: str, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
+def plain_lines(text: str) -> str:
+    """A file from outside as lines of plain text: what could turn or hide letters is shown as a space."""
+    lines = (
+        "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in line)
+        for line in text.expandtabs(4).splitlines()
+    )
+    return "\n".join(lines)
+
+
 def signed(points: float) -> str:
     """Accuracy points with their sign; what rounds to nothing is +0.0."""
     return f"{round(points, 1) + 0.0:+.1f}"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 from leaderboard import app
 from leaderboard.commands import STORE, URL, _absolute
 from leaderboard.formats import board_csv
+from leaderboard.site import entry_file, export
 from leaderboard.source import read_shelf
 from leaderboard.strip import Strip, save_strip, strip_file
 from leaderboard.tables import board_table
@@ -23,8 +25,10 @@ from roarbench.estimators import ESTIMATORS
 from roarbench.evidence import Evidence
 from roarbench.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.standings import Standing
+from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
+from roarbench.submission import check_source
+from roarbench.suites import SUITES, with_entries
 from roarbench.terms import PAPER_LEVELS, Unit
 
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
@@ -294,3 +298,63 @@ def test_records_can_be_downloaded(monkeypatch: pytest.MonkeyPatch, folder: Path
     test = open_page(monkeypatch, folder)
     labels = [button.label for button in test.get("download_button")]
     assert labels == ["CSV", "JSON", "TEX", "MD"]
+
+
+HOSTILE_FILE = """# \u202e <script>window.hurt=1</script> \x1b[31m
+NAME = "mine"
+DESCRIPTION = "![x](http://127.0.0.1:9/a.png) <b>bold</b>"
+AUTHORS = "A <script>window.hurt=1</script> Writer"
+PAPER = "[paper](javascript:window.hurt=1)"
+CLAIM = "beats </pre><img src=x onerror=window.hurt=1> all"
+
+
+def estimate(model, images, targets, generator):
+    return images
+"""
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store with a submission, whose rows are one time verified and one time imported from elsewhere."""
+    made = tmp_path_factory.mktemp("submitted")
+    entry = check_source(HOSTILE_FILE.encode())
+    url = make_store(made, with_entries(SUITES["quick"], [entry.id, f"{entry.id}~trusted"]), images=60)
+    with ResultsStore.open(url) as store:
+        keep_entry(store.database, entry)
+    return made, entry.id
+
+
+def test_a_submission_has_its_page_and_its_status(monkeypatch: pytest.MonkeyPatch, submitted: tuple[Path, str]) -> None:
+    made, name = submitted
+    rows = frame(open_page(monkeypatch, made, search="bold")).set_index("estimator")
+    assert dict(rows["status"]) == {name: "verified", f"{name}~trusted": "trusted"}
+    assert list(frame(open_page(monkeypatch, made, status="trusted"))["estimator"]) == [f"{name}~trusted"]
+    test = open_page(monkeypatch, made, page="Entry", estimator=f"{name}~trusted")
+    assert not test.exception
+    texts = [text.value for text in test.text]
+    assert "Authors: A <script>window.hurt=1</script> Writer" in texts  # as text
+    assert "Its authors claim: beats </pre><img src=x onerror=window.hurt=1> all" in texts
+    file, again = [code.value for code in test.code]
+    assert "def estimate(model" in file and "\u202e" not in file and "\x1b" not in file
+    assert again == "roarbench run --suite quick --submission FILE --trust-submission --store NEW-FOLDER"
+    for element in (*test.markdown, *test.title, *test.header, *test.subheader):
+        assert "hurt" not in element.value and "![x]" not in element.value
+
+
+def test_what_was_imported_is_self_reported(monkeypatch: pytest.MonkeyPatch, submitted: tuple[Path, str]) -> None:
+    made, name = submitted
+    with ResultsStore.open(f"sqlite:///{made}/results.sqlite", read_only=True) as store:
+        held = next(iter(read_shelf(store, made).standings.values()))
+    claimed = replace(held, doubts={name: "Self-reported: imported and not reproduced here."})
+    found = {entry.estimator: entry.status for entry in board_table(Evidence.of(claimed)).entries}
+    assert (found[name], found["grad"], found[f"{name}~trusted"]) == ("self-reported", "verified", "trusted")
+
+
+def test_a_submission_on_static_pages_is_text(submitted: tuple[Path, str], tmp_path: Path) -> None:
+    made, name = submitted
+    with ResultsStore.open(f"sqlite:///{made}/results.sqlite", read_only=True) as store:
+        export(read_shelf(store, made), store, tmp_path)
+    text = (tmp_path / entry_file(name)).read_text()
+    assert "A &lt;script&gt;window.hurt=1&lt;/script&gt; Writer" in text
+    assert "def estimate(model" in text and "<img src=x" not in text and "<script>window" not in text
+    assert "\u202e" not in text and "\x1b" not in text
