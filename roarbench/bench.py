@@ -50,9 +50,9 @@ class Bench:
         """The rankings."""
         return RankingsStore(self.workspace.rankings)
 
-    def checkpoint(self, key: str) -> CheckpointFile:
-        """Where the training of a run or a reference of this key is kept while it is under way."""
-        return CheckpointFile(self.workspace.root / "checkpoints" / f"{key}.pt")
+    def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
+        """Where the training of a run or a reference of this key, on these rankings, is kept while it is under way."""
+        return CheckpointFile(self.workspace.root / "checkpoints" / f"{key}.pt", rankings)
 
     @property
     def norm(self) -> Normalisation:

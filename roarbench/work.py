@@ -168,6 +168,9 @@ def seal(bench: Bench, spec: RankingSpec) -> None:
 
 def score(bench: Bench, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
+    rankings = _rankings(bench, run)
+    weights = _explained_weights(bench, run, rankings)  # before hours of work on rankings that do not fit
+    checkpoint = bench.checkpoint(run.key, rankings.checksum if rankings else "")
     start, loss = time.perf_counter(), None
     norm = _map_norm(bench, run) if run.cell.retrain is Retrain.MASKS else bench.norm
     if run.cell.retrain is Retrain.NONE:
@@ -175,13 +178,11 @@ def score(bench: Bench, run: Run) -> Scored:
     else:
         model = bench.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(bench, run, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
-        loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, bench.checkpoint(run.key))
+        loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, checkpoint)
     logits = predict(model, _inputs(bench, run, Split.TEST), norm)
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
-    rankings = _rankings(bench, run)
-    weights = _explained_weights(bench, run, rankings)
     if rankings is None:
         return Scored(correct, probability, "", None, weights, loss, seconds)
     layout = rankings.layout

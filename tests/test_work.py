@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 
-from roarbench import work
+from roarbench import train, work
 from roarbench.augment import Augmentation
 from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import find_estimator
@@ -331,6 +331,14 @@ def test_a_network_is_trained_and_tested_on_degraded_images(bench, estimator, or
     assert scored.rankings == bench.rankings.open(spec_of(bench, estimator, unit)).checksum
     assert scored.seconds > 0
     assert 0 < scored.loss < 2  # log 4 is a guess among the four classes
+
+
+def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(bench, monkeypatch):
+    run = run_of(bench, "grad", seed=5)
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
+    scored = work.score(bench, run)
+    assert bench.checkpoint(run.key, scored.rankings).load()["step"] > 0
+    assert bench.checkpoint(run.key, "0ther").load() is None
 
 
 def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(bench):

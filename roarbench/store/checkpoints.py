@@ -16,13 +16,14 @@ class CheckpointFile:
 
     Args:
         path: Where it lies; its folder is made when something is written.
+        rankings: Checksum of the rankings that are trained on; a training on others is not continued.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, rankings: str = "") -> None:
+        self._path, self._rankings = path, rankings
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last, tensors on the CPU; None if nothing was.
+        """What was saved last, tensors on the CPU; None if nothing was, or of a training on other rankings.
 
         Raises:
             StoreError: The file cannot be read.
@@ -33,7 +34,7 @@ class CheckpointFile:
             return None
         except (OSError, EOFError, RuntimeError, UnpicklingError) as error:
             raise StoreError(f"the checkpoint {self._path} is damaged; delete it and run again") from error
-        return state
+        return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
         """Keep this in its place; killed in between, the one before is still there.
@@ -42,7 +43,7 @@ class CheckpointFile:
             StoreError: It cannot be written.
         """
         buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
-        torch.save(state, buffer)
+        torch.save({**state, "rankings": self._rankings}, buffer)
         with writing(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             partial = self._path.with_suffix(".partial")

@@ -35,6 +35,13 @@ def test_what_was_saved_last_comes_back(tmp_path):
     file.remove()  # gone already
 
 
+def test_a_training_on_other_rankings_is_not_continued(tmp_path):
+    CheckpointFile(tmp_path / "run.pt", "0ne").save(STATE)
+    assert CheckpointFile(tmp_path / "run.pt", "0ther").load() is None
+    assert CheckpointFile(tmp_path / "run.pt").load() is None
+    torch.testing.assert_close(CheckpointFile(tmp_path / "run.pt", "0ne").load(), STATE, rtol=0, atol=0)
+
+
 def test_a_write_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch):
     file = CheckpointFile(tmp_path / "run.pt")
     file.save(STATE)
