@@ -52,7 +52,7 @@ class Bench:
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
         """Where the training of a run or a reference of this key, on these rankings, is kept while it is under way."""
-        return CheckpointFile(self.workspace.root / "checkpoints" / f"{key}.pt", rankings)
+        return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
     @property
     def norm(self) -> Normalisation:
