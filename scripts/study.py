@@ -47,7 +47,8 @@ def accuracy_table(part: Part) -> str:
     if board is None:
         return ""
     heading = ("estimator", "gain [95%]", "vs Random", "vs Sobel", *(f"t = {t:g}" for t in board.levels), "masks alone")
-    rows = sorted(board.rows, key=lambda row: np.inf if row.gain.value is None else -row.gain.value)
+    begun = [row for row in board.rows if any(accuracy.value is not None for accuracy in row.accuracies)]
+    rows = sorted(begun, key=lambda row: np.inf if row.gain.value is None else -row.gain.value)
     lines = [
         (
             row.estimator,
