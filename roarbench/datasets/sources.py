@@ -94,7 +94,8 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
     if len(labels) != count and not (small and 0 < len(labels) < count):
         raise DataError(
-            f"{split} split of {record.name} has {len(labels)} images, expected {count}; is it another set?"
+            f"{split} split of {record.name} has {len(labels)} images, expected {count}; "
+            "is it another set, or a part, which takes --limit N?"
         )
     low, high = labels.min(), labels.max()
     if low < 0 or high >= record.classes:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -291,6 +293,69 @@ def ask_hub(tmp_path: Path, **variables: str) -> str:
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert "Retrying" not in done.stderr
     return done.stdout
+
+
+FETCH = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from tiny_set import TINY
+from roarbench.datasets.loading import decode_dataset
+record = replace(TINY, revision="1" * 40, config=sys.argv[1])
+print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[2])).train.labels.tolist())
+"""
+
+
+class Open(Hub):
+    """Gives the files of a folder to everybody, and remembers which."""
+
+    folder = Path()
+    fetched: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/api/"):
+            paths = [path for path in self.folder.rglob("*") if path.is_file()]
+            names = [str(path.relative_to(self.folder)) for path in paths]
+            files = [{"type": "file", "path": name, "rfilename": name, "size": 9, "oid": "0" * 40} for name in names]
+            about = {"id": "nobody/tiny", "sha": "1" * 40, "siblings": files, "tags": []}
+            body = json.dumps(files if "/tree/" in self.path else about).encode()
+        else:
+            body = (self.folder / self.path.partition("/resolve/" + "1" * 40 + "/")[2]).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{hash(body):x}"')
+        self.send_header("X-Repo-Commit", "1" * 40)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+            self.fetched.append(self.path.rpartition("/")[2])
+
+    do_HEAD = do_GET  # noqa: N815
+
+
+@pytest.mark.parametrize("config", ["", "8px"])
+def test_the_hub_gives_the_files_of_both_splits_once(config: str, serve, tiny_folder, tmp_path) -> None:
+    """No other file is fetched, and none twice: the second time the hub is not there."""
+    Open.folder = tmp_path / "hub"
+    Open.fetched.clear()
+    shutil.copytree(tiny_folder, Open.folder / (config or "data"))
+    write_split(Open.folder / (config or "data"), "extra", [], [])
+    write_split(Open.folder / "16px", "train", [], [])
+    environment = os.environ | {"HF_HOME": str(tmp_path), "USE_TORCH": "0", "HF_HUB_OFFLINE": "0"}
+    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+
+    def train_labels(limit: str, **place: str) -> list[int]:
+        program = [sys.executable, "-c", FETCH, config, limit]
+        done = subprocess.run(program, env=environment | place, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        labels: list[int] = json.loads(done.stdout)
+        return labels
+
+    assert train_labels("null", HF_ENDPOINT=serve(Open)) == TINY_LABELS["train"]
+    if config:
+        assert train_labels("3", HF_HUB_OFFLINE="1") == [2, 0, 1]
+    parquet = sorted(name for name in Open.fetched if name.endswith(".parquet"))
+    assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 
 
 @pytest.mark.parametrize("handler", [Hub, Private])
