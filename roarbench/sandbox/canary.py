@@ -10,14 +10,18 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Arguments: search paths, then a file, a port, a Unix socket, a process id, a variable's name and value."""
-    file, port, path, process, variable, value = sys.argv[2:]
+    """Arguments: search paths, a file, a port, a Unix socket, a process id, a variable's name and value, namespaces."""
+    file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),
         "a TCP socket": lambda: _connects(socket.AF_INET, ("127.0.0.1", int(port))),
         "a Unix socket": lambda: _connects(socket.AF_UNIX, path),
         "another process": lambda: _sees(int(process), value),
         "an environment variable": lambda: variable in os.environ or _in_any_environment(value),
+        "a namespace of this machine": lambda: _shares(json.loads(namespaces)),
+        "every system call": lambda: (
+            ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2
+        ),  # PR_GET_SECCOMP, SECCOMP_MODE_FILTER
         "root's rights": lambda: os.geteuid() == 0,
         "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
         "a writable tree": _writes,
@@ -42,6 +46,10 @@ def _connects(family: int, address: object) -> bool:
 def _sees(process: int, value: str) -> bool:
     """Whether a process of this number is the one outside: its command line holds the value."""
     return value in Path(f"/proc/{process}/cmdline").read_text()
+
+
+def _shares(outside: dict[str, int]) -> bool:
+    return any(Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in outside.items())
 
 
 def _in_any_environment(value: str) -> bool:

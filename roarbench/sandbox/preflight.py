@@ -66,7 +66,8 @@ def _send_canary() -> Death:
         os.environ["ROARBENCH_CANARY"] = value
         stack.callback(os.environ.pop, "ROARBENCH_CANARY")
         places = [str(folder / "canary"), str(tcp.getsockname()[1]), str(folder / "socket")]
-        arguments = [*places, str(process.pid), "ROARBENCH_CANARY", value]
+        namespaces = {name: Path(f"/proc/self/ns/{name}").stat().st_ino for name in ("ipc", "mnt", "net", "pid", "uts")}
+        arguments = [*places, str(process.pid), "ROARBENCH_CANARY", value, json.dumps(namespaces)]
         return _run(arguments)
 
 

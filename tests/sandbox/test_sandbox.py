@@ -154,17 +154,23 @@ def test_canaries_are_found_where_nothing_holds(monkeypatch: pytest.MonkeyPatch)
     assert message.startswith("leak: inside the sandbox there is a file, a TCP socket, a Unix socket, another process")
 
 
-@pytest.mark.parametrize(
-    ("flag", "what"), [("--unshare-pid", "another process"), ("--unshare-net", "a TCP socket")], ids=["pid", "net"]
-)
+WALLS = {
+    "--unshare-pid": "another process",
+    "--unshare-net": "a namespace of this machine",
+    "--unshare-ipc": "a namespace of this machine",
+    "--seccomp": "every system call",
+}
+
+
+@pytest.mark.parametrize(("flag", "what"), WALLS.items(), ids=WALLS)
 def test_each_missing_wall_is_seen(monkeypatch: pytest.MonkeyPatch, flag: str, what: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
     def weak(script: str, arguments: list[str], policy: int) -> list[str]:
         command = launch.sandboxed(script, arguments, policy)
-        at = command.index("--seccomp")
-        return [part for part in (*command[:at], *command[at + 2 :]) if part != flag]
+        at = command.index(flag)
+        return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
     monkeypatch.setattr(preflight, "sandboxed", weak)
     with pytest.raises(SandboxError, match=what):
