@@ -28,12 +28,14 @@ class Bench:
         decoded: Folder of the decoded data set.
         reference: The model that is explained.
         levels: The levels that rankings are stored for.
+        given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
     """
 
     workspace: Workspace
     decoded: Path
     reference: Reference
     levels: tuple[float, ...]
+    given: str = ""
 
     @property
     def data(self) -> ImageData:
@@ -56,8 +58,13 @@ class Bench:
 
     @property
     def norm(self) -> Normalisation:
-        """What images are normalised with."""
+        """What images are normalised with, for all networks that are trained here and for controls."""
         return Normalisation(self.data.mean, self.data.std)
+
+    @property
+    def reference_norm(self) -> Normalisation:
+        """What images are normalised with for the reference, which may have been trained elsewhere."""
+        return self.references.norm(self.reference) or self.norm
 
     @property
     def fill(self) -> Tensor:
@@ -66,8 +73,9 @@ class Bench:
 
     @property
     def black(self) -> Tensor:
-        """The black pixel, normalised, float32 (c, 1, 1)."""
-        return (-torch.tensor(self.norm.mean) / torch.tensor(self.norm.std))[:, None, None]
+        """The black pixel, normalised for the reference, float32 (c, 1, 1)."""
+        norm = self.reference_norm
+        return (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
 
     def images(self, split: Split) -> Images:
         """The images of one split."""

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -30,6 +31,7 @@ from roarbench.options import (
     Limit,
     Prose,
     ProtocolName,
+    Reference,
     Seeds,
     Short,
     Shown,
@@ -81,6 +83,15 @@ def _chosen(suite: Suite, estimators: str) -> list[str] | None:
     return chosen or None
 
 
+def _explaining(suite: Suite, reference: str) -> Suite:
+    """The suite with given weights for what it explains, if any were named."""
+    if not reference:
+        return suite
+    from roarbench.given import title
+
+    return replace(suite, given=title(reference))
+
+
 def _complain(message: str) -> None:
     err.print(f"roarbench: {message}", soft_wrap=True)
 
@@ -96,6 +107,7 @@ def run(
     db: Db = "",
     data: Data = None,
     limit: Limit = None,
+    reference: Reference = "",
     extra: With = None,
     submission: Annotated[
         Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
@@ -109,7 +121,7 @@ def run(
     format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
-    chosen = _part(suite, estimators, seeds)
+    chosen = _explaining(_part(suite, estimators, seeds), reference)
     if not submission and (trust or device is not Device.CPU):
         raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
     from roarbench.quantus_scores import quantus_version
@@ -124,7 +136,8 @@ def run(
 
             how = How(trust, cuda=device is Device.CUDA)
             chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
-        finished = run_suite(chosen, Workspace(store), results, data, limit, workers or default_workers(), err)
+        count = workers or default_workers()
+        finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
@@ -144,14 +157,17 @@ def plan(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    reference: Reference = "",
+    measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
-    """Say what would run and what it takes here: trainings, time (measured on the spot) and disk."""
-    chosen = _part(suite, estimators, seeds)
+    """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
+    chosen = _explaining(_part(suite, estimators, seeds), reference)
+    from roarbench.plan_report import make_plan
     from roarbench.reading import hold_if_any
-    from roarbench.session import default_workers, make_plan
+    from roarbench.session import default_workers
 
-    made = make_plan(hold_if_any(chosen, store, db, limit), workers or default_workers())
+    made = make_plan(hold_if_any(chosen, store, db, limit), workers or default_workers(), measured)
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:

@@ -9,11 +9,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from roarbench.bench import Bench
 from roarbench.datasets import decoding
-from roarbench.estimate import Rates
 from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.pipeline import Event, Step
 from roarbench.plan import Point
+from roarbench.rates import Rates
 from roarbench.recipes import find_recipe
 from roarbench.reports import describe, duration, size
 from roarbench.terms import Retrain
@@ -25,7 +25,7 @@ def cost(bench: Bench, step: Step, rates: Rates) -> float:
     """Core-seconds that a step should take."""
     train, test = len(bench.data.train.labels), len(bench.data.test.labels)
     if step.kind == "reference":
-        epochs = find_recipe(bench.reference.recipe).epochs
+        epochs = 0 if bench.reference.given else find_recipe(bench.reference.recipe).epochs
         return epochs * train * rates.train + (train + test) * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments

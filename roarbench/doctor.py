@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import urllib.request
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,9 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.datasets import DATASETS
+from roarbench.datasets.sources import HUB_TIMEOUT
+from roarbench.devices import device
 from roarbench.errors import SandboxError
 from roarbench.recipes import Precision
 from roarbench.reports import size
@@ -32,8 +36,9 @@ class Finding(NamedTuple):
 
 
 def examine(store: Path) -> list[Finding]:
-    """Look at processor, memory, disk, libraries, the hub and the sandbox."""
-    return [*_compute(), _memory(), _disk(store), *_libraries(), _hub(), _sandbox(), *map(_extra, _EXTRAS)]
+    """Look at processor, device, memory, disk, libraries, the hub and the sandbox."""
+    machine = [*_compute(), _compiler(), _memory(), _disk(store)]
+    return [*machine, *_libraries(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
 def findings_table(findings: list[Finding]) -> Table:
@@ -49,17 +54,30 @@ def findings_table(findings: list[Finding]) -> Table:
 
 
 def _compute() -> list[Finding]:
-    count, cuda = cores(), torch.cuda.is_available()
-    device = torch.device("cuda" if cuda else "cpu")
-    name = torch.cuda.get_device_name() if cuda else "no GPU; networks are trained on the processor"
-    fast = uses_bf16(Precision.BF16, device)
+    count, where = cores(), device()
+    fast = uses_bf16(Precision.BF16, where)
     return [
         Finding("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
-        Finding("device", name, True, ""),
+        Finding("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
         Finding(
             "bfloat16", "in hardware" if fast else "not in hardware", fast, "trainings use float32 and take longer"
         ),
     ]
+
+
+def _gpus() -> str:
+    free, total = torch.cuda.mem_get_info()
+    return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {size(free)} of {size(total)} free"
+
+
+def _compiler() -> Finding:
+    """Networks are compiled on a GPU only, through Triton, which wants a C compiler."""
+    if device().type == "cpu":
+        return Finding("torch.compile", "not used without a GPU", True, "")
+    missing = [] if importlib.util.find_spec("triton") else ["triton"]
+    missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
+    found = f"lacks {' and '.join(missing)}" if missing else "ready"
+    return Finding("torch.compile", found, not missing, "pip install triton; apt-get install gcc")
 
 
 def _memory() -> Finding:
@@ -82,10 +100,28 @@ def _libraries() -> list[Finding]:
     return [Finding("libraries", ", ".join(versions), True, "")]
 
 
-def _hub() -> Finding:
+def _data() -> Finding:
+    bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
+    answers = _hub_answers()
+    found = "the hub answers" if answers else f"the hub does not answer; without it: {bundled}"
+    return Finding("data", found, answers, "read a local copy with --data DIR")
+
+
+def _hub_answers() -> bool:
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    try:
+        with urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=HUB_TIMEOUT):
+            return True
+    except (OSError, ValueError):  # also of a malformed HF_ENDPOINT
+        return False
+
+
+def _token() -> Finding:
     token = bool(os.environ.get("HF_TOKEN")) or (Path.home() / ".cache/huggingface/token").exists()
-    found = "a token is set" if token else "no token"
-    return Finding("hub", found, token, "only gated data sets need one: hf auth login, or HF_TOKEN; or read --data DIR")
+    found = "set" if token else "none"
+    gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
+    wanted = f"only gated data sets want one ({gated})" if gated else "only gated data sets want one"
+    return Finding("hub token", found, token, f"{wanted}: hf auth login, or HF_TOKEN; or read --data DIR")
 
 
 def _sandbox() -> Finding:

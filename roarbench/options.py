@@ -75,6 +75,15 @@ Limit = Annotated[
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
 ]
+Reference = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        metavar="FILE|NAME",
+        show_default="trained by the suite's recipe",
+        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1.",
+    ),
+]
 Chosen = Annotated[
     str, typer.Option("--estimators", metavar="A,B", help="Only these and the controls, by id, with commas between.")
 ]

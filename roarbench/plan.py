@@ -61,6 +61,8 @@ class Run:
         estimator: Fingerprint of the estimator and its parameters.
         reference: Fingerprint of the explained model; empty where neither ranking nor score depends on it.
         limit: Images per split if the data set was made small; None for the whole set.
+        given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
+            nothing depends on it.
     """
 
     cell: Cell
@@ -70,6 +72,7 @@ class Run:
     estimator: str
     reference: str
     limit: int | None = None
+    given: str = ""
 
     @property
     def key(self) -> str:
@@ -85,8 +88,9 @@ class Reference:
         dataset: Name of the data set.
         data: Fingerprint of the decoded images and labels.
         model: Name of the network.
-        recipe: `name@version` of its training recipe.
+        recipe: `name@version` of its training recipe; empty where its weights were given.
         seed: Drives initialisation, batch order and augmentation.
+        given: `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained.
     """
 
     dataset: str
@@ -94,6 +98,7 @@ class Reference:
     model: str
     recipe: str
     seed: int
+    given: str = ""
 
     @property
     def key(self) -> str:
@@ -163,6 +168,7 @@ class Suite:
         recipe: `name@version`, how the networks on degraded images are trained.
         reference_recipe: `name@version`, how the reference is trained.
         blocks: Its cells.
+        given: `NAME@CHECKSUM` of the reference's weights; empty if it is trained by `reference_recipe`.
     """
 
     name: str
@@ -173,6 +179,7 @@ class Suite:
     recipe: str
     reference_recipe: str
     blocks: tuple[Block, ...]
+    given: str = ""
 
     @property
     def title(self) -> str:

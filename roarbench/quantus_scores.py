@@ -104,7 +104,7 @@ def _call(metric: Any, explained: Explained) -> NDArray[np.float64]:
 def _explain(bench: Bench, estimator: str, images: int) -> Explained:
     work.train_reference(bench)
     count = min(images, len(bench.images(Split.TEST).labels))
-    batch = work.shard_batch(bench, Split.TEST, 0, count)
+    batch = work.shard_batch(bench, Split.TEST, 0, count, bench.reference_norm)
     maps = work.timed_maps(bench, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
     return Explained(bench.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))

@@ -16,7 +16,7 @@ from roarbench.standings import Standing
 from roarbench.store.results import Failure, ResultsStore
 from roarbench.suites import FAST, SUITES, Likeness
 from roarbench.terms import PROTOCOLS, Retrain
-from roarbench.workspace import bind, needs_reference, reference_of
+from roarbench.workspace import bind, needs_reference, reference_epochs, reference_of
 
 
 def suite_records() -> list[dict[str, Any]]:
@@ -27,8 +27,8 @@ def suite_records() -> list[dict[str, Any]]:
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
     trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
-    reference = int(any(needs_reference(point.cell) for point in points))
-    epochs = trainings * find_recipe(suite.recipe).epochs + reference * find_recipe(suite.reference_recipe).epochs
+    reference = int(not suite.given and any(needs_reference(point.cell) for point in points))
+    epochs = trainings * find_recipe(suite.recipe).epochs + reference * reference_epochs(suite)
     return {
         "suite": suite.name,
         "version": suite.version,
@@ -55,7 +55,7 @@ def suite_list(width: int) -> str:
         lines += wrap(cost, width, initial_indent="  ", subsequent_indent="    ")
         likeness = _likeness(FAST[row["suite"]]) if row["likeness"] else ""
         lines += wrap(likeness, width, initial_indent="  ", subsequent_indent="    ")
-    return "\n".join([*lines, "roarbench plan --suite NAME measures the time on this machine"])
+    return "\n".join([*lines, "roarbench plan --suite NAME says what it takes; --measure times it on this machine"])
 
 
 def _likeness(found: Likeness) -> str:
@@ -168,12 +168,16 @@ def _protocol(point: Point) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: `40 s`, `7 min`, `3.5 h`."""
+    """Seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 3600:,.0f} h"
 
 
 def size(count: float) -> str:
-    """Bytes in words: `926 MB`, `1.4 GB`."""
-    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+    """Bytes in words: `926 MB`, `1.4 GB`, `2.0 TB`."""
+    if count < 1e9:
+        return f"{count / 1e6:.0f} MB"
+    return f"{count / 1e9:.1f} GB" if count < 1e12 else f"{count / 1e12:.1f} TB"

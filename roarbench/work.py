@@ -21,9 +21,11 @@ from roarbench.devices import device
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
-from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.engine import fitting, importance_maps, passes
 from roarbench.estimators.noise import other_targets
+from roarbench.given import load_given
 from roarbench.inputs import degraded, pixels, removed_on_device, untouched
+from roarbench.models.cost import network_cost
 from roarbench.plan import CLEAN, Cell, Run
 from roarbench.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
@@ -78,22 +80,25 @@ class TimedMap(NamedTuple):
 
 
 def train_reference(bench: Bench) -> None:
-    """Train the model that is explained and keep what it predicts, unless that was done."""
+    """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done."""
     store, reference = bench.references, bench.reference
     with store.lock(reference):
         if store.has(reference):
             return
         start = time.perf_counter()
-        model = bench.network(reference.model, reference.seed).to(device())
-        labels, checkpoint = torch.from_numpy(bench.data.train.labels), bench.checkpoint(reference.key)
-        images, recipe = untouched(bench, Split.TRAIN), find_recipe(reference.recipe)
-        fit(model, images, labels, bench.norm, recipe, reference.seed, checkpoint)
+        model, norm = bench.network(reference.model, reference.seed).to(device()), None
+        checkpoint = bench.checkpoint(reference.key)
+        if reference.given:
+            norm = load_given(bench.given, model, bench.data.record.channels)
+        else:
+            images, labels = untouched(bench, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
+            fit(model, images, labels, bench.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
         seconds = time.perf_counter() - start
         predictions = {}
         for split in Split:
-            said = predict(model, untouched(bench, split), bench.norm).softmax(1).max(1)
+            said = predict(model, untouched(bench, split), norm or bench.norm).softmax(1).max(1)
             predictions[split] = Predictions(said.indices.numpy(), said.values.numpy())
-        store.save(reference, model, predictions, seconds)
+        store.save(reference, model, predictions, seconds, norm)
         checkpoint.remove()
 
 
@@ -117,9 +122,10 @@ def rank_shard(
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
     """
-    store, size = bench.rankings, _batch_size(specs[0])
+    store, size = bench.rankings, _batch_size(bench, specs)
+    locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
-    with store.lock(specs[0].data, group(find_estimator(specs[0].name)), split, range(start, stop, EXPLAINED)):
+    with store.lock(specs[0].data, group(find_estimator(specs[0].name)), split, locked):
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
         for first in range(start, stop, size):
@@ -137,11 +143,11 @@ def rank_shard(
     return failed
 
 
-def _batch_size(spec: RankingSpec) -> int:
+def _batch_size(bench: Bench, specs: Sequence[RankingSpec]) -> int:
     """Images whose maps are made at once; a submission's sandbox, which takes seconds to start, makes more of them."""
-    if not find_estimator(spec.name).submitted:
-        return EXPLAINED
-    return max(1, _SANDBOXED // prod(spec.shape) // EXPLAINED) * EXPLAINED
+    if not find_estimator(specs[0].name).submitted:
+        return images_at_once(bench, len(specs))
+    return max(1, _SANDBOXED // prod(specs[0].shape) // EXPLAINED) * EXPLAINED
 
 
 def _rank_batch(
@@ -174,7 +180,7 @@ def score(bench: Bench, run: Run) -> Scored:
     start, loss = time.perf_counter(), None
     norm = _map_norm(bench, run) if run.cell.retrain is Retrain.MASKS else bench.norm
     if run.cell.retrain is Retrain.NONE:
-        model = bench.trained_reference().to(device())
+        model, norm = bench.trained_reference().to(device()), bench.reference_norm
     else:
         model = bench.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(bench, run, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
@@ -195,7 +201,7 @@ def image_ids(split: Split, start: int, stop: int) -> Tensor:
     return torch.arange(start, stop) + (_TEST_IDS if split is Split.TEST else 0)
 
 
-def shard_batch(bench: Bench, split: Split, start: int, stop: int) -> Batch:
+def shard_batch(bench: Bench, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """The images `start` … `stop - 1`, normalised, with the reference's predictions as targets, to be explained."""
     images = bench.images(split)
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
@@ -203,16 +209,20 @@ def shard_batch(bench: Bench, split: Split, start: int, stop: int) -> Batch:
         targets = torch.from_numpy(bench.references.predictions(bench.reference, split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = bench.pixels(split)[start:stop]
-    return Batch(normalise(pixels, bench.norm), targets, image_ids(split, start, stop), truth)
+    return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth)
 
 
 def timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """The maps of a range of images by estimator id."""
     found = [find_estimator(name) for name in names]
-    made = {e.id: _submitted_map(bench, e, shard_batch(bench, split, start, stop)) for e in found if e.submitted}
-    wanted = sorted((e for e in found if not e.submitted), key=lambda estimator: (estimator.variant, estimator.id))
-    for variant, group in groupby(wanted, key=lambda estimator: estimator.variant):
-        made |= _variant_maps(bench, variant, list(group), shard_batch(bench, split, start, stop))
+    made: dict[str, TimedMap] = {}
+    for family, members in groupby(sorted(found, key=lambda estimator: (group(estimator), estimator.id)), key=group):
+        norm = bench.norm if family == "controls" else bench.reference_norm
+        batch, estimators = shard_batch(bench, split, start, stop, norm), list(members)
+        if estimators[0].submitted:
+            made[family] = _submitted_map(bench, estimators[0], batch)
+        else:
+            made |= _variant_maps(bench, family, estimators, batch)
     return made
 
 
@@ -234,23 +244,32 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
 
 
 def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
-    """Maps of estimators that explain the same model and the same targets."""
+    """Maps of one group: estimators that explain the same model and the same targets, or controls."""
     start = time.process_time()
     model = None
-    if not all(estimator.control for estimator in estimators):
+    if variant != "controls":
         model = bench.untrained_reference() if variant == "untrained" else bench.trained_reference()
+        model.to(device())
     if variant == "other-target":
         classes = bench.data.record.classes
         batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
-    n = len(batch.ids)
-    parts = [
-        importance_maps(estimators, model, batch.part(slice(first, first + EXPLAINED)), bench.black)
-        for first in range(0, n, EXPLAINED)
-    ]
+    size = images_at_once(bench, len(estimators))
+    batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
+    parts = [importance_maps(estimators, model, part.to(device()), bench.black) for part in batches]
     seconds = time.process_time() - start
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
-    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name]) for name in alone}
+    return {name: TimedMap(torch.cat([part[name].cpu() for part in parts]), alone[name]) for name in alone}
+
+
+def images_at_once(bench: Bench, estimators: int) -> int:
+    """How many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
+    if device().type == "cpu":
+        return EXPLAINED
+    record = bench.data.record
+    cost = network_cost(bench.reference.model, record.classes, record.channels, record.size)
+    free, _ = torch.cuda.mem_get_info()
+    return max(EXPLAINED, fitting(free, cost.activations, (record.channels, record.size, record.size), estimators))
 
 
 def _explained_weights(bench: Bench, run: Run, rankings: Rankings | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from roarbench.errors import StoreError
 from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
+from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
 from roarbench.terms import PAPER_LEVELS, Retrain
 
@@ -93,7 +94,13 @@ class Workspace:
 
 def reference_of(suite: Suite, data: str) -> Reference:
     """The model that a suite explains on the data of this fingerprint."""
-    return Reference(suite.dataset, data, suite.model, suite.reference_recipe, REFERENCE_SEED)
+    recipe = "" if suite.given else suite.reference_recipe
+    return Reference(suite.dataset, data, suite.model, recipe, REFERENCE_SEED, suite.given)
+
+
+def reference_epochs(suite: Suite) -> float:
+    """Passes over the training images that the reference's training takes; 0 where its weights are given."""
+    return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 
 
 def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
@@ -105,15 +112,17 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         data: Fingerprint of the decoded images and labels.
         limit: Images per split if the data set was made small.
     """
-    cell = point.cell
+    cell, reference = point.cell, reference_of(suite, data)
+    explained = needs_reference(cell)
     return Run(
         cell=cell,
         seed=point.seed,
-        recipe=suite.reference_recipe if cell.retrain is Retrain.NONE else suite.recipe,
+        recipe=reference.recipe if cell.retrain is Retrain.NONE else suite.recipe,
         data=data,
         estimator="" if cell.estimator == CLEAN else find_estimator(cell.estimator).fingerprint,
-        reference=reference_of(suite, data).key if needs_reference(cell) else "",
+        reference=reference.key if explained else "",
         limit=limit,
+        given=suite.given if explained else "",
     )
 
 

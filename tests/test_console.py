@@ -9,13 +9,14 @@ from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 from roarbench import console as module
 from roarbench.console import Watch, cost
 from roarbench.engines.local import Job
-from roarbench.estimate import Rates, count_work
+from roarbench.estimate import count_work
 from roarbench.estimators.engine import passes
 from roarbench.pipeline import Event, Step, steps
 from roarbench.plan import expand
+from roarbench.rates import Rates
 from roarbench.recipes import find_recipe
 
-RATES = Rates(train=1.0, predict=0.1, explain=0.5, rank=0.01)
+RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, rank=0.01)
 
 
 class Clock:
@@ -133,7 +134,7 @@ def test_the_steps_cost_what_the_plan_said(bench, monkeypatch):
     monkeypatch.setattr("roarbench.estimate.find_dataset", lambda name: bench.data.record)
     work = count_work(SUITE, expand(SUITE), (), None)
     total = sum(cost(bench, step, RATES) for step in steps(bench, make_runs(bench)))
-    assert total == pytest.approx(work.seconds(RATES))
+    assert total == pytest.approx(sum(RATES.seconds(work).values()))
 
 
 def test_the_cost_of_a_shard_is_of_one_shared_pass(bench):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import threading
 from collections import namedtuple
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 
 import pytest
@@ -22,6 +24,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "cores", lambda: 8)
     monkeypatch.setattr(doctor, "uses_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(doctor, "_hub_answers", lambda: True)
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: Usage(10**12, 0, 10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
@@ -40,6 +43,8 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
     assert all(finding.good for finding in findings.values())
     assert findings["processor"].found == "8 cores"
     assert findings["free memory"].found == "17.2 GB"
+    assert findings["torch.compile"].found == "not used without a GPU"
+    assert findings["data"].found == "the hub answers"
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
     assert "torch 1.0" in findings["libraries"].found
     assert {name for name in findings if name.startswith("extra")} == {
@@ -73,11 +78,11 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path, where, what, va
 def test_without_a_token_it_says_when_one_is_needed(machine, tmp_path):
     machine.delenv("HF_TOKEN")
     machine.setenv("HOME", str(tmp_path))
-    assert not found(tmp_path)["hub"].good
-    assert "HF_TOKEN" in found(tmp_path)["hub"].advice
+    assert not found(tmp_path)["hub token"].good
+    assert "HF_TOKEN" in found(tmp_path)["hub token"].advice
     (tmp_path / ".cache/huggingface").mkdir(parents=True)
     (tmp_path / ".cache/huggingface/token").write_text("secret-token")
-    assert found(tmp_path)["hub"].good
+    assert found(tmp_path)["hub token"].good
 
 
 def test_a_store_that_is_not_there_yet_is_looked_up_in_its_nearest_folder(machine, tmp_path):
@@ -104,7 +109,58 @@ def test_an_installed_extra_without_a_version_counts(machine, tmp_path):
     assert doctor._extra("ray").found == "installed"
 
 
-def test_this_machine_can_be_examined_and_printed(tmp_path):
+def test_without_the_hub_it_names_what_is_bundled(machine, tmp_path):
+    machine.setattr(doctor, "_hub_answers", lambda: False)
+    finding = found(tmp_path)["data"]
+    assert not finding.good
+    assert "imagenette64" in finding.found and "cifar10" not in finding.found
+    assert "--data DIR" in finding.advice
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "no-address"])
+def test_a_hub_that_cannot_be_reached_does_not_answer(monkeypatch, endpoint):
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    assert not doctor._hub_answers()
+
+
+def test_a_hub_that_answers(monkeypatch):
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert doctor._hub_answers()
+        server.shutdown()
+
+
+@pytest.fixture
+def gpu(machine):
+    """The same machine with two GPUs."""
+    machine.setattr(doctor.torch.cuda, "is_available", lambda: True)
+    machine.setattr(doctor.torch.cuda, "device_count", lambda: 2)
+    machine.setattr(doctor.torch.cuda, "get_device_name", lambda: "H200")
+    machine.setattr(doctor.torch.cuda, "mem_get_info", lambda: (140 * 10**9, 150 * 10**9))
+    machine.setattr(doctor.shutil, "which", lambda program: f"/usr/bin/{program}")
+    return machine
+
+
+def test_gpus_with_their_memory_and_a_compiler(gpu, tmp_path):
+    assert found(tmp_path)["device"].found == "2 x H200, 140.0 GB of 150.0 GB free"
+    assert found(tmp_path)["torch.compile"] == doctor.Finding(
+        "torch.compile", "ready", True, "pip install triton; apt-get install gcc"
+    )
+
+
+def test_a_gpu_without_what_compiling_needs(gpu, tmp_path):
+    gpu.setattr(doctor.shutil, "which", lambda program: None)
+    assert found(tmp_path)["torch.compile"].found == "lacks a C compiler"
+    gpu.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    assert found(tmp_path)["torch.compile"].found == "lacks triton and a C compiler"
+    assert not found(tmp_path)["torch.compile"].good
+
+
+def test_this_machine_can_be_examined_and_printed(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor, "_hub_answers", lambda: False)
     findings = examine(tmp_path)
     assert json.loads(json.dumps([finding._asdict() for finding in findings]))
     console = Console(file=StringIO(), width=80, highlight=False, markup=False)

@@ -1,15 +1,15 @@
-"""What runs cost: counts by hand, and rates that are measured."""
+"""What runs need: counts by hand, and those of the paper."""
 
 from dataclasses import replace
 
 import pytest
 
-from roarbench import estimate
-from roarbench.estimate import Rates, Work, count_work, measure
+from roarbench.estimate import Work, count_work
+from roarbench.models.cost import network_cost
 from roarbench.plan import CLEAN, Block, Suite, expand
-from roarbench.session import Plan
+from roarbench.recipes import find_recipe
 from roarbench.suites import find_suite
-from roarbench.terms import MORF, ROAR, Unit
+from roarbench.terms import KAR, MORF, ROAR, Unit
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
 SUITE = Suite(
@@ -33,6 +33,9 @@ def test_counts_of_a_fresh_suite_by_hand():
     trainings = 2 + 3 * 2 * 2
     assert work.trainings == trainings + 1  # and the reference
     assert work.scorings == 1 + 2
+    assert work.images_decoded == TRAIN + TEST
+    assert work.images_retrained == trainings * 15 * TRAIN
+    assert work.images_reference == 10 * TRAIN
     assert work.images_trained == (trainings * 15 + 10) * TRAIN
     assert work.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
     assert work.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
@@ -67,7 +70,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0) == Work(0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():
@@ -102,57 +105,30 @@ def test_the_papers_eighteen_are_one_shared_pass():
     assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
-def test_seconds_are_counts_times_rates():
-    work = Work(9, 9, images_trained=2, images_scored=3, images_explained=5, images_ranked=7, disk=9)
-    assert work.seconds(Rates(train=1, predict=10, explain=100, rank=1000)) == 2 + 30 + 500 + 7000
+def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
+    """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits."""
+    cost = network_cost("resnet-quick", 10, 3, 64)
+    step = 128 * (cost.activations + SCALARS) + 3 * cost.parameters  # 128 images at once: the batch of cifar10@1
+    work = count_work(SUITE, expand(SUITE), (), None)
+    assert work.memory == 4 * step + TRAIN * SCALARS // 8
+    assert count_work(SUITE, expand(SUITE), (), 20).memory < work.memory / 2
 
 
-def test_rates_are_measured_per_image(monkeypatch):
-    """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
-    clock = {"now": 0.0}
+def test_the_protocols_510_trainings_of_each_data_set():
+    """docs/protocol.md, section 5: 510 trainings of each data set are 72.1 G images and 1.77 ZFLOP, 93 % ImageNet's.
 
-    def taking(seconds, images):
-        def kernel(*arguments):
-            clock["now"] += seconds * images(*arguments)
-            return kernel.value
-
-        kernel.value = {}
-        return kernel
-
-    steps = 8
-    recipe = {}
-    monkeypatch.setattr(estimate.time, "process_time", lambda: clock["now"])
-
-    def fit(model, inputs, labels, norm, short, seed):
-        recipe["steps"] = short.epochs * len(inputs) / short.batch
-        clock["now"] += 2.0 * recipe["steps"] * short.batch
-
-    monkeypatch.setattr(estimate, "fit", fit)
-    monkeypatch.setattr(estimate, "predict", taking(3.0, lambda model, inputs, norm: len(inputs)))
-    monkeypatch.setattr(estimate, "importance_maps", taking(5.0, lambda some, model, batch, black: len(batch.ids)))
-    monkeypatch.setattr(estimate, "encode", taking(7.0, lambda keys, layout: len(keys)))
-    rates = measure(find_suite("planted"))
-    assert recipe["steps"] == pytest.approx(steps)
-    assert rates == pytest.approx(Rates(2.0, 3.0, 5.0, 7.0))
-
-
-def test_real_rates_are_seconds_above_zero():
-    assert all(0 < rate < 1 for rate in measure(find_suite("planted")))
-
-
-def test_a_plan_in_words_and_as_a_record():
-    work = Work(9, 2, 3600, 10, 7200, 20, 5_000_000)
-    plan = Plan("hand v1", 12, 3, work, Rates(1.0, 0.0, 0.5, 0.0), workers=2)
-    assert plan.seconds == (3600 + 3600) / 2
-    assert plan.text().splitlines() == [
-        "hand v1: 12 runs, 3 done, 9 to do",
-        "  9 trainings   60 min of one core (3,600 images)",
-        "  importance maps  60 min of one core (7,200 passes)",
-        "  ranking, scoring 0 s of one core (20 rankings)",
-        "  together about 60 min with 2 workers, by a measurement just now",
-        "  disk 5 MB",
-    ]
-    record = plan.record()
-    assert (record["suite"], record["runs"], record["done"], record["seconds"]) == ("hand v1", 12, 3, 3600)
-    assert record["work"]["trainings"] == 9
-    assert record["work"]["core_seconds"] == 7200
+    They are ROAR alone: 18 estimators and 2 controls at five levels with five seeds, and ten networks on untouched
+    images. We train five of those, which KAR shares.
+    """
+    roar = next(block for block in find_suite("imagenette64").blocks if block.protocol == ROAR)
+    paper = replace(SUITE, blocks=(roar,))
+    degraded = [point for point in expand(paper) if point.cell.estimator != CLEAN]
+    assert len(degraded) + 10 == 510
+    assert len(expand(paper)) == 505
+    assert len(expand(replace(SUITE, blocks=(roar, replace(roar, protocol=KAR))))) == 1005
+    images = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}
+    trained = {name: 510 * find_recipe(name).epochs * n for name, n in images.items()}
+    flops = network_cost("resnet50", 1000, 3, 224).flops
+    assert sum(trained.values()) == pytest.approx(72.1e9, rel=1e-3)
+    assert trained["imagenet@1"] / sum(trained.values()) == pytest.approx(0.93, abs=0.005)
+    assert 3 * flops * sum(trained.values()) == pytest.approx(1.77e21, rel=2e-3)

@@ -209,12 +209,21 @@ def test_a_run_in_a_few_words(order, retrain, estimator, t, unit, words):
 
 @pytest.mark.parametrize(
     "seconds, words",
-    [(0.2, "0 s"), (40, "40 s"), (89.4, "89 s"), (90, "2 min"), (420, "7 min"), (5399, "90 min"), (12600, "3.5 h")],
+    [
+        (0.2, "0 s"),
+        (40, "40 s"),
+        (89.4, "89 s"),
+        (90, "2 min"),
+        (420, "7 min"),
+        (5399, "90 min"),
+        (12600, "3.5 h"),
+        (36e6, "10,000 h"),
+    ],
 )
 def test_seconds_in_words(seconds, words):
     assert duration(seconds) == words
 
 
-@pytest.mark.parametrize("count, words", [(0, "0 MB"), (926.4e6, "926 MB"), (1e9, "1.0 GB"), (1.35e12, "1350.0 GB")])
+@pytest.mark.parametrize("count, words", [(0, "0 MB"), (926.4e6, "926 MB"), (1e9, "1.0 GB"), (1.35e12, "1.4 TB")])
 def test_bytes_in_words(count, words):
     assert size(count) == words

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -19,6 +20,11 @@ class Batch(NamedTuple):
     targets: Tensor
     ids: Tensor
     truth: Tensor | None = None
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device; the numbers of its images stay on the CPU, where their chance is drawn."""
+        truth = None if self.truth is None else self.truth.to(device)
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth)
 
     def part(self, rows: slice) -> "Batch":
         """These rows of the batch."""

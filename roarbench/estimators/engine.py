@@ -1,7 +1,9 @@
 """All wanted importance maps of a batch in one shared pass, however little memory there is."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence, Set
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, model_maps, needs
 
 Maps = dict[str, Tensor]  # by the estimator's id
+_ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
 
 
 def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, batch: Batch, black: Tensor) -> Maps:
@@ -39,7 +42,32 @@ def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, ba
     """
     if model is not None and any(module.training for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
-    return _in_halves(lambda part: _maps(estimators, model, part, black), batch)
+    with exact():
+        return _in_halves(lambda part: _maps(estimators, model, part, black.to(batch.images)), batch)
+
+
+def exact() -> AbstractContextManager[None]:
+    """Float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
+
+    bfloat16 and TF32 move features to other level bins (docs/decisions/0016), so neither is used for maps.
+    """
+    flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    return cast(AbstractContextManager[None], flags)
+
+
+def fitting(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
+    """How many images a GPU explains together: a power of two, so that it seldom differs between machines.
+
+    Args:
+        free: Bytes of its memory that are free; half of them are counted on, the batch is halved if they do not do.
+        activations: Numbers that the network's layers put out for one image.
+        shape: Channels, height and width of an image.
+        estimators: Maps that are held, with their running moments.
+    """
+    features = math.prod(shape)
+    each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes; forward and backward
+    most = min(free / 2 / each, _ENOUGH / features)
+    return 1 << int(math.log2(max(most, 1)))
 
 
 class Passes(NamedTuple):

@@ -1,5 +1,6 @@
 """What a network costs, counted while one image passes through it."""
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ class NetworkCost(NamedTuple):
     parameters: int
 
 
+@cache
 def network_cost(name: str, classes: int, channels: int, size: int) -> NetworkCost:
     """Count a network of `models.MODELS`; convolutions and linear layers are what counts, the rest is below 1 %.
 

@@ -24,6 +24,7 @@ from roarbench.errors import StoreError
 from roarbench.plan import Reference, record
 from roarbench.store.files import sync, writing
 from roarbench.terms import Split
+from roarbench.train import Normalisation
 
 
 class Predictions(NamedTuple):
@@ -69,9 +70,21 @@ class ReferenceStore:
         return self.folder(reference).is_dir()
 
     def save(
-        self, reference: Reference, model: nn.Module, predictions: dict[Split, Predictions], seconds: float
+        self,
+        reference: Reference,
+        model: nn.Module,
+        predictions: dict[Split, Predictions],
+        seconds: float,
+        norm: Normalisation | None = None,
     ) -> None:
         """Write weights and predictions; to be called under the lock.
+
+        Args:
+            reference: What fixes the model.
+            model: With its weights.
+            predictions: Of the untouched images.
+            seconds: Wall time of the training.
+            norm: What images are normalised with for it; None for that of the data set.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -80,6 +93,7 @@ class ReferenceStore:
         beside = folder.with_name(f".{folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         about = {"reference": record(reference), "weights": checksum(weights), "seconds": seconds}
+        about |= {"norm": norm._asdict()} if norm else {}
         shutil.rmtree(beside, ignore_errors=True)  # of a writer that was killed
         with writing(folder):
             beside.mkdir(parents=True)
@@ -114,6 +128,18 @@ class ReferenceStore:
         """
         with _reading(self.folder(reference)) as folder:
             return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
+
+    def norm(self, reference: Reference) -> Normalisation | None:
+        """What images are normalised with for it; None for that of the data set, and while it is not there.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        if not self.has(reference):
+            return None
+        with _reading(self.folder(reference)) as folder:
+            said = json.loads((folder / "manifest.json").read_text()).get("norm")
+            return Normalisation(tuple(said["mean"]), tuple(said["std"])) if said else None
 
     def predictions(self, reference: Reference, split: Split) -> Predictions:
         """What it says of the untouched images.

@@ -257,6 +257,14 @@ class ResultsStore:
             rows = [(row.data, json.loads(row.record).get("limit")) for row in connection.execute(wanted)]
         return list(dict.fromkeys(rows))
 
+    def given(self, dataset: str, model: str) -> list[str]:
+        """Which given weights the results on a data set and network explain, oldest first."""
+        columns = select(results.c.record).order_by(results.c.created, results.c.key)
+        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
+        with self._database.read() as connection:
+            rows = connection.scalars(wanted.where(results.c.record.like('%"given":%')))
+            return list(dict.fromkeys(json.loads(row)["given"] for row in rows))
+
     def stamp(self, dataset: str, model: str) -> str:
         """A stamp that changes whenever a result on a data set and network is added."""
         columns = select(func.count(), func.max(results.c.created))

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS, ESTIMATORS, PAPER, Estimator, find_estimator
+from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import Passes, importance_maps, passes
+from roarbench.estimators.engine import Passes, fitting, importance_maps, passes
+from roarbench.models import build
 
 
 def estimators(*names: str) -> list[Estimator]:
@@ -183,3 +185,45 @@ def test_every_estimator_of_the_table_has_a_map_or_says_not(tiny, batch, black):
     mapped = [estimator for estimator in ESTIMATORS.values() if estimator.mapped]
     assert {e.id for e in ESTIMATORS.values()} - {e.id for e in mapped} == {"random-redrawn"}
     assert set(importance_maps(mapped, tiny, batch.part(slice(1)), black)) == {e.id for e in mapped}
+
+
+def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch, black):
+    """The network looks at the flags of cuDNN while it is explained; a CPU has the flags too."""
+    seen = []
+
+    class Looking(nn.Module):
+        def forward(self, x):
+            seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic))
+            return tiny(x)
+
+    before = (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic)
+    importance_maps([find_estimator("grad")], Looking().eval(), batch, black)
+    assert seen == [(False, True)]
+    assert (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic) == before
+
+
+@pytest.mark.parametrize(
+    ("free", "activations", "shape", "estimators", "images"),
+    [
+        (140e9, 32_040_424, (3, 224, 224), 18, 128),  # ResNet-50, 342 MB an image with 18 maps: 204 fit into half
+        (560e9, 32_040_424, (3, 224, 224), 18, 256),  # enough
+        (140e9, 245_770, (3, 32, 32), 18, 8192),
+        (1e6, 32_040_424, (3, 224, 224), 18, 1),
+    ],
+)
+def test_images_at_once_fit_and_are_enough(free, activations, shape, estimators, images):
+    assert fitting(free, activations, shape, estimators) == images
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_finds_the_bins_of_the_cpu():
+    """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
+    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(0)).eval()
+    images = torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
+    wanted = [find_estimator(name) for name in PAPER]
+    here = importance_maps(wanted, model, drawn, black)
+    there = importance_maps(wanted, model.cuda(), drawn.to(torch.device("cuda")), black)
+    for name in PAPER:
+        assert (bins(here[name]) == bins(there[name].cpu())).mean() > 0.999

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roarbench.estimators import ESTIMATORS, PAPER, SAMPLES, SEED, ensembles
-from roarbench.estimators.ensembles import Moments, model_maps
+from roarbench.estimators.ensembles import Moments, ahead, model_maps
 from roarbench.estimators.noise import noisy_copies
 
 WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
@@ -81,3 +81,28 @@ def test_moments_are_numpys(values, offset):
     np.testing.assert_allclose(moments.form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
     np.testing.assert_allclose(moments.form("smooth-squared"), samples.mean(axis=0) ** 2, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(moments.form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12)
+
+
+def test_what_is_made_ahead_comes_in_order_and_one_at_a_time():
+    made = []
+
+    def items():
+        for j in range(5):
+            made.append(j)
+            yield torch.tensor(j)
+
+    lead = []
+    for j, item in enumerate(ahead(items())):
+        assert item.item() == j
+        lead.append(len(made) - j)
+    assert lead[-1] == 1
+    assert max(lead) <= 2  # this one, and the next
+
+
+def test_an_error_of_what_is_made_ahead_is_raised():
+    def items():
+        yield torch.tensor(0)
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        list(ahead(items()))

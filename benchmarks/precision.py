@@ -1,0 +1,158 @@
+"""How many features another precision of the network moves to another level bin, for each of the 18 estimators.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/precision.py --model resnet8 --images 16
+
+A network is trained for a short while on bundled photographs. Maps in bfloat16 (autocast) and in TF32 are held against
+float32, on a GPU by its own arithmetic, on a processor with TF32 as cuDNN does it: what enters a convolution or a
+matrix product is rounded to 10 bits, sums are float32. `one by one` is float32 with batches of one image: what rounding
+in another order moves, and so the least that any other machine moves.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.degrade import DegradedImages
+from roarbench.devices import device
+from roarbench.estimators import PAPER, engine, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.models import build
+from roarbench.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.recipes import find_recipe
+from roarbench.terms import PAPER_LEVELS, Order, Unit
+from roarbench.train import Normalisation, fit, normalise, predict
+
+_RECIPE = "imagenette64@1"  # shortened
+
+
+class Moved(NamedTuple):
+    """Shares of features, in [0, 1].
+
+    Attributes:
+        bins: In another level bin.
+        removed: For each level, of the removed features those that would not be removed.
+    """
+
+    bins: float
+    removed: tuple[float, ...]
+
+
+def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) -> Moved:
+    """Compare two rankings of the same images, bit-planes uint8 (n, planes, width)."""
+    differs = np.bitwise_or.reduce(exact ^ other, axis=1)
+    bins = np.unpackbits(differs).sum() / (len(exact) * layout.features)
+    return Moved(float(bins), tuple(_wrong(exact, other, t, layout) for t in layout.levels))
+
+
+def _wrong(exact: NDArray[np.uint8], other: NDArray[np.uint8], t: float, layout: Layout) -> float:
+    one, two = (np.unpackbits(removed_bits(planes, t, Order.MORF, layout)) for planes in (exact, other))
+    return float((one & ~two & 1).sum() / one.sum())
+
+
+def rounded(x: Tensor) -> Tensor:
+    """Float32 to the nearest of TF32, 10 bits of mantissa; halves to even."""
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32).view_as(x)
+
+
+class EmulatedTF32(TorchDispatchMode):
+    """Rounds what enters convolutions and matrix products, forward and backward."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket._qualified_op_name
+        if name in ("aten::convolution", "aten::convolution_backward", "aten::mm", "aten::addmm"):
+            args = tuple(rounded(a) if isinstance(a, Tensor) and a.dtype is torch.float32 else a for a in args)
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def real_tf32() -> Iterator[None]:
+    """As a GPU does it; the attribution pass itself would switch it off."""
+    kept = engine.exact
+    engine.exact = lambda: torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        engine.exact, torch.backends.cuda.matmul.allow_tf32 = kept, False
+
+
+def ways() -> dict[str, Callable[[], AbstractContextManager[Any]]]:
+    """The precisions to hold against float32."""
+    kind = device().type
+    return {
+        "bf16": lambda: torch.autocast(kind, torch.bfloat16),
+        "tf32": real_tf32 if kind == "cuda" else EmulatedTF32,
+        "one by one": nullcontext,
+    }
+
+
+def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Module, Batch, Tensor]:
+    """A network after a short training, and test images with its predictions."""
+    record = find_dataset("imagenette64")
+    with TemporaryDirectory() as folder:
+        data = decode_dataset(record, Path(folder), None, max(train, count))
+        pixels, labels = (torch.tensor(np.array(array)) for array in (data.train.pixels, data.train.labels))
+        tested = torch.tensor(np.array(data.test.pixels[:count]))
+    norm, fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
+    model = build(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(device())
+    recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)
+    fit(model, DegradedImages(pixels, None, fill, Unit.SCALAR), labels, norm, recipe, 0)
+    targets = predict(model, DegradedImages(tested, None, fill, Unit.SCALAR), norm).argmax(1)
+    accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
+    print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
+    black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
+    return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(device()), black
+
+
+def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: Layout) -> dict[str, NDArray[np.uint8]]:
+    """Bit-planes of the 18, explained `size` images at a time."""
+    n, wanted = len(batch.ids), [find_estimator(name) for name in PAPER]
+    parts = [importance_maps(wanted, model, batch.part(slice(i, i + size)), black) for i in range(0, n, size)]
+    ties = tie_order(batch.ids.numpy(), layout.features)
+    flat = {id_: torch.cat([part[id_] for part in parts]).float().cpu().numpy() for id_ in PAPER}
+    return {
+        id_: encode(sort_keys(features(maps, layout.shape, layout.unit), ties), layout) for id_, maps in flat.items()
+    }
+
+
+def main() -> None:
+    """Print a row for each estimator, in percent."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="resnet8")
+    parser.add_argument("--images", type=int, default=16)
+    parser.add_argument("--train", type=int, default=2000)
+    parser.add_argument("--epochs", type=float, default=3)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    model, batch, black = prepared(asked.model, asked.train, asked.epochs, asked.images)
+    layout = Layout(tuple(batch.images.shape[1:]), Unit.SCALAR, PAPER_LEVELS)
+    exact = rankings(model, batch, black, asked.images, layout)
+    found: dict[str, dict[str, Moved]] = {}
+    for name, way in ways().items():
+        with way():
+            planes = rankings(model, batch, black, 1 if name == "one by one" else asked.images, layout)
+        found[name] = {id_: moved(exact[id_], planes[id_], layout) for id_ in PAPER}
+    levels = [f"{t:g}" for t in PAPER_LEVELS]
+    print("| estimator | " + " | ".join(f"{name}: bins | " + " | ".join(levels) for name in found) + " |")
+    print("|---" * (1 + len(found) * (1 + len(levels))) + "|")
+    for id_ in PAPER:
+        shares = [share for way in found.values() for share in (way[id_].bins, *way[id_].removed)]
+        print(f"| `{id_}` | " + " | ".join(f"{100 * share:.2f}" for share in shares) + " |")
+
+
+if __name__ == "__main__":
+    main()

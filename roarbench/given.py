@@ -1,0 +1,171 @@
+"""Weights of an explained model that are given instead of trained: torchvision's by name, or a checkpoint file.
+
+A checkpoint is a state dict of the suite's network, by torch.save or as safetensors. It may say what its images were
+normalised with: a torch file as {"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, safetensors in its metadata,
+in the range [0, 255]. Without that they are normalised as those of every other network of the suite.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import CallerError, UnknownName
+from roarbench.store.files import sha256
+from roarbench.train import Normalisation
+
+_URL = "https://download.pytorch.org/models/"
+_IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
+PUBLISHED = {  # torchvision's files; the end of a name is the start of its SHA-256
+    "torchvision:resnet50-v1": "resnet50-0676ba61.pth",
+    "torchvision:resnet50-v2": "resnet50-11ad3fa6.pth",
+}
+
+
+class Given(NamedTuple):
+    """Weights as they were read.
+
+    Attributes:
+        state: By the name of the parameter or buffer, on the CPU.
+        norm: What they want images to be normalised with; None for that of the suite.
+    """
+
+    state: dict[str, Tensor]
+    norm: Normalisation | None
+
+
+def title(reference: str) -> str:
+    """`NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
+
+    Args:
+        reference: What `--reference` takes: a file, or a name of `PUBLISHED`. A file that is one of those has its name.
+
+    Raises:
+        CallerError: There is neither.
+    """
+    if reference in PUBLISHED:
+        return f"{reference}@{_prefix(reference)}"
+    path = Path(reference)
+    if not path.is_file():
+        if reference.startswith("torchvision:"):
+            raise UnknownName("reference", reference, PUBLISHED)
+        names = ", ".join(PUBLISHED)
+        raise CallerError(f"--reference {reference} is no file; write a file of weights, or one of {names}")
+    checksum = sha256(path)
+    return next((title(name) for name in PUBLISHED if checksum.startswith(_prefix(name))), f"file@{checksum[:32]}")
+
+
+def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation | None:
+    """Put given weights into a network, in place.
+
+    Args:
+        reference: What `title` takes.
+        model: The suite's network.
+        channels: Of its images.
+
+    Returns:
+        What they want images to be normalised with; None for that of the suite.
+
+    Raises:
+        CallerError: They cannot be fetched or read, or belong to another network.
+    """
+    path = _published_file(reference) if reference in PUBLISHED else Path(reference)
+    state, norm = _read(path)
+    _check(state, model, path)
+    if title(str(path)).startswith("torchvision:"):
+        norm = _IMAGENET
+    elif norm is not None:
+        _check_norm(norm, channels, path)
+    model.load_state_dict(state, strict=False)  # old files count no batches
+    return norm
+
+
+def _prefix(name: str) -> str:
+    return Path(PUBLISHED[name]).stem.rpartition("-")[2]
+
+
+def _published_file(name: str) -> Path:
+    """The file of torchvision's weights, fetched where it is not there yet.
+
+    Raises:
+        CallerError: It cannot be fetched, or is another file.
+    """
+    path = Path(torch.hub.get_dir()) / "checkpoints" / PUBLISHED[name]
+    if not path.exists():
+        url = _URL + path.name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.hub.download_url_to_file(url, str(path), _prefix(name), progress=sys.stderr.isatty())
+        except (OSError, RuntimeError) as error:  # no network; another checksum
+            raise CallerError(
+                f"cannot fetch {url} ({error}); put it into {path.parent}, or give it by --reference FILE"
+            ) from error
+    if not sha256(path).startswith(_prefix(name)):
+        raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
+    return path
+
+
+def _read(path: Path) -> Given:
+    try:
+        return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    except CallerError:
+        raise
+    except Exception as error:  # both libraries raise a dozen kinds on damaged files
+        seen = " ".join(str(error).split())[:80]
+        raise CallerError(
+            f"cannot read {path} ({seen}); expected a state dict by torch.save, or safetensors"
+        ) from error
+
+
+def _read_safetensors(path: Path) -> Given:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        said = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key in ("mean", "std")}
+    return Given(state, _norm_of(said))
+
+
+def _read_torch(path: Path) -> Given:
+    loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+    state = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+        raise CallerError(f"{path} holds no state dict; write torch.save(model.state_dict(), FILE)")
+    return Given(dict(state), _norm_of(loaded))
+
+
+def _norm_of(said: Mapping[str, Any]) -> Normalisation | None:
+    if not {"mean", "std"} <= set(said) or isinstance(said["mean"], Tensor):
+        return None
+    return Normalisation(tuple(said["mean"]), tuple(said["std"]))
+
+
+def _check_norm(norm: Normalisation, channels: int, path: Path) -> None:
+    numbers = (*norm.mean, *norm.std)
+    fine = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    if not fine or len(norm.mean) != channels or len(norm.std) != channels or min(norm.std) <= 0:
+        raise CallerError(
+            f"{path} has mean {norm.mean} and std {norm.std}; expected {channels} numbers each, std above 0"
+        )
+
+
+def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
+    """Refuse weights of another network, in one line."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if _is_weight(name)}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items() if _is_weight(name)}
+    faults = [f"it lacks {name}" for name in wanted.keys() - found.keys()]
+    faults += [f"{name} is too much" for name in found.keys() - wanted.keys()]
+    both = wanted.keys() & found.keys()
+    faults += [f"{name} is {found[name]}, expected {wanted[name]}" for name in both if found[name] != wanted[name]]
+    if faults:
+        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+        raise CallerError(f"{path} does not fit the suite's network: {min(faults)}{more}; give weights of that network")
+
+
+def _is_weight(name: str) -> bool:
+    return not name.endswith("num_batches_tracked")

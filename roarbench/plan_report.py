@@ -1,0 +1,129 @@
+"""What a suite would take: counted work, and the time by rates that were measured here or are assumed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from roarbench.estimate import PARTS, Work, count_work, suite_cost
+from roarbench.plan import expand
+from roarbench.rates import CORE, GPU, Rates, assume, measure, operations
+from roarbench.reports import duration, size
+from roarbench.standings import Standing
+
+_DAY = 86400
+_LONG = 3 * _DAY  # from here on hours are given in days too
+_ON_CORES = {"decode", "ranking"}  # also where there is a GPU
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done and what it takes.
+
+    Attributes:
+        title: The suite.
+        runs: Runs in all.
+        done: Runs that are stored.
+        work: What the missing ones need, counted.
+        operations: Floating-point operations of all networks.
+        estimates: How fast it goes: measured here, or assumed of a core and of a GPU.
+        workers: Processes that share the work.
+    """
+
+    title: str
+    runs: int
+    done: int
+    work: Work
+    operations: float
+    estimates: tuple[Rates, ...]
+    workers: int
+
+    def wall(self, rates: Rates) -> float:
+        """Seconds from start to end if every worker has a core of its own; GPUs wait while images are ranked."""
+        parts = rates.seconds(self.work)
+        if not rates.gpus:
+            return sum(parts.values()) / self.workers
+        on_cores = sum(parts[part] for part in _ON_CORES)
+        return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
+
+    def record(self) -> dict[str, Any]:
+        """As plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        first = self.estimates[0]
+        work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
+        counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
+        return {
+            "suite": self.title,
+            **counts,
+            "work": work | {"core_seconds": sum(first.seconds(self.work).values())},
+            "rates": first.record(),
+            "estimates": [
+                {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
+                for rates in self.estimates
+            ],
+        }
+
+    def text(self) -> str:
+        """For a terminal: each part on its line."""
+        if self.done == self.runs:
+            return f"{self.title}: all {self.runs:,} runs are done"
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        work = self.work
+        yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
+        yield _row("", "", [rates.device for rates in self.estimates])
+        seconds = [rates.seconds(work) for rates in self.estimates]
+        for part in PARTS:
+            yield _row(part, self._what(part), [duration(parts[part]) for parts in seconds])
+        for rates in self.estimates:
+            yield f"  together {_together(self.wall(rates))} with {self._by(rates)}"
+        yield f"  disk {size(work.disk)}; memory {size(work.memory)} a worker, beside images that are read from disk"
+        yield f"  {self.operations:.1e} floating-point operations"
+
+    def _what(self, part: str) -> str:
+        work = self.work
+        retrained = work.trainings - bool(work.images_reference)
+        return {
+            "decode": f"{work.images_decoded:,} images",
+            "reference": f"{work.images_reference:,.0f} images",
+            "attribution": f"{work.images_explained:,} passes",
+            "ranking": f"{work.images_ranked:,} rankings",
+            "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
+            "scoring": f"{work.images_scored:,} images",
+        }[part]
+
+    def _by(self, rates: Rates) -> str:
+        workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
+        if rates.gpus:
+            workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
+        return f"{workers}, by a measurement just now" if rates.measured else f"{workers}, assuming {rates.basis}"
+
+
+def _row(part: str, what: str, times: list[str]) -> str:
+    return f"  {part:<12} {what:<44}" + "".join(f"{time:>20}" for time in times)
+
+
+def _together(seconds: float) -> str:
+    days = seconds / _DAY
+    long = f" ({days:,.0f} days)" if seconds > _LONG else ""
+    return f"about {duration(seconds)}{long}"
+
+
+def make_plan(held: Standing, workers: int, measured: bool = False) -> Plan:
+    """Count what is missing of a suite, and say what it takes.
+
+    Args:
+        held: The suite and its results.
+        workers: Processes that share the work.
+        measured: Time each kind of work on this machine, which takes seconds, instead of assuming rates.
+    """
+    torch.set_num_threads(1)  # as in the workers
+    suite, points = held.suite, expand(held.suite)
+    todo = [point for point in points if point not in held.results]
+    work = count_work(suite, todo, held.results, held.limit)
+    if held.data:  # the images were opened
+        work = work._replace(images_decoded=0)
+    estimates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
+    count = operations(work, suite_cost(suite).flops)
+    return Plan(held.title, len(points), len(held.results), work, count, estimates, workers)
