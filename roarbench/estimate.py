@@ -95,7 +95,7 @@ def suite_cost(suite: Suite) -> NetworkCost:
 
 def images_at_once(recipe: Recipe, train: int) -> int:
     """Images that go through a training network together."""
-    return min(recipe.batch, train)
+    return min(recipe.micro_batch or recipe.batch, train)
 
 
 def _memory(suite: Suite, train: int, rankings: int) -> int:
