@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from roarbench.datasets import DatasetRecord, find_dataset
-from roarbench.datasets.crop import to_pixels
+from roarbench.datasets.images import decode_image
 from roarbench.degrade import DegradedImages
 from roarbench.devices import device
 from roarbench.estimate import Work, images_at_once, suite_cost
@@ -149,7 +149,7 @@ def measure(suite: Suite) -> Rates:
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
-        decode=_timed(lambda: to_pixels(Image.open(BytesIO(photo)), record.channels, record.size)),
+        decode=_timed(lambda: decode_image(photo, record)),
         train=_timed(lambda: fit(model, inputs, labels, norm, short, 0)) / (steps * batch),
         predict=_timed(lambda: predict(model, inputs, norm)) / n,
         explain=_timed(lambda: importance_maps([find_estimator("grad")], model.eval(), some, black)) / explained,

@@ -54,7 +54,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm: len(inputs)))
     monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, black: len(batch.ids)))
     monkeypatch.setattr(rates, "encode", taking(clock, 7.0, lambda keys, layout: len(keys)))
-    monkeypatch.setattr(rates, "to_pixels", taking(clock, 11.0, lambda photo, channels, size: 1))
+    monkeypatch.setattr(rates, "decode_image", taking(clock, 11.0, lambda photo, record: 1))
     found = measure(find_suite("planted"))
     assert recipe["steps"] == pytest.approx(8)
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
