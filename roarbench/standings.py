@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
@@ -43,9 +44,10 @@ class Standing:
 
     @property
     def title(self) -> str:
-        """Name, version, and that the data set was made small if it was."""
+        """Name, version, that the data set was made small if it was, and what is explained if that was given."""
         small = f" (small version: {self.limit} images a split)" if self.limit else ""
-        return self.suite.title + small
+        given = f" (reference {self.suite.given})" if self.suite.given else ""
+        return self.suite.title + small + given
 
     @property
     def complete(self) -> bool:
@@ -130,18 +132,20 @@ def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: 
         suite: Which.
         store: Its results.
         limit: Which version of the data set: this many images per split, or the whole.
-        data: Fingerprint of the images; if not given, those with the most results, of equally many the newest.
+        data: Fingerprint of the images; if not given, the images and the reference with the most results, of equally
+            many the newest images and the suite's own reference.
     """
     points = expand(suite)
     versions = store.versions(suite.dataset, suite.model)
     candidates = [data] if data else [found for found, size in versions if size == limit]
+    others = [] if data else [replace(suite, given=given) for given in store.given(suite.dataset, suite.model)]
     best = Standing(suite, data or "", limit, {})
-    for candidate in candidates:
-        keys = {bind(suite, point, candidate, limit).key: point for point in points}
+    for candidate, asked in product(candidates, (*others, suite)):
+        keys = {bind(asked, point, candidate, limit).key: point for point in points}
         found = store.results(keys)
         if len(found) >= len(best.results):
             results = {point: found[key] for key, point in keys.items() if key in found}
-            best = Standing(suite, candidate, limit, results)
+            best = Standing(asked, candidate, limit, results)
     return replace(
         best,
         doubts=unverified(store.database, best.results.values()),

@@ -168,6 +168,17 @@ _TABLE = (
     _published("imagenet-128", "ImageNet at 128 x 128, ResNet-50", "imagenet@1"),
     _published("imagenet-64", "ImageNet at 64 x 64, ResNet-50", "imagenet@1"),
     Suite(
+        name="imagenet-noretrain",
+        version=1,
+        about="ImageNet without any training: torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ALL, PAPER_LEVELS, seeds=1), Block(LERF, _ALL, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(
         name="planted",
         version=1,
         about="generated images whose true ranking is known: the harness's own proof",

@@ -220,3 +220,16 @@ def test_where_random_is_mixed_nobody_has_a_gain(whole):
     only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
     assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
     assert set(places(only).values()) == {None}
+
+
+def test_the_reference_with_most_results_is_shown_and_named(store):
+    """Nobody says to `table` what `run --reference` was given; controls, which depend on no reference, are shared."""
+    points = expand(SMALL)
+    explained = replace(SMALL, given="file@0a")
+    store.add_all([made(point) for point in points[:2]])
+    assert standing(SMALL, store).suite == SMALL
+    runs = [bind(explained, point, "da7a", None) for point in points]
+    store.add_all([replace(made(point), run=run) for point, run in zip(points, runs, strict=True) if run.given])
+    found = standing(SMALL, store)
+    assert found.suite.given == "file@0a"
+    assert found.title.endswith("(reference file@0a)")

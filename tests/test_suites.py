@@ -32,6 +32,7 @@ FROZEN = {
     ("imagenet-100-64", 1): "b1f95091b635b01bf1a1510de77edc01",
     ("imagenet-128", 1): "355d3a9eab49feaec7279932f8b6c9bb",
     ("imagenet-64", 1): "1d29ffb8e3c5d25a166bec39b121f3aa",
+    ("imagenet-noretrain", 1): "fc55b59f995a38f824c10f64b207faed",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
@@ -45,8 +46,13 @@ def blocks(name, protocol, unit=Unit.SCALAR):
 
 
 def test_no_suite_has_changed():
-    found = {(suite.name, suite.version): fingerprint(asdict(replace(suite, about=""))) for suite in SUITES.values()}
-    assert found == FROZEN
+    assert {(suite.name, suite.version): fingerprint(described(suite)) for suite in SUITES.values()} == FROZEN
+
+
+def described(suite):
+    """All that is computed; `given` came later and counts where it is used."""
+    everything = asdict(replace(suite, about=""))
+    return {name: value for name, value in everything.items() if (name, value) != ("given", "")}
 
 
 @everyone
