@@ -156,7 +156,7 @@ def _matching(suite: Suite, word: str) -> int:
 
 
 def measure(folder: Path, suites: list[Suite], words: list[str], estimators: int) -> dict[str, Any]:
-    """Time visits of a warm server, and filters; then write the static pages."""
+    """Time visits of a warm server, and filters."""
     with serving(folder, estimators) as server, browser() as driver:
         server.until_warm()
         warm = server.seconds
@@ -168,7 +168,6 @@ def measure(folder: Path, suites: list[Suite], words: list[str], estimators: int
         "visit": {"median": median(visits), "all": visits},
         "filter": {"median": median(filters), "all": filters},
         "server": {"processor_seconds_until_warm": warm, "peak_mib": memory},
-        "export": export(folder),
     }
 
 
@@ -188,12 +187,19 @@ def export(folder: Path) -> dict[str, Any]:
 def main(estimators: int) -> None:
     """Measure both stores."""
     quick = [SUITES["quick"]]
-    print(json.dumps({"demo": measure(DEMO, quick, ["grad", "smooth", "ig", "sobel", "squared"], 2)}, indent=1))
+    tell("demo", measure(DEMO, quick, ["grad", "smooth", "ig", "sobel", "squared"], 2))
+    tell("demo, static", export(DEMO))
     with tempfile.TemporaryDirectory() as name:
         suites = install(estimators)
         fill(Path(name), suites)
         words = ["00", "01", "1", "7", "05", "made", "9", "19", "10", "3"]
-        print(json.dumps({f"{estimators} x 5": measure(Path(name), suites, words, estimators)}, indent=1))
+        tell(f"{estimators} x 5", measure(Path(name), suites, words, estimators))
+        tell(f"{estimators} x 5, static", export(Path(name)))
+
+
+def tell(what: str, measured: dict[str, Any]) -> None:
+    """Print a part as soon as it is there."""
+    print(json.dumps({what: measured}, indent=1), flush=True)
 
 
 if __name__ == "__main__":
