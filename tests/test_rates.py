@@ -51,7 +51,7 @@ def test_rates_are_measured_per_image(monkeypatch):
         clock["now"] += 2.0 * recipe["steps"] * short.batch
 
     monkeypatch.setattr(rates, "fit", fit)
-    monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm: len(inputs)))
+    monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm, batch: len(inputs)))
     monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, black: len(batch.ids)))
     monkeypatch.setattr(rates, "encode", taking(clock, 7.0, lambda keys, layout: len(keys)))
     monkeypatch.setattr(rates, "decode_image", taking(clock, 11.0, lambda photo, record: 1))
