@@ -1,8 +1,11 @@
 """What the study asks of its results: what masks alone tell, and what trainings of the same seed have in common."""
 
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +17,7 @@ from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, image_weights
 from roarbench.stats.curves import Bits
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.terms import Unit
 
@@ -67,13 +70,24 @@ class Explained(NamedTuple):
 
 
 def read_parts(store: Path) -> list[Part]:
-    """Every data set and unit that has results, with draws that are shared by all tables."""
+    """Every data set and unit that has results, with draws that are shared by all tables.
+
+    Read from a copy, which is brought to the newest schema: the store stays as it is.
+    """
     parts = []
-    with ResultsStore.open(default_url(store), read_only=True) as results:
-        for held in (standing(find_suite(name), results, limit) for name, limit in SUITES.items()):
-            units = dict.fromkeys(block.unit for block in held.suite.blocks) if held.results else ()
-            parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
+    with TemporaryDirectory() as copy:
+        _copy_results(store, Path(copy))
+        with ResultsStore.open(default_url(Path(copy))) as results:
+            helds = [standing(find_suite(name), results, limit) for name, limit in SUITES.items()]
+    for held in (held for held in helds if held.results):
+        units = dict.fromkeys(block.unit for block in held.suite.blocks)
+        parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
     return parts
+
+
+def _copy_results(store: Path, folder: Path) -> None:
+    with closing(sqlite3.connect(store / DEFAULT_FILE)) as connection:
+        connection.execute("VACUUM INTO ?", [str(folder / DEFAULT_FILE)])
 
 
 def leaks(part: Part) -> list[Leak]:

@@ -144,3 +144,8 @@ def test_a_report_says_what_is_missing(study: ModuleType) -> None:
     page = study.report([made])
     assert "| grad | – | – | – |" in page and "## Seeds" in page
     assert len(half) < len(expand(SUITE)) and answers
+
+
+def test_the_tables_are_those_of_the_kept_results(study: ModuleType, analysis: ModuleType) -> None:
+    kept = SCRIPTS.parent / "docs" / "study"
+    assert study.report(analysis.read_parts(kept)) == (kept / "tables.md").read_text(encoding="utf-8")
