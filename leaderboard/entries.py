@@ -8,7 +8,7 @@ from typing import Any
 from leaderboard.papers import papers
 from leaderboard.source import known
 from leaderboard.words import plain, plain_lines
-from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
+from roarbench.estimators import CUDA, IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
 from roarbench.reports import describe
 from roarbench.standings import Standing
 from roarbench.store.results import Result
@@ -106,8 +106,9 @@ def command(held: Standing, name: str) -> str:
     row = known(name)
     asked = "--submission FILE" if row.submitted else f"--estimators {plain(name)}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
+    device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {held.limit}" if held.limit else ""
-    return f"roarbench run --suite {held.suite.name} {asked}{trust}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {held.suite.name} {asked}{trust}{device}{limit} --store NEW-FOLDER"
 
 
 def runs_of(held: Standing, name: str) -> list[dict[str, Any]]:
