@@ -3,8 +3,9 @@
     python scripts/kill_test.py --kills 20 -- --suite planted --limit 40 --seeds 1
 
 What follows `--` goes to `roarbench run`. One store is filled without a kill, another one by the same command, killed
-with SIGKILL again and again; then the tables of all protocols are compared, byte for byte. If the command gets to its
-end before it was killed often enough, it begins anew in an empty store.
+with SIGKILL again and again, at moments spread over the length of the first; then the tables of all protocols are
+compared, byte for byte. If the command gets to its end before it was killed often enough, it begins anew in an empty
+store.
 """
 
 import argparse
@@ -34,24 +35,25 @@ def main() -> None:
         whole = Path(folder, "whole")
         seconds, first = run_to_end(options.arguments, whole)
         print(f"never killed: {rows(whole)} runs in {seconds:.1f} s, the first after {first:.1f} s", flush=True)
-        longest = first + 2 * (seconds - first) / options.kills
         while kills < options.kills:
             store = Path(folder, f"killed-{kills}")
-            kills = kill_until_done(options.arguments, store, kills, options.kills, generator, longest)
+            kills = kill_until_done(options.arguments, store, kills, options.kills, generator, seconds)
             run_to_end(options.arguments, store)
             same &= same_tables(options.arguments, whole, store)
     sys.exit(not same)
 
 
 def kill_until_done(
-    arguments: list[str], store: Path, kills: int, wanted: int, generator: random.Random, longest: float
+    arguments: list[str], store: Path, kills: int, wanted: int, generator: random.Random, seconds: float
 ) -> int:
     """Kill the command until it has been killed `wanted` times or comes to its end; returns how often it was killed.
 
-    Moments are counted from the first line of the plan on, up to `longest` seconds.
+    A moment is drawn from what is left of `seconds`, the length of a command that is not killed, counted from the first
+    line of its plan on.
     """
+    left = seconds
     while kills < wanted:
-        moment = generator.uniform(0, longest)
+        moment = generator.uniform(0, left)
         process = start(arguments, store)
         try:
             process.wait(moment)
@@ -61,6 +63,7 @@ def kill_until_done(
             print(f"came to its end after {kills} kills", flush=True)
             break
         kills += 1
+        left = max(left - moment, seconds / wanted)
         print(f"kill {kills:2} after {moment:6.2f} s: {rows(store)} runs done", flush=True)
     return kills
 

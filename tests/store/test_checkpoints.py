@@ -19,7 +19,7 @@ from roarbench.store.results import ResultsStore
 from tests.tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
 TESTS = Path(__file__).parents[1]
-LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 40 steps of the 40 images
+LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images
 STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
 
 
@@ -93,13 +93,13 @@ def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_weights(tmp_
     assert child.returncode == -signal.SIGKILL
     bench, whole = long_bench(tmp_path / "killed"), long_bench(tmp_path / "whole")
     assert not bench.references.has(bench.reference)
-    assert 17 <= bench.checkpoint(bench.reference.key).load()["step"] < 40
+    assert 17 <= bench.checkpoint(bench.reference.key).load()["step"] < 64
     taken = []
     advance = train._Training.advance
     monkeypatch.setattr(train._Training, "advance", lambda self: taken.append(self.step) or advance(self))
     work.train_reference(bench)
     assert taken[0] >= 17
-    assert taken[-1] == 39
+    assert taken[-1] == 63
     work.train_reference(whole)
     one, other = (some.references.weights(some.reference) for some in (bench, whole))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
