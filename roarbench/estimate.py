@@ -18,6 +18,7 @@ from roarbench.workspace import needs_reference, reference_epochs, stored_levels
 PARTS = ("decode", "reference", "attribution", "ranking", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
 _COPIES = 3  # weights, gradients, momentum
+_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
 
 
 class Work(NamedTuple):
@@ -104,7 +105,8 @@ def _memory(suite: Suite, train: int, rankings: int) -> int:
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
-    return max(step * _FLOAT + train * features // 8, maps * _FLOAT)
+    bits = train * features // 8
+    return max(step * _FLOAT + (bits if bits < _HELD else 0), maps * _FLOAT)
 
 
 def _rankings(points: Collection[Point]) -> set[tuple[Estimator, Unit]]:

@@ -12,7 +12,7 @@ from roarbench.rates import CORE, GPU, Rates, assume, measure, operations
 from roarbench.reports import duration, size
 from roarbench.standings import Standing
 
-_DAY = 86400
+_DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
 _ON_CORES = {"decode", "ranking"}  # also where there is a GPU
 
@@ -106,8 +106,8 @@ def _row(part: str, what: str, times: list[str]) -> str:
 
 def _together(seconds: float) -> str:
     days = seconds / _DAY
-    long = f" ({days:,.0f} days)" if seconds > _LONG else ""
-    return f"about {duration(seconds)}{long}"
+    long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
+    return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
 
 
 def make_plan(held: Standing, workers: int, measured: bool = False) -> Plan:

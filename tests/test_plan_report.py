@@ -60,6 +60,8 @@ def test_what_is_assumed_is_said_and_long_times_are_days():
     guess = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
     text = replace(PLAN, estimates=(HERE, guess)).text()
     assert "by a measurement just now" in text
+    ages = replace(guess, train=360_000.0)
+    assert "(21 years)" in replace(PLAN, estimates=(ages,)).text()
     assert "together about 1,831 h (76 days) with 2 GPUs and 2 workers, assuming a guess" in text
 
 

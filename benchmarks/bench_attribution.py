@@ -1,0 +1,75 @@
+"""How fast the shared pass explains images, as forward and backward pairs per second, and where its time goes.
+
+On a GPU: ResNet-50 at 224 pixels, as many images at once as fit. On a processor: the network of the suite `cifar10`,
+64 images at once, one core. Limits of the device come first from `bench_training.py`. Seconds are wall time on a GPU,
+processor time on a processor.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_attribution.py
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from roarbench.devices import device
+from roarbench.estimators import PAPER, SEED, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import fitting, importance_maps, passes
+from roarbench.estimators.noise import noisy_copies
+from roarbench.models import build
+from roarbench.models.cost import network_cost
+from roarbench.ranking import Layout, encode, features, sort_keys, tie_order
+from roarbench.terms import PAPER_LEVELS, Unit
+from roarbench.work import EXPLAINED
+
+GPU = device().type == "cuda"
+NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
+SHAPE = (3, SIZE, SIZE)
+FORWARD_AND_BACK = 2  # operations of a pair, in forward passes
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of the second time; the first one warms up."""
+    work()
+    clock = time.perf_counter if GPU else time.process_time
+    wait()
+    start = clock()
+    work()
+    wait()
+    return clock() - start
+
+
+def wait() -> None:
+    if GPU:
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    cost = network_cost(NETWORK, CLASSES, 3, SIZE)
+    free = torch.cuda.mem_get_info()[0] if GPU else 0
+    n = fitting(free, cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(device())
+    images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
+    batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(device())
+    black = torch.full((3, 1, 1), -2.0)
+    name = torch.cuda.get_device_name() if GPU else "one core"
+    print(f"{name}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
+    for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
+        wanted = [find_estimator(id_) for id_ in ids]
+        took = seconds(lambda wanted=wanted: importance_maps(wanted, model, batch, black))
+        rate = n * passes(wanted).forward / took
+        flops = rate * FORWARD_AND_BACK * cost.flops
+        print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
+    noise = seconds(lambda: noisy_copies(batch.images, batch.ids, 0, SEED)) / n
+    layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
+    some, ties = torch.rand(8, *SHAPE).numpy(), tie_order(torch.arange(8).numpy(), layout.features)
+    rank = seconds(lambda: encode(sort_keys(features(some, SHAPE, Unit.SCALAR), ties), layout)) / 8
+    print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms of a core")
+    if GPU:
+        print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+
+
+if __name__ == "__main__":
+    main()
