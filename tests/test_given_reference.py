@@ -83,6 +83,11 @@ def test_its_gradients_are_taken_of_images_as_it_wants_them(bench):
     assert (removed(bench, "grad", 0.5) == expected).mean() > 0.99  # float32 moves a few at the boundary
 
 
+def test_black_is_normalised_as_the_network_wants_it(bench):
+    """Where the path of integrated gradients begins."""
+    torch.testing.assert_close(bench.black.flatten(), -torch.tensor(MEAN) / torch.tensor(STD))
+
+
 def test_controls_see_images_as_the_suite_normalises_them(bench, tmp_path):
     """So that they are the same beside every reference, and are ranked once."""
     plain = make_bench(tmp_path)
