@@ -30,9 +30,14 @@ PAGES: dict[str, Callable[[Session], None]] = {
 }
 
 
+# Streamlit writes white on the primary colour, which in the dark is too light for that
+_STYLE = "<style>[data-testid=stMultiSelectTagsContainer] [data-tag] { background: #0b57a4 }</style>"
+
+
 def main() -> None:
     """One run of the page."""
     st.set_page_config(page_title="roarbench", layout="wide", initial_sidebar_state="collapsed")
+    st.html(_STYLE)
     page = st.segmented_control("Page", list(PAGES), required=True, key="page", bind="query-params") or "Board"
     try:
         books = library(os.environ[URL], Path(os.environ.get(STORE, ".")))
@@ -46,7 +51,7 @@ def main() -> None:
         st.info(EMPTY)
         return
     slug = st.selectbox("Suite", list(suites), key="suite", bind="query-params") if suites else ""
-    PAGES[str(page)](Session(books.store, suites, str(slug)))
+    PAGES[str(page)](Session(books.store, suites, str(slug), books.suites))
 
 
 if __name__ == "__main__":

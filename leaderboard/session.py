@@ -1,6 +1,6 @@
 """What the pages of one visit share, and the small pieces that several of them lay out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,13 @@ class Session:
         store: Opened read-only.
         suites: All that it holds, by slug.
         slug: The one that is looked at.
+        reread: All suites as the store is now, for what is shown live.
     """
 
     store: ResultsStore
     suites: Mapping[str, SuiteShown]
     slug: str
+    reread: Callable[[], Mapping[str, SuiteShown]]
 
     @property
     def shown(self) -> SuiteShown:

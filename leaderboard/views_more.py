@@ -30,10 +30,10 @@ def entry(session: Session) -> None:
             st.text(text)
     if about.bibtex:
         with st.expander("BibTeX"):
-            st.code(about.bibtex, language=None)
+            st.code(about.bibtex, language=None, wrap_lines=True)
     if about.code:
         with st.expander("The submitted file"):
-            st.code(about.code, language=None)
+            st.code(about.code, language=None, wrap_lines=True)
     boards = content.entry_boards(list(session.suites.values()), name)
     table(boards, "Its row in each suite, gains in accuracy points")
     downloads(boards, "entry")
@@ -55,7 +55,7 @@ def _in_suite(shown: SuiteShown, row: Entry) -> None:
         table(rows, title)
     st.write("; ".join(legend(shown.panel)))
     st.subheader("Do it again")
-    st.code(command(shown.held, row.estimator), language=None)
+    st.code(command(shown.held, row.estimator), language=None, wrap_lines=True)
     made = runs_of(shown.held, row.estimator)
     same, each = shared(made)
     with st.expander(f"Provenance of its {len(made)} runs, with a command that does each again and compares"):
@@ -154,7 +154,7 @@ def about(session: Session) -> None:
     st.header("How to submit")
     st.write(SUBMIT)
     st.header("How to cite")
-    st.code(HOOKER.bibtex, language=None)
+    st.code(HOOKER.bibtex, language=None, wrap_lines=True)
     st.header("Changes")
     st.write("\n".join(f"- {day}: {text}" for day, text in CHANGES))
 
@@ -170,7 +170,7 @@ def runs(session: Session) -> None:
 @st.fragment(run_every=5)
 def _live_runs(session: Session) -> None:
     """Read anew every few seconds, as long as the page is open."""
-    found = read_runs(session.shown.held, session.store)
+    found = read_runs(session.reread()[session.slug].held, session.store)
     counts = count_runs(found)
     total = counts[-1]
     st.progress(int(total["done"]) / max(1, len(found)), f"{total['done']} of {len(found)} runs are done")

@@ -196,7 +196,9 @@ FOCUS = """
 const it = document.activeElement, seen = [];
 for (let node = it, depth = 0; node && depth < 3; node = node.parentElement, depth++) {
   const style = getComputedStyle(node);
-  seen.push(style.outlineStyle !== "none" || style.boxShadow !== "none" || node.tagName === "CANVAS");
+  const [red, , blue] = style.borderTopColor.match(/\\d+/g).map(Number);  // a field of the app gets a blue border
+  const border = it.tagName === "INPUT" && blue > red + 60;
+  seen.push(style.outlineStyle !== "none" || style.boxShadow !== "none" || border || node.tagName === "CANVAS");
 }
 const name = it.getAttribute("aria-label") || it.name || it.innerText || it.getAttribute("data-testid") || it.tagName;
 return [it.tagName, name.split("\\n").pop().trim(), seen.some(Boolean)];
