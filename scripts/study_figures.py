@@ -80,14 +80,14 @@ def draw_leaks(
         path: A PNG file.
     """
     count = 3
-    rows = -(-(len(parts) + 1) // count)  # one place for the legend
-    figure = Figure(figsize=(PANEL * count + 0.6, (PANEL + 0.35) * rows), layout="constrained")
+    rows = -(-len(parts) // count)
+    figure = Figure(figsize=(PANEL * count + 0.6, (PANEL + 0.35) * rows + 0.6), layout="constrained")
     places = figure.subplots(rows, count, squeeze=False).ravel()
     for axes, (title, points) in zip(places, parts.items(), strict=False):
         _draw_points(axes, title, points, randoms[title])
     for axes in places[len(parts) :]:
         axes.axis("off")
-    places[len(parts)].legend(handles=_legend(), fontsize=7.5, frameon=False, loc="center left", borderaxespad=0)
+    figure.legend(handles=_legend(), fontsize=7.5, frameon=False, loc="outside lower center", ncols=4)
     _save(figure, path)
 
 
