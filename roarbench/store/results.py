@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import URL, func, insert, select
+from sqlalchemy import URL, Select, Table, func, insert, select
 
 from roarbench.plan import Run, canonical, record, run_of
 from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
 from roarbench.store.database import Database, matching, open_database
 from roarbench.store.provenance import Provenance, code_version
-from roarbench.store.schema import failures, results
+from roarbench.store.schema import failures, imports, reproductions, results
 from roarbench.store.scores import Scores
 
 _OUTCOME = (
@@ -36,6 +36,7 @@ _OUTCOME = (
     "loss",
     "created",
 )
+_VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
@@ -266,17 +267,18 @@ class ResultsStore:
             return list(dict.fromkeys(json.loads(row)["given"] for row in rows))
 
     def stamp(self, dataset: str, model: str) -> str:
-        """A stamp that changes whenever a result on a data set and network is added."""
+        """A stamp that changes with every result on a data set and network, and when anyone vouches for any rows."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        with self._database.read() as connection:
-            return " ".join(map(str, connection.execute(wanted).one()))
+        return self._values([wanted, *map(_growth, _VOUCHED)])
 
     def state(self) -> str:
-        """A stamp that changes whenever a result or a failure is added."""
-        stamps = [select(func.count(), func.max(table.c.created)).select_from(table) for table in (results, failures)]
+        """A stamp that changes whenever a result or a failure is added, or when anyone vouches for rows."""
+        return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
+
+    def _values(self, statements: Iterable[Select[Any]]) -> str:
         with self._database.read() as connection:
-            rows = [connection.execute(stamp).one() for stamp in stamps]
+            rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
     def claim(self, keys: Collection[str], owner: Owner) -> set[str]:
@@ -340,6 +342,11 @@ def row_of(result: Result) -> dict[str, Any]:
         "versions": result.provenance.versions,
         "hardware": result.provenance.hardware,
     }
+
+
+def _growth(table: Table) -> Select[Any]:
+    """How many rows a table has, and when the last one was added; none is ever changed."""
+    return select(func.count(), func.max(table.c.created)).select_from(table)
 
 
 def _one_line(reason: str) -> str:

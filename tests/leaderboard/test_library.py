@@ -12,6 +12,7 @@ from roarbench.errors import StoreError
 from roarbench.evidence import Evidence
 from roarbench.plan import Point
 from roarbench.standings import Standing
+from roarbench.store.entries import Verdict, note_reproduction
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
 from roarbench.terms import KAR, ROAR, Unit
@@ -38,6 +39,14 @@ def test_suites_are_read_again_only_where_results_came(books: Library) -> None:
     assert after["planted-v1"] is before["planted-v1"]
     assert after["quick-v1"] is not before["quick-v1"]
     assert len(after["quick-v1"].held.results) == len(before["quick-v1"].held.results) + 1
+
+
+def test_who_vouches_for_a_row_is_read_again(books: Library) -> None:
+    before = books.suites()["quick-v1"]
+    (result, *_) = before.held.results.values()
+    with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
+        note_reproduction(store.database, result.run.key, Verdict.EQUAL, result.correct)
+    assert books.suites()["quick-v1"] is not before
 
 
 def test_a_suite_that_begins_later_is_found(tmp_path: Path) -> None:
