@@ -276,7 +276,7 @@ class ResultsStore:
         """A stamp that changes whenever a result or a failure is added, or when anyone vouches for rows."""
         return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
 
-    def _values(self, statements: Iterable[Select[Any]]) -> str:
+    def _values(self, statements: Iterable[Select[int, Any]]) -> str:
         with self._database.read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
@@ -344,7 +344,7 @@ def row_of(result: Result) -> dict[str, Any]:
     }
 
 
-def _growth(table: Table) -> Select[Any]:
+def _growth(table: Table) -> Select[int, Any]:
     """How many rows a table has, and when the last one was added; none is ever changed."""
     return select(func.count(), func.max(table.c.created)).select_from(table)
 
