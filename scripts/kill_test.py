@@ -48,12 +48,11 @@ def kill_until_done(
 ) -> int:
     """Kill the command until it has been killed `wanted` times or comes to its end; returns how often it was killed.
 
-    A moment is drawn from what is left of `seconds`, the length of a command that is not killed, counted from the first
-    line of its plan on.
+    Moments are spread over `seconds`, the length of a command that is not killed, counted from the first line of the
+    plan on: each command begins by measuring and by starting its workers, however much was done before.
     """
-    left = seconds
     while kills < wanted:
-        moment = generator.uniform(0, left)
+        moment = generator.uniform(0, seconds)
         process = start(arguments, store)
         try:
             process.wait(moment)
@@ -63,7 +62,6 @@ def kill_until_done(
             print(f"came to its end after {kills} kills", flush=True)
             break
         kills += 1
-        left = max(left - moment, seconds / wanted)
         print(f"kill {kills:2} after {moment:6.2f} s: {rows(store)} runs done", flush=True)
     return kills
 
