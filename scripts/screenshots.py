@@ -106,7 +106,7 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: 
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     settle(driver)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    picture.save(path, quality=80, method=6)
+    picture.quantize(64, dither=Image.Dither.NONE).convert("RGB").save(path, lossless=True)  # half of a lossy one
 
 
 def settle(driver: webdriver.Chrome) -> None:
