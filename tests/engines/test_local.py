@@ -119,6 +119,10 @@ def test_each_worker_sees_one_gpu_in_turn_and_so_does_the_one_that_replaces_it()
         assert shown(engine) == ["4", "GPU-7"]
         assert do(engine, os._exit, 3).error
         assert shown(engine) == ["4", "GPU-7"]
+        idle = engine._idle[-1].process
+        idle.kill()
+        idle.join()
+        assert shown(engine) == ["4", "GPU-7"]
 
 
 def test_more_workers_than_gpus_share_them(monkeypatch):
