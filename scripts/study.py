@@ -61,8 +61,9 @@ def accuracy_table(part: Part) -> str:
         for row in rows
     ]
     clean = _percent(board.rows[0].clean)
-    note = f"Untouched images: {clean}; {board.images} test images; smallest difference found 4 times in 5: "
-    return f"### {part.title}\n\n{_table(heading, lines)}\n\n{note}{board.detectable or 0:.1f} points."
+    smallest = MISSING if board.detectable is None else f"{board.detectable:.1f} points"
+    note = f"Untouched images: {clean}; {board.images} test images; smallest difference found 4 times in 5: {smallest}."
+    return f"### {part.title}\n\n{_table(heading, lines)}\n\n{note}"
 
 
 def leak_table(part: Part) -> str:
@@ -182,11 +183,11 @@ def seeds_table(parts: Sequence[Part]) -> str:
     lines = []
     for part in parts:
         correct = {point: bits for point, bits in part.evidence.roar.scores.correct.items() if len(bits) == 2}
-        if len(correct) < 3:
-            continue
         points, cells = list(correct), list(correct.values())
         everyone = list(combinations(range(len(points)), 2))
         curve = [(i, j) for i, j in everyone if points[i][0] == points[j][0]]
+        if not curve:
+            continue
         likeness = [seed_likeness(cells, pairs, part.evidence.bootstrap) for pairs in (everyone, curve)]
         gaps = POINTS * np.array([bits[0].mean() - bits[1].mean() for bits in cells])
         mean = f"{gaps.mean():+.2f} ± {gaps.std(ddof=1) / np.sqrt(len(gaps)):.2f}"
@@ -205,7 +206,7 @@ def cost_line(helds: Iterable[Standing]) -> str:
     for held in helds:
         seconds = sum(result.seconds for result in held.results.values())
         lines.append((held.title, str(len(held.results)), "yes" if held.complete else "no", f"{seconds / 60:.0f}"))
-    return _table(("suite", "runs", "complete", "minutes of one busy core"), lines)
+    return _table(("suite", "runs", "complete", "minutes of a worker, by the clock"), lines)
 
 
 def _share(found: Estimate) -> str:
@@ -260,7 +261,8 @@ def main() -> None:
     parts = read_parts(arguments.store)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "tables.md").write_text(report(parts), encoding="utf-8")
-    gains = {part.title: {name: part.evidence.roar.area(name) for name in part.rows} for part in parts}
+    whole = [part for part in parts if part.evidence.roar.areas]
+    gains = {part.title: {name: part.evidence.roar.area(name) for name in part.rows} for part in whole}
     draw_gains(gains, arguments.out / "gains.png")
     masks = {part.title: {row.estimator: (row.masks.value, row.images.value) for row in leaks(part)} for part in parts}
     randoms = {part.title: part.evidence.roar.accuracy(RANDOM, T).value for part in parts}

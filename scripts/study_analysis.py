@@ -12,6 +12,7 @@ import numpy as np
 
 from roarbench.estimators import find_estimator
 from roarbench.evidence import Evidence
+from roarbench.plan import CLEAN
 from roarbench.standings import standing
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
@@ -80,7 +81,7 @@ def read_parts(store: Path) -> list[Part]:
         with ResultsStore.open(default_url(Path(copy))) as results:
             helds = [standing(find_suite(name), results, limit) for name, limit in SUITES.items()]
     for held in (held for held in helds if held.results):
-        units = dict.fromkeys(block.unit for block in held.suite.blocks)
+        units = dict.fromkeys(point.cell.unit for point in held.results if point.cell.estimator != CLEAN)
         parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
     return parts
 
