@@ -106,7 +106,7 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: 
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     settle(driver)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    picture.quantize(64, dither=Image.Dither.NONE).convert("RGB").save(path, lossless=True)  # half of a lossy one
+    picture.quantize(32, dither=Image.Dither.NONE).convert("RGB").save(path, lossless=True)  # half of a lossy one
 
 
 def settle(driver: webdriver.Chrome) -> None:
@@ -121,7 +121,7 @@ def settle(driver: webdriver.Chrome) -> None:
 
 def static_pages(site: Path) -> list[Path]:
     """Every page but one entry stands for all entries."""
-    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("entry-")]
+    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith(("entry-", "index"))]
     return [*pages, *sorted(site.glob("entry-*.html"))[:1]]
 
 
