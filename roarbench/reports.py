@@ -40,7 +40,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * find_dataset(suite.dataset).train_images),
-        "likeness": FAST[suite.name]._asdict() if suite.name in FAST else None,
+        "likeness": _likeness_record(FAST[suite.name]) if suite.name in FAST else None,
     }
 
 
@@ -56,6 +56,11 @@ def suite_list(width: int) -> str:
         likeness = _likeness(FAST[row["suite"]]) if row["likeness"] else ""
         lines += wrap(likeness, width, initial_indent="  ", subsequent_indent="    ")
     return "\n".join([*lines, "roarbench plan --suite NAME says what it takes; --measure times it on this machine"])
+
+
+def _likeness_record(found: Likeness) -> dict[str, Any]:
+    tau = found.tau and dict(zip(("value", "low", "high"), found.tau, strict=True))
+    return {"of": found.of, "tau": tau, "source": found.source}
 
 
 def _likeness(found: Likeness) -> str:

@@ -85,7 +85,11 @@ def test_a_fast_suite_says_how_alike_it_is(monkeypatch):
     monkeypatch.setitem(FAST, "cifar10-fast", other._replace(tau=(0.5, -0.251, 1.0), source="9 rankings"))
     assert "\n  its places and those of cifar10: Kendall's tau 0.50 (-0.25 to 1.00); 9 rankings\n" in suite_list(200)
     rows = {row["suite"]: row["likeness"] for row in suite_records()}
-    assert rows["cifar10-fast"] == {"of": "cifar10", "tau": (0.5, -0.251, 1.0), "source": "9 rankings"}
+    assert rows["cifar10-fast"] == {
+        "of": "cifar10",
+        "tau": {"value": 0.5, "low": -0.251, "high": 1.0},
+        "source": "9 rankings",
+    }
     assert rows["cifar10"] is None
 
 
