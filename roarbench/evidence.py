@@ -181,7 +181,8 @@ class Evidence:
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.standing.scores(protocol, self.unit) or _NOTHING for protocol in (morf, lerf))
-        shared = replace(one, levels=tuple(t for t in one.levels if t in other.levels))
+        levels = tuple(t for t in one.levels if t in other.levels)
+        shared = replace(one, levels=levels, mixed=one.mixed | other.mixed)
         spread = self.standing.spread(lerf)  # one for both, so that the untouched images cancel in every draw
         if not shared.levels:
             shared = other = _NOTHING

@@ -12,6 +12,7 @@ from roarbench.agreements import Compared, agreements
 from roarbench.datasets import find_dataset
 from roarbench.estimators import TWINS, find_estimator
 from roarbench.evidence import Drawn, Evidence
+from roarbench.plan import CLEAN
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
@@ -144,7 +145,9 @@ def flags(standing: Standing, unit: Unit, bootstrap: Bootstrap | None = None) ->
 
 def flags_of(evidence: Evidence) -> dict[str, str]:
     """The same by draws that may be there already."""
-    found = {name: _flag(evidence, name) for name in _shown(evidence.standing)}
+    doubts = evidence.standing.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
+    found = {name: _sentence([words]) for name, words in doubts.items() if name != CLEAN}
+    found |= {name: _flag(evidence, name) for name in _shown(evidence.standing)}
     return {name: flag for name, flag in found.items() if flag}
 
 
@@ -188,6 +191,10 @@ def _flag(evidence: Evidence, name: str) -> str:
         own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
         reasons += [_twin_reason(words, own, twins[kind]) for kind, words in DOUBTING.items() if kind in twins]
         reasons += [_mask_reason(evidence, name)]
+    return _sentence(reasons)
+
+
+def _sentence(reasons: Iterable[str]) -> str:
     text = "; ".join(filter(None, reasons))
     return text and f"{text[0].upper()}{text[1:]}."
 

@@ -8,7 +8,7 @@ import pytest
 from made_up import IMAGES, LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
 from roarbench.errors import CallerError
-from roarbench.plan import Block, Cell, Point, Suite, expand
+from roarbench.plan import CLEAN, Block, Cell, Point, Suite, expand
 from roarbench.standings import Standing
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain, Unit
@@ -325,6 +325,18 @@ def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
     assert zero is not None and zero.levels == (0.5, 0.9) and grad.smoothness == (None, None)
 
 
+def test_a_curve_of_two_rankings_has_no_area_to_the_other_order(whole: Standing, made: Panel) -> None:
+    def other(point: Point) -> bool:
+        return (point.cell.estimator, point.cell.order, point.cell.t) == ("grad", Order.LERF, 0.9)
+
+    results = {point: replace(row, rankings="b" if other(point) else "a") for point, row in whole.results.items()}
+    found = panel(replace(whole, results=results), BOOTSTRAP)
+    gaps = {name.estimator: (name.retrained_gap.value, name.reference_gap.value) for name in found.rows}
+    before = {name.estimator: (name.retrained_gap.value, name.reference_gap.value) for name in made.rows}
+    # of KAR, the two levels are .5 and .9; of LeRF, .3 and .9
+    assert gaps == before | {"grad": (None, None)}
+
+
 def test_equal_curves_of_both_orders_have_no_area_and_no_width() -> None:
     """The untouched images are the same for both, so no draw may part them there."""
     suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(KAR, MAIN, LEVELS, seeds=2)))
@@ -359,6 +371,13 @@ def test_flags_are_those_of_the_panel(whole: Standing, made: Panel) -> None:
     expected = {found.estimator: found.flag for found in made.rows if found.flag}
     assert flags(whole, Unit.SCALAR, BOOTSTRAP) == expected and set(expected) == {"grad"}
     assert flags(whole, Unit.PIXEL, BOOTSTRAP) == {}, "of pixels the suite has neither twins nor masks"
+
+
+def test_a_twin_that_nobody_vouches_for_is_flagged(whole: Standing) -> None:
+    doubts = dict.fromkeys(("grad~blurred", "random-redrawn", CLEAN), "self-reported: imported")
+    found = flags(replace(whole, doubts=doubts), Unit.SCALAR, BOOTSTRAP)
+    assert set(found) == {"grad", "grad~blurred", "random-redrawn"}
+    assert found["grad~blurred"] == "Self-reported: imported."
 
 
 def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:

@@ -57,13 +57,13 @@ def _mean_samples(values: Floats, bootstrap: Bootstrap) -> list[Sample]:
 
 
 def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
-    """Area between the LeRF and the MoRF curve of all estimators complete in both, in accuracy points.
+    """Area between the LeRF and the MoRF curve of all estimators complete in both and not mixed, in accuracy points.
 
     Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG
     (Bluecher et al. 2024).
 
     Args:
-        scores: Those of one of the orders, for rows and levels.
+        scores: Those of one of the orders, for rows and levels; mixed in it are those of either order.
         morf: Draws of the one order.
         lerf: Draws of the other one, on the same images and levels and from the same bootstrap.
     """
@@ -71,7 +71,7 @@ def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
     gaps = {}
     for name in scores.estimators:
         curve = scores.curve(name)
-        if all(point in draws.column for draws in (morf, lerf) for point in curve):
+        if name not in scores.mixed and all(point in draws.column for draws in (morf, lerf) for point in curve):
             both = weights @ (lerf.curve(curve) - morf.curve(curve))
             gaps[name] = Sample(float(both[0]), both[1:])
     return gaps
