@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from selenium import webdriver
@@ -23,7 +24,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 CLI = (sys.executable, "-c", "from roarbench.cli import main; main()")
 WIDTHS = (1280, 390)
-TALLEST = 4000  # pixels of a picture
+TALLEST = 1600  # pixels of a picture
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -106,7 +107,13 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: 
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     settle(driver)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    picture.quantize(32, dither=Image.Dither.NONE).convert("RGB").save(path, lossless=True)  # half of a lossy one
+    path.write_bytes(min((_webp(picture, lossless=True), _webp(picture, quality=60)), key=len))
+
+
+def _webp(picture: Image.Image, **options: Any) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "WEBP", **options)
+    return file.getvalue()
 
 
 def settle(driver: webdriver.Chrome) -> None:

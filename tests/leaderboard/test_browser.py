@@ -367,8 +367,8 @@ def test_app_runs_are_live(driver: webdriver.Chrome, address: str, folder: Path)
         store.add_failure(absent[1].run, "the disk is full <b>![x](y)")
     wanted = f"{int(before[1]) + 1} of {before[2]} runs are done"
     WebDriverWait(driver, 40).until(lambda d: wanted in texts(d))
-    cells = driver.find_elements(By.CSS_SELECTOR, "[role=gridcell]")
-    assert any(cell.get_attribute("textContent") == "the disk is full <b>![x](y)" for cell in cells)
+    script = "return [...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.textContent)"
+    WebDriverWait(driver, 40).until(lambda d: "the disk is full <b>![x](y)" in d.execute_script(script))
 
 
 def click_at(driver: webdriver.Chrome, element: WebElement, x: int, y: int) -> None:
