@@ -72,6 +72,7 @@ def main(request: int, answer: int, started: int) -> None:
     about, arrays = channel.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True  # as for all maps
     torch.seed()  # chance that does not come from the generator shall differ from sandbox to sandbox
     source = arrays.pop("source").tobytes()
     if about["gpus"] is not None:

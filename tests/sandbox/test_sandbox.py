@@ -90,6 +90,11 @@ def test_trusted_code_runs_without_a_sandbox() -> None:
     assert held.kind is SubmissionFault.IMPORT
 
 
+def test_maps_on_a_gpu_are_float32_without_tf32() -> None:
+    asks = "import torch\nassert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic\n"
+    assert explain(make_task(asks + GRADIENT), CHECK, trust=True).fault is None
+
+
 def test_limits_are_of_all_processes_together() -> None:
     children = "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass"
     answer = explain(make_task(children), replace(CHECK, cpu=4, wall=300))
