@@ -1,7 +1,7 @@
 """One stored run again, from nothing but its frozen record, and how it compares with the stored row."""
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from roarbench.pipeline import complete
 from roarbench.plan import Run, Suite
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.standings import standing
-from roarbench.store.entries import Verdict, find_entries, note_reproduction
+from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
 from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Retrain
@@ -148,12 +148,15 @@ def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) ->
     """1.96 standard deviations of the difference of two accuracies on the same images.
 
     Two trainings that did not go alike bit for bit differ like two seeds, twice their variance; beside that, d answers
-    that differ by chance in either direction are worth sqrt(d) (McNemar 1947).
+    that differ by chance in either direction are worth sqrt(d) (McNemar 1947). How far seeds differ is learnt from
+    rows that somebody vouches for: others could claim a margin as wide as they like.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     held = standing(suite, store, stored.run.limit, stored.run.data)
-    spread = held.spread(asked)
+    vouched = origins(store.database, [result.run.key for result in held.results.values()])
+    known = {p: r for p, r in held.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
+    spread = replace(held, results=known).spread(asked)
     deviation = spread.deviation if spread else 0.0
     flips = int((stored.answers != again.answers).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

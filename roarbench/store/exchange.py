@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators import find_estimator
@@ -80,8 +80,8 @@ def import_results(store: ResultsStore, path: Path) -> set[str]:
         The keys that are new.
 
     Raises:
-        StoreError: The file cannot be read, is of a newer version, or a row is not what its checksums say. Then
-            nothing was added.
+        StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say, or rows on
+            the same images have other numbers of answers. Then nothing was added.
     """
     checksum = sha256(path)
     rows, sources = {}, {}
@@ -91,6 +91,7 @@ def import_results(store: ResultsStore, path: Path) -> set[str]:
             sources[submission.id] = submission
     now = datetime.now(UTC)
     with store.database.write() as connection:
+        _check_totals(connection, rows.values(), path)
         known = matching(connection, select(schema.results.c.key), schema.results.c.key, rows)
         fresh = set(rows) - {row.key for row in known}
         for submission in sources.values():
@@ -102,20 +103,33 @@ def import_results(store: ResultsStore, path: Path) -> set[str]:
     return fresh
 
 
+def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Boards compare rows image by image, so all on the same images have as many answers."""
+    new = {(row["data"], row["total"]) for row in rows}
+    stored = select(schema.results.c.data, schema.results.c.total).distinct()
+    known = matching(connection, stored, schema.results.c.data, {data for data, _ in new})
+    totals: dict[str, int] = {row.data: row.total for row in known}
+    for data, total in sorted(new):
+        if totals.setdefault(data, total) != total:
+            found = f"{path} has rows with {total} answers on the images {data[:8]}, others have {totals[data]}"
+            raise StoreError(f"{found}; nothing was added, export it again")
+
+
 def _imported(path: Path) -> Iterator[tuple[Result, Submission | None]]:
     try:
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        rows = table.to_pylist()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         seen = " ".join(str(error).split())[:90]
         raise StoreError(f"{path} is no Parquet file ({seen}); name what `roarbench export` wrote") from None
     found = (table.schema.metadata or {}).get(b"roarbench_format", b"").decode()
     if found != FORMAT or table.schema.names != _COLUMNS.names:
         seen = f"format {found}" if found else "no export"
         raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
-    for number, row in enumerate(table.to_pylist()):
+    for number, row in enumerate(rows):
         try:
             yield _checked(row)
-        except (ValueError, TypeError, KeyError, CallerError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, CallerError) as error:
             raise StoreError(f"{path}, row {number}: {error}; nothing was added, export it again") from None
 
 
@@ -125,6 +139,8 @@ def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
     if stated != _checksum(row):
         raise ValueError("its checksum is not that of its values")
     values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
+    if not all(isinstance(value, dict) for value in values.values()):
+        raise ValueError("its versions or its hardware are no JSON object")
     values["created"] = datetime.fromisoformat(row["created"])
     result = stored_result(SimpleNamespace(**{**row, **values}))
     name = result.run.cell.estimator

@@ -5,13 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select
-from store_rows import make_result, make_run
+from store_rows import ORIGIN, make_result, make_run
 
+from roarbench import reproduce
 from roarbench.errors import CallerError, StoreError
+from roarbench.plan import Run, expand
 from roarbench.reproduce import Reproduction
 from roarbench.store import exchange, schema
 from roarbench.store.entries import (
@@ -26,8 +29,11 @@ from roarbench.store.entries import (
     unverified,
 )
 from roarbench.store.exchange import export_results, import_results
-from roarbench.store.results import Result, ResultsStore
+from roarbench.store.results import Result, ResultsStore, pack_answers
 from roarbench.submission import check_source
+from roarbench.suites import find_suite
+from roarbench.terms import Order
+from roarbench.workspace import bind
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
@@ -134,8 +140,11 @@ def altered(path: Path, change: Callable[[dict], None], seal: bool, **metadata: 
         (lambda row: row.update(source=None), True, "NAME is missing"),
         (lambda row: row.update(source=b"\xff"), True, "not UTF-8"),
         (lambda row: row.update(versions="[" * 9), True, "row 0"),
+        (lambda row: row.update(hardware="[]"), True, "no JSON object"),
+        (lambda row: row.update(record=None), True, "row 0"),
+        (lambda row: row.update(versions="[" * 10**5), True, "row 0"),
     ],
-    ids=["value", "count", "record", "other source", "no source", "bytes", "json"],
+    ids=["value", "count", "record", "other source", "no source", "bytes", "json", "list", "nothing", "deep"],
 )
 def test_a_row_that_was_altered_is_refused_with_all_others(
     store: ResultsStore, second: ResultsStore, tmp_path: Path, change, seal: bool, words: str
@@ -152,6 +161,20 @@ def test_a_row_that_was_altered_is_refused_with_all_others(
     assert find_entries(second.database) == {}
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_rows_on_the_same_images_have_as_many_answers(
+    stored: bool, store: ResultsStore, second: ResultsStore, tmp_path: Path
+) -> None:
+    """A board stacks them; one short row would end every command that shows the suite."""
+    short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
+    second.add_all([short] if stored else [short, own])
+    store.add_all([own] if stored else [])
+    export_results(second, tmp_path / "file.parquet")
+    with pytest.raises(StoreError, match="nothing was added"):
+        import_results(store, tmp_path / "file.parquet")
+    assert store.count() == stored
+
+
 def test_other_files_are_refused(second: ResultsStore, store: ResultsStore, tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     store.add_all(rows("grad"))
@@ -161,6 +184,10 @@ def test_other_files_are_refused(second: ResultsStore, store: ResultsStore, tmp_
     pq.write_table(pa.table({"a": [1]}), tmp_path / "foreign.parquet")
     with pytest.raises(StoreError, match="is no export"):
         import_results(second, tmp_path / "foreign.parquet")
+    letters = pa.array([b"\xff"]).view(pa.string())
+    pq.write_table(pa.table({"a": letters}), tmp_path / "letters.parquet")
+    with pytest.raises(StoreError, match="is no Parquet file"):
+        import_results(second, tmp_path / "letters.parquet")
     (tmp_path / "text").write_text("x")
     with pytest.raises(StoreError, match="is no Parquet file"):
         import_results(second, tmp_path / "text")
@@ -183,3 +210,22 @@ def test_what_differs_is_told() -> None:
     assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is Verdict.DIFFERENT
     assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is Verdict.WITHIN
     assert Reproduction(stored, replace(stored, seconds=1.0), margin=0).verdict is Verdict.EQUAL
+
+
+def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(
+    store: ResultsStore, second: ResultsStore, tmp_path: Path
+) -> None:
+    """Imported seeds that differ by everything would make any outcome lie within the interval."""
+    suite = find_suite("planted")
+    asked = [p for p in expand(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)]
+    extremes = [extreme(bind(suite, point, "da7a", None), right=point.seed == 1) for point in asked]
+    second.add_all(extremes)
+    export_results(second, tmp_path / "file.parquet")
+    import_results(store, tmp_path / "file.parquet")
+    assert reproduce._margin(second, suite, extremes[0], extremes[0]) > 0.9
+    assert reproduce._margin(store, suite, extremes[0], extremes[0]) == 0
+
+
+def extreme(run: Run, right: bool) -> Result:
+    answers = np.full(100, right)
+    return Result(run, int(answers.sum()), 100, pack_answers(answers), 1.0, ORIGIN)
