@@ -9,7 +9,7 @@ from rich.console import Console
 from roarbench.errors import CallerError
 from roarbench.estimators import CUDA, TRUSTED
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.entries import find_entries, keep_entry
+from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
 from roarbench.submission import read_submission
 from roarbench.validation import validate
@@ -29,7 +29,7 @@ class How(NamedTuple):
 
 
 def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, console: Console) -> str:
-    """Check a file and keep it; a file that is kept already is not checked again.
+    """Check a file and keep it.
 
     Args:
         path: The submission.
@@ -51,8 +51,7 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     if not how.trust:
         check_sandbox()
-        if submission.id not in find_entries(store.database):
-            console.print(validate(path).text(), soft_wrap=True)
+        console.print(validate(path).text(), soft_wrap=True)  # kept ones, too: imported or trusted, they never were
     keep_entry(store.database, submission)
     workspace.keep_submission(submission.id, submission.source)
     marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]

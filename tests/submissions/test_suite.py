@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
 import pytest
 from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
+from roarbench import handing_in, work
 from roarbench import reproduce as module
-from roarbench import work
 from roarbench.bench import Bench
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
@@ -112,6 +113,19 @@ def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
         workspace.keep_submission(entry.id, GOOD)
     with pytest.raises(StoreError, match="hand the submission in again"):
         workspace.submission("none@0123abcd")
+
+
+def test_a_kept_file_is_checked_before_it_is_run(
+    tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been imported, or run without the sandbox, and then nobody ever checked it."""
+    path, asked = tmp_path / "good.py", []
+    path.write_bytes(GOOD)
+    keep_entry(store.database, check_source(GOOD))
+    monkeypatch.setattr(handing_in, "check_sandbox", lambda: None)
+    monkeypatch.setattr(handing_in, "validate", lambda path: asked.append(path) or SimpleNamespace(text=str))
+    handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), Console())
+    assert asked == [path]
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
