@@ -51,12 +51,16 @@ def title(reference: str) -> str:
     if reference in PUBLISHED:
         return f"{reference}@{_prefix(reference)}"
     path = Path(reference)
-    if not path.is_file():
+    try:
+        checksum = sha256(path) if path.is_file() else ""
+    except OSError as error:  # no right to read it, or a name that no file can have
+        seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
+        raise CallerError(f"{seen}; write a file of weights") from None
+    if not checksum:
         if reference.startswith("torchvision:"):
             raise UnknownName("reference", reference, PUBLISHED)
         names = ", ".join(PUBLISHED)
         raise CallerError(f"--reference {reference} is no file; write a file of weights, or one of {names}")
-    checksum = sha256(path)
     return next((title(name) for name in PUBLISHED if checksum.startswith(_prefix(name))), f"file@{checksum[:32]}")
 
 

@@ -168,3 +168,8 @@ def test_a_changed_published_file_is_refused(published):
     published.write_bytes(published.read_bytes() + b"more")
     with pytest.raises(CallerError, match="its checksum is another; delete it"):
         load_given("torchvision:small", network(), 3)
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_a_line():
+    with pytest.raises(CallerError, match="cannot read --reference a{80} "):
+        title("a" * 300)
