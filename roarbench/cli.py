@@ -143,7 +143,8 @@ def run(
         where = results.where
     _print_table(shown_table(finished.standing, ROAR.name, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
-    err.print(f"more: roarbench table, plot, status --suite {suite}", soft_wrap=True)
+    small = f" --limit {limit}" if limit else ""
+    err.print(f"more: roarbench table, plot, status --suite {suite}{small}", soft_wrap=True)
     if finished.failed:
         raise typer.Exit(1)
 

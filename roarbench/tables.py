@@ -96,6 +96,8 @@ class ShownTable:
     @property
     def _certainty(self) -> str:
         board = self.board
+        if not board.images:
+            return "Nothing of this has been run yet."
         if board.covers is Covers.NOTHING:
             return "One training per cell: no intervals, no verdicts."
         sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"

@@ -70,7 +70,8 @@ class Accepted:
         how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
         lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
         lines += [f"maps of a suite on one core of this machine ({how}):"]
-        lines += [f"  {c.suite:18} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
+        width = max((len(c.suite) for c in self.costs), default=0)
+        lines += [f"  {c.suite:{width}} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 

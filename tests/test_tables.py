@@ -247,6 +247,8 @@ def test_an_accuracy_is_a_percentage_to_the_eye():
 def test_the_footnote_says_what_is_known():
     once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None))
     assert once.footnote == "One training per cell: no intervals, no verdicts."
+    nothing = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, images=0, detectable=None))
+    assert nothing.footnote == "Nothing of this has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
     assert images.footnote == "95% intervals over images (2000 paired resamples, seed 0); places hold together."
     assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
