@@ -216,10 +216,10 @@ def table(
 ) -> None:
     """Show the estimators against Random and Sobel, with intervals and places."""
     asked = find_suite(suite)
-    rows = _chosen(asked, estimators)
     from roarbench.reading import hold, shown_table
 
-    _print_table(shown_table(hold(asked, store, db, limit), protocol, unit, rows), format)
+    held = hold(asked, store, db, limit)
+    _print_table(shown_table(held, protocol, unit, _chosen(held.suite, estimators)), format)
 
 
 @app.command(epilog="Example: `roarbench validity --suite quick`")
@@ -268,12 +268,13 @@ def plot(
     Twins are drawn where --estimators names them.
     """
     asked = find_suite(suite)
-    rows = _chosen(asked, estimators) or [name for name in asked.estimators if not find_estimator(name).twin]
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
     from roarbench.reading import hold, shown_table
 
-    draw_curves(chart(shown_table(hold(asked, store, db, limit), protocol, unit, rows), published), output)
+    held = hold(asked, store, db, limit)
+    rows = _chosen(held.suite, estimators) or [name for name in held.suite.estimators if not find_estimator(name).twin]
+    draw_curves(chart(shown_table(held, protocol, unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)
 
 
@@ -348,11 +349,11 @@ def validate(
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
-    from roarbench.submission import Refusal
+    from roarbench.submission import Refusal, read_submission
     from roarbench.validation import validate as check
 
     try:
-        out.print(check(file).text(), soft_wrap=True)
+        out.print(check(read_submission(file)).text(), soft_wrap=True)
     except Refusal as refusal:
         if explain and refusal.fault.trace:
             err.print(refusal.fault.trace, soft_wrap=True)

@@ -8,7 +8,6 @@ from rich.console import Console
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CUDA, TRUSTED
-from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
 from roarbench.submission import read_submission
@@ -50,8 +49,8 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
     if how.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     if not how.trust:
-        check_sandbox()
-        console.print(validate(path).text(), soft_wrap=True)  # kept ones, too: imported or trusted, they never were
+        accepted = validate(submission)  # a kept one, too: imported or trusted, it never was
+        console.print(accepted.text(), soft_wrap=True)
     keep_entry(store.database, submission)
     workspace.keep_submission(submission.id, submission.source)
     marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,7 +18,7 @@ from roarbench.sandbox.explain import Answer, Network, Part, Task, at_once, cost
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.submission import Refusal, Submission, read_submission
+from roarbench.submission import Refusal, Submission
 from roarbench.suites import SUITES
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
@@ -75,14 +74,13 @@ class Accepted:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
-def validate(path: Path) -> Accepted:
-    """Check a file: without running it, then in fresh sandboxes.
+def validate(submission: Submission) -> Accepted:
+    """Check what `read_submission` found to be in order by running it in fresh sandboxes.
 
     Raises:
         Refusal: It is not accepted, with the first reason.
         SandboxError: No sandbox holds on this machine.
     """
-    submission = read_submission(path)
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile

@@ -138,6 +138,10 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     assert f"accepted: {names['good']}" in answer.err
     assert names["good"] in answer.out
     before = rows("store")
+    own = json.loads(call("table", *SMALL, "--store", "store", "--estimators", names["good"], "--format", "json").out)
+    assert [row["estimator"] for row in own["rows"]] == [names["good"]]
+    assert call("plot", *SMALL, "--store", "store", "-o", "curves.svg").code == 0
+    assert names["good"] in Path("curves.svg").read_text()
 
     answer = call("run", *PART, "--store", "store", "--submission", late)
     assert answer.code == 1

@@ -14,7 +14,7 @@ import pytest
 from roarbench import validation
 from roarbench.sandbox import launch
 from roarbench.sandbox.limits import Limits
-from roarbench.submission import Refusal
+from roarbench.submission import Refusal, read_submission
 from roarbench.validation import validate
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -37,7 +37,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 def verdict(path: Path) -> tuple[str, str]:
     """Verdict, and the line that tells it."""
     try:
-        validate(path)
+        validate(read_submission(path))
     except Refusal as refusal:
         return refusal.fault.kind, str(refusal)
     return "accepted", ""
