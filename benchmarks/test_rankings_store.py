@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
 def test_random_batch_from_bit_planes(benchmark, folder, t: float) -> None:
-    planes = RankingsStore(folder).open(SPEC).train
+    planes = RankingsStore(folder).open(SPEC).planes(Split.TRAIN)
     index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
     benchmark._timer = time.process_time
     benchmark(lambda: removed_bits(planes[index], t, Order.MORF, SPEC.layout))
@@ -57,7 +57,7 @@ def test_random_batch_from_float_maps(benchmark, folder, t: float) -> None:
 def test_whole_split(benchmark, folder, t: float) -> None:
     rankings = RankingsStore(folder).open(SPEC)
     benchmark._timer = time.process_time
-    benchmark(lambda: removed_bits(rankings.train, t, Order.MORF, rankings.layout))
+    benchmark(lambda: removed_bits(rankings.planes(Split.TRAIN), t, Order.MORF, rankings.layout))
 
 
 def test_open(benchmark, folder) -> None:

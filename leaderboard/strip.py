@@ -19,8 +19,8 @@ from roarbench.estimators import find_estimator
 from roarbench.ranking import Layout, removed_bits
 from roarbench.standings import Standing
 from roarbench.store.rankings import RankingSpec, RankingsStore
-from roarbench.terms import Order, Unit
-from roarbench.workspace import Workspace, reference_of, stored_levels
+from roarbench.terms import Order, Split, Unit
+from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
 
 IMAGES = 6  # in a strip
 _FOLDER = "strips"
@@ -96,7 +96,7 @@ def _from_store(held: Standing, folder: Path) -> Strip | None:
             found = RankingsStore(workspace.rankings).open(spec)
         except RoarbenchError:  # not ranked yet
             continue
-        planes[name] = found.test[numbers]
+        planes[name] = found.planes(Split.TEST)[numbers]
         count = sum(int(file["images"]) for file in found.files.values())
         seconds[name] = 1000 * found.seconds / count
     if spec is None or not planes:
@@ -122,6 +122,7 @@ def _spec(held: Standing, name: str) -> RankingSpec:
         unit=units(held)[0],
         levels=stored_levels(held.suite),
         shape=(dataset.channels, dataset.size, dataset.size),
+        splits=ranked_splits(held.suite),
     )
 
 

@@ -29,6 +29,7 @@ class Bench:
         reference: The model that is explained.
         levels: The levels that rankings are stored for.
         given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
+        splits: Whose images are ranked, and predicted by the reference.
     """
 
     workspace: Workspace
@@ -36,6 +37,7 @@ class Bench:
     reference: Reference
     levels: tuple[float, ...]
     given: str = ""
+    splits: tuple[Split, ...] = tuple(Split)
 
     @property
     def data(self) -> ImageData:
@@ -118,6 +120,7 @@ class Bench:
             unit=unit,
             levels=self.levels,
             shape=(record.channels, record.size, record.size),
+            splits=self.splits,
         )
 
 

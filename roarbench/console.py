@@ -26,7 +26,8 @@ def cost(bench: Bench, step: Step, rates: Rates) -> float:
     train, test = len(bench.data.train.labels), len(bench.data.test.labels)
     if step.kind == "reference":
         epochs = 0 if bench.reference.given else find_recipe(bench.reference.recipe).epochs
-        return epochs * train * rates.train + (train + test) * rates.predict
+        predicted = sum(len(bench.images(split).labels) for split in bench.splits)
+        return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         forward = passes(find_estimator(spec.name) for spec in specs).forward

@@ -11,9 +11,9 @@ from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan import CLEAN, Point, Suite
 from roarbench.ranking import Layout
 from roarbench.recipes import Recipe, find_recipe
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Retrain, Split, Unit
 from roarbench.work import EXPLAINED
-from roarbench.workspace import needs_reference, reference_epochs, stored_levels
+from roarbench.workspace import needs_reference, ranked_splits, reference_epochs, stored_levels
 
 PARTS = ("decode", "reference", "attribution", "ranking", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
@@ -30,7 +30,7 @@ class Work(NamedTuple):
         images_decoded: Images of both splits, if they are not decoded yet.
         images_reference: Training images times epochs, of the reference.
         images_retrained: The same, over all other trainings.
-        images_scored: Test images, over all runs; for the reference's targets all images once.
+        images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
         images_ranked: Images times rankings.
         disk: Bytes of decoded images, rankings and results.
@@ -69,6 +69,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     record = find_dataset(suite.dataset)
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
+    ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
     retrained = sum(point.cell.retrain is not Retrain.NONE for point in points)
     rankings = _rankings(points) - _rankings(done)
     reference = int(_explained(points) and not _explained(done))
@@ -80,10 +81,10 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
-        images_scored=len(points) * test + reference * (train + test),
-        images_explained=passes({estimator for estimator, _ in rankings}).forward * (train + test),
-        images_ranked=len(rankings) * (train + test),
-        disk=(train + test) * (planes + record.channels * record.size**2) + len(points) * test // 8,
+        images_scored=len(points) * test + reference * ranked,
+        images_explained=passes({estimator for estimator, _ in rankings}).forward * ranked,
+        images_ranked=len(rankings) * ranked,
+        disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
         memory=_memory(suite, train, len(rankings)),
     )
 

@@ -64,7 +64,8 @@ def steps(bench: Bench, runs: list[Run]) -> list[Step]:
     """Everything that has to be done for these runs and is not yet in the stores."""
     wanted = _rankings_needed(bench, runs)
     lacking = {spec: estimator for spec, estimator in wanted.items() if not bench.rankings.has(spec)}
-    reference = () if bench.references.has(bench.reference) else ("reference",)
+    made = all(bench.references.predicted(bench.reference, split) for split in bench.splits)
+    reference = () if made else ("reference",)
     ranking = list(_rank_steps(bench, lacking, reference))
     sealing = list(_seal_steps(bench, lacking, ranking))
     scoring = [_run_step(bench, run, lacking, reference) for run in runs]
@@ -93,7 +94,7 @@ def _rank_steps(bench: Bench, lacking: dict[RankingSpec, Estimator], reference: 
 def _shards(bench: Bench, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
-    for split in Split:
+    for split in bench.splits:
         n = len(bench.images(split).labels)
         ranked = {spec: bench.rankings.ranked(spec, split) for spec in specs}
         ends = {start: min(start + work.EXPLAINED, n) for start in range(0, n, work.EXPLAINED)}

@@ -23,7 +23,7 @@ from roarbench.plan import Suite
 from roarbench.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.recipes import find_recipe
 from roarbench.terms import Unit
-from roarbench.train import Normalisation, fit, predict
+from roarbench.train import Normalisation, fit, predict, scored_at_once
 from roarbench.work import EXPLAINED
 from roarbench.workspace import stored_levels
 
@@ -144,14 +144,14 @@ def measure(suite: Suite) -> Rates:
     layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, stored_levels(suite))
     importance = torch.rand(explained, layout.features, generator=generator).numpy()
     ties = tie_order(some.ids.numpy(), layout.features)
-    photo = _photograph(record)
+    photo, scored = _photograph(record), scored_at_once(record.size)
     return Rates(
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_timed(lambda: decode_image(photo, record)),
         train=_timed(lambda: fit(model, inputs, labels, norm, short, 0)) / (steps * batch),
-        predict=_timed(lambda: predict(model, inputs, norm, min(n, 128))) / n,  # not filled up to a batch
+        predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
         explain=_timed(lambda: importance_maps([find_estimator("grad")], model.eval(), some, black)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
     )

@@ -27,7 +27,7 @@ from roarbench.reports import duration
 from roarbench.standings import Standing, standing
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
-from roarbench.workspace import Workspace, bind, reference_of, stored_levels
+from roarbench.workspace import Workspace, bind, ranked_splits, reference_of, stored_levels
 
 
 def default_workers() -> int:
@@ -77,7 +77,8 @@ def run_suite(
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
     decoders = cores() if gpus() else workers  # photographs are decoded by processors
     images = _decode(suite, workspace, data, limit, decoders, console)
-    bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite), given)
+    explained = reference_of(suite, images.fingerprint)
+    bench = Bench(workspace, images.folder, explained, stored_levels(suite), given, ranked_splits(suite))
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")

@@ -227,12 +227,21 @@ def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     return torch.sub(images, mean, out=out).div_(std)  # the change of layout comes with the first of two passes
 
 
-def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int = 128) -> Tensor:
+def scored_at_once(size: int) -> int:
+    """Images of `size` pixels a side that are scored in one batch: 128 up to 64 pixels, 32 above.
+
+    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
+    photographs should not wait for 128, while 32 keep a GPU busy.
+    """
+    return 128 if size <= 64 else 32
+
+
+def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
     """Logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
     Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
     The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
-    batch size.
+    batch size: `scored_at_once` says which.
     """
     device = _device(model)
     model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]

@@ -6,6 +6,7 @@ and a job that was cut off is simply done again.
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
@@ -35,7 +36,7 @@ from roarbench.smoothness import smoothness
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
 from roarbench.terms import Retrain, Split
-from roarbench.train import Inputs, Normalisation, fit, normalise, predict
+from roarbench.train import Inputs, Normalisation, fit, normalise, predict, scored_at_once
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
@@ -83,23 +84,32 @@ def train_reference(bench: Bench) -> None:
     """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done."""
     store, reference = bench.references, bench.reference
     with store.lock(reference):
-        if store.has(reference):
-            return
-        start = time.perf_counter()
-        model, norm = bench.network(reference.model, reference.seed).to(device()), None
-        checkpoint = bench.checkpoint(reference.key)
-        if reference.given:
-            norm = load_given(bench.given, model, bench.data.record.channels)
-        else:
-            images, labels = untouched(bench, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
-            fit(model, images, labels, bench.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
-        seconds = time.perf_counter() - start
-        predictions = {}
-        for split in Split:
-            said = predict(model, untouched(bench, split), norm or bench.norm).softmax(1).max(1)
-            predictions[split] = Predictions(said.indices.numpy(), said.values.numpy())
-        store.save(reference, model, predictions, seconds, norm)
-        checkpoint.remove()
+        if not store.has(reference):
+            _make_reference(bench)
+        for split in bench.splits:
+            if not store.predicted(reference, split):
+                store.save_predictions(reference, split, _predictions(bench, split))
+
+
+def _make_reference(bench: Bench) -> None:
+    """Train it, or read its given weights, and keep it."""
+    start, reference = time.perf_counter(), bench.reference
+    model, norm = bench.network(reference.model, reference.seed).to(device()), None
+    checkpoint = bench.checkpoint(reference.key)
+    if reference.given:
+        norm = load_given(bench.given, model, bench.data.record.channels)
+    else:
+        images, labels = untouched(bench, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
+        fit(model, images, labels, bench.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
+    bench.references.save(reference, model, time.perf_counter() - start, norm)
+    checkpoint.remove()
+
+
+def _predictions(bench: Bench, split: Split) -> Predictions:
+    """What the reference says of the untouched images of a split."""
+    model, batch = bench.trained_reference().to(device()), scored_at_once(bench.data.record.size)
+    said = predict(model, untouched(bench, split), bench.reference_norm, batch).softmax(1).max(1)
+    return Predictions(said.indices.numpy(), said.values.numpy())
 
 
 def group(estimator: Estimator) -> str:
@@ -169,7 +179,7 @@ def _rank_batch(
 
 def seal(bench: Bench, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into its finished ranking."""
-    bench.rankings.seal(spec, {split: len(bench.images(split).labels) for split in Split})
+    bench.rankings.seal(spec, {split: len(bench.images(split).labels) for split in spec.splits})
 
 
 def score(bench: Bench, run: Run) -> Scored:
@@ -185,7 +195,7 @@ def score(bench: Bench, run: Run) -> Scored:
         model = bench.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(bench, run, Split.TRAIN), torch.from_numpy(bench.data.train.labels)
         loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, checkpoint)
-    logits = predict(model, _inputs(bench, run, Split.TEST), norm)
+    logits = predict(model, _inputs(bench, run, Split.TEST), norm, scored_at_once(bench.data.record.size))
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
@@ -205,7 +215,7 @@ def shard_batch(bench: Bench, split: Split, start: int, stop: int, norm: Normali
     """The images `start` … `stop - 1`, normalised, with the reference's predictions as targets, to be explained."""
     images = bench.images(split)
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
-    if bench.references.has(bench.reference):
+    if bench.references.predicted(bench.reference, split):
         targets = torch.from_numpy(bench.references.predictions(bench.reference, split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = bench.pixels(split)[start:stop]
@@ -248,8 +258,7 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
     start = time.process_time()
     model = None
     if variant != "controls":
-        model = bench.untrained_reference() if variant == "untrained" else bench.trained_reference()
-        model.to(device())
+        model = _explained(bench, variant, bench.references.checksum(bench.reference))
     if variant == "other-target":
         classes = bench.data.record.classes
         batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
@@ -260,6 +269,13 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
     return {name: TimedMap(torch.cat([part[name].cpu() for part in parts]), alone[name]) for name in alone}
+
+
+@lru_cache(maxsize=1)
+def _explained(bench: Bench, variant: str, weights: str) -> nn.Module:
+    """The network that a group explains, on the device; read once in each process while the checksum is `weights`."""
+    model = bench.untrained_reference() if variant == "untrained" else bench.trained_reference()
+    return model.to(device())
 
 
 def images_at_once(bench: Bench, estimators: int) -> int:

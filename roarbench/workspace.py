@@ -12,7 +12,7 @@ from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
-from roarbench.terms import PAPER_LEVELS, Retrain
+from roarbench.terms import PAPER_LEVELS, Retrain, Split
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 
@@ -136,3 +136,9 @@ def stored_levels(suite: Suite) -> tuple[float, ...]:
     """The levels that the suite's rankings are stored for: the paper's five, so that suites share them, or its own."""
     levels = {t for block in suite.blocks for t in block.levels}
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
+
+
+def ranked_splits(suite: Suite) -> tuple[Split, ...]:
+    """Whose images the suite ranks: only the test images where no network is trained on degraded ones."""
+    retrained = any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks)
+    return tuple(Split) if retrained else (Split.TEST,)

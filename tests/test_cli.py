@@ -10,6 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +23,10 @@ from tiny_bench import InlineEngine
 
 from roarbench import cli, session, work
 from roarbench.errors import RunError
-from roarbench.plan import expand, select
+from roarbench.plan import Block, expand, select
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import SUITES, find_suite
+from roarbench.terms import MORF
 
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
@@ -93,6 +95,14 @@ def count(store: Path) -> int:
 
 
 # --- run
+
+
+def test_a_suite_without_retraining_ranks_test_images_alone(call, tmp_path, monkeypatch):
+    suite = replace(find_suite("planted"), blocks=(Block(MORF, ("truth", "random"), (0.5,), seeds=1),))
+    monkeypatch.setitem(SUITES, "planted", suite)
+    assert call("run", *SMALL, "--store", tmp_path).code == 0
+    assert count(tmp_path) == 1 + 2
+    assert {path.name for path in tmp_path.rglob("*.arrow")} == {"test.arrow"}
 
 
 def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):

@@ -59,6 +59,16 @@ def test_the_reference_is_needed_where_it_is_scored():
     assert work.images_trained == 10 * TRAIN
 
 
+def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
+    suite = replace(SUITE, given="w@0", blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
+    work = count_work(suite, expand(suite), (), None)
+    assert (work.trainings, work.scorings) == (0, 1 + 2)
+    assert work.images_decoded == TRAIN + TEST  # their mean is the fill
+    assert (work.images_explained, work.images_ranked) == (TEST, 2 * TEST)
+    assert work.images_scored == (1 + 2) * TEST + TEST
+    assert work.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
+
+
 def test_what_is_done_is_not_counted_again():
     points = expand(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]

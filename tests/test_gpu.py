@@ -67,7 +67,7 @@ def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_b
         model = build("resnet-planted", 4, 3, 8, seeded(0)).to(where)
         loss = fit(model, inputs, labels, NORM, recipe, seed=3)
         assert 0 < loss < 3
-        logits.append(predict(model, inputs, NORM))
+        logits.append(predict(model, inputs, NORM, batch=128))
     # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
     torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
 
@@ -78,7 +78,7 @@ def test_evaluation_is_float32_on_a_gpu_too():
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.ones_(module.weight)
-    expected = predict(model, held, NORM)
-    found = predict(model.to(GPU), on_gpu(held), NORM)
+    expected = predict(model, held, NORM, batch=128)
+    found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())

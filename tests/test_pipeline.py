@@ -127,6 +127,45 @@ def test_a_redrawn_ranking_is_not_made(tmp_path):
     assert all(step.needs == () for step in graph)
 
 
+def untrained_part(suite=SUITE):
+    """Its blocks that score the reference as it is."""
+    return replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol.retrain is Retrain.NONE))
+
+
+def test_only_test_images_are_ranked_where_nothing_is_retrained(done, tmp_path):
+    """And what is found is what the suite finds that ranks both."""
+    suite = untrained_part()
+    bench = make_bench(tmp_path, suite)
+    runs = make_runs(bench, suite)
+    graph = steps(bench, runs)
+    shards = -(-TEST // 16)
+    assert Counter(step.kind for step in graph) == {"reference": 1, "rank": 2 * shards, "seal": 2, "run": len(runs)}
+    with open_store(tmp_path) as store:
+        assert not any(event.failure for event in complete(bench, runs, store, InlineEngine()))
+        found, expected = (each.results([run.key for run in runs]) for each in (store, done[-1]))
+    for run in runs:
+        assert (found[run.key].bits, found[run.key].probability) == (
+            expected[run.key].bits,
+            expected[run.key].probability,
+        )
+        assert found[run.key].smoothness == expected[run.key].smoothness
+    assert [bench.references.predicted(bench.reference, split) for split in Split] == [False, True]
+    assert not list(bench.workspace.rankings.rglob("train*.arrow"))
+
+
+def test_what_ranks_test_images_alone_and_what_ranks_both_share_a_store(tmp_path):
+    """One after the other: the reference gets the predictions that it lacks, and no file that was there is touched."""
+    part = untrained_part()
+    bench, more = make_bench(tmp_path, part), make_bench(tmp_path)
+    with open_store(tmp_path) as store:
+        list(complete(bench, make_runs(bench, part), store, InlineEngine()))
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".arrow", ".npz", ".pt")}
+        runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
+        assert not any(event.failure for event in complete(more, runs, store, InlineEngine()))
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert all(more.references.predicted(more.reference, split) for split in Split)
+
+
 # --- the schedule
 
 

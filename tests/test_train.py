@@ -17,7 +17,7 @@ from roarbench.errors import Diverged
 from roarbench.models import build
 from roarbench.recipes import Augmentation, Decay, Precision, Recipe, find_recipe, learning_rate
 from roarbench.terms import Unit
-from roarbench.train import Batches, Normalisation, decay_groups, fit, normalise, predict
+from roarbench.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
@@ -177,7 +177,7 @@ def test_a_separable_problem_is_learnt() -> None:
     inputs, labels = pictures(64)
     model = build("resnet-planted", 4, 3, 16, seeded(0))
     fit(model, inputs, labels, NORM, replace(RECIPE, epochs=12, augmentation=Augmentation.NONE), seed=0)
-    assert (predict(model, inputs, NORM).argmax(1) == labels).float().mean() > 0.95
+    assert (predict(model, inputs, NORM, batch=64).argmax(1) == labels).float().mean() > 0.95
 
 
 def test_a_training_that_diverges_says_so_early() -> None:
@@ -209,6 +209,11 @@ def test_arguments_are_not_changed() -> None:
     fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, replace(RECIPE, epochs=1), seed=0)
     torch.testing.assert_close(inputs.images, images, rtol=0, atol=0)
     torch.testing.assert_close(labels, classes, rtol=0, atol=0)
+
+
+def test_small_images_are_scored_128_at_once_and_large_ones_32() -> None:
+    """What is published was scored so; another batch may round to other answers."""
+    assert [scored_at_once(size) for size in (28, 32, 64, 65, 128, 224)] == [128, 128, 128, 32, 32, 32]
 
 
 def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
@@ -400,4 +405,4 @@ def test_removed_maps_take_the_same_way() -> None:
     norm = Normalisation((t,), (math.sqrt(t * (1 - t)),))
     model = build("resnet-planted", 2, 1, 16, seeded(0))
     fit(model, Held(maps), labels, norm, replace(RECIPE, augmentation=Augmentation.NONE), seed=0)
-    assert (predict(model, Held(maps), norm).argmax(1) == labels).all()
+    assert (predict(model, Held(maps), norm, batch=128).argmax(1) == labels).all()

@@ -17,7 +17,7 @@ from roarbench.plan import CLEAN
 from roarbench.ranking import removed_bits, removed_count, tie_order
 from roarbench.recipes import RECIPES, Decay, Recipe, find_recipe
 from roarbench.store.planes import read_planes
-from roarbench.store.references import checksum
+from roarbench.store.references import ReferenceStore, checksum
 from roarbench.terms import Order, Retrain, Split, Unit
 from roarbench.train import fit, predict
 
@@ -238,9 +238,10 @@ def test_rankings_of_another_reference_are_refused(bench, tmp_path):
     other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
     shutil.copytree(bench.workspace.rankings, other.workspace.rankings)
     model = bench.network("resnet-planted", 5)
-    said = {split: bench.references.predictions(bench.reference, split) for split in Split}
+    said = bench.references.predictions(bench.reference, Split.TEST)
     with other.references.lock(other.reference):
-        other.references.save(other.reference, model, said, 1.0)
+        other.references.save(other.reference, model, 1.0)
+        other.references.save_predictions(other.reference, Split.TEST, said)
     for retrain in (Retrain.NONE, Retrain.IMAGES):
         with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
             work.score(other, run_of(other, "grad", retrain=retrain))
@@ -260,6 +261,22 @@ def test_parts_that_are_there_are_not_made_again(bench, tmp_path, monkeypatch):
     assert asked == ["truth"]
     work.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
     assert asked == ["truth"]
+
+
+def test_the_reference_is_read_once_for_all_batches_and_again_when_it_changed(bench, tmp_path, monkeypatch):
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
+    read, weights = [], ReferenceStore.weights
+    monkeypatch.setattr(ReferenceStore, "weights", lambda *asked: read.append(asked) or weights(*asked))
+    maps = []
+    for seed in (5, 6):
+        shutil.rmtree(other.workspace.references, ignore_errors=True)
+        with other.references.lock(other.reference):
+            other.references.save(other.reference, bench.network("resnet-planted", seed), 1.0)
+        for start in (0, 8):
+            made = work.timed_maps(other, ["grad"], Split.TEST, start, start + 8)["grad"].importance
+        maps.append(made)
+    assert len(read) == 2
+    assert not torch.equal(*maps)
 
 
 def test_controls_are_ranked_before_there_is_a_reference(tmp_path):
@@ -310,7 +327,7 @@ def retrained_by_hand(bench, run, inputs, norm):
     labels = torch.from_numpy(bench.data.train.labels)
     train, test = (Ready(torch.from_numpy(inputs[split]).float()) for split in Split)
     fit(model, train, labels, norm, find_recipe(run.recipe), run.seed)
-    return predict(model, test, norm).argmax(1).numpy() == bench.data.test.labels
+    return predict(model, test, norm, batch=128).argmax(1).numpy() == bench.data.test.labels
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Rankings on disk: the bit-planes of all images of a data set, one folder for each estimator.
 
     <root>/<data>/<reference or none>/<name>-<unit>-<spec>/
-        train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other
+        train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other;
+                                   only test.arrow where no network is trained on degraded images
         manifest.json              what this is, with the files' checksums; written last, so a folder with it is done
         parts/                     ranges of images, while workers make them
 
@@ -39,6 +40,8 @@ _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 class RankingSpec:
     """Which rankings: all that fixes them.
 
+    A field added after a release gets a default and is left out of folders and files while it has that default.
+
     Attributes:
         data: Fingerprint of the decoded data set.
         reference: Fingerprint of the explained model; empty for controls.
@@ -47,6 +50,7 @@ class RankingSpec:
         unit: What one feature is.
         levels: Levels that can be read.
         shape: Channels, height and width of an image.
+        splits: Whose images are ranked.
     """
 
     data: str
@@ -56,6 +60,7 @@ class RankingSpec:
     unit: Unit
     levels: tuple[float, ...]
     shape: tuple[int, int, int]
+    splits: tuple[Split, ...] = tuple(Split)
 
     @property
     def layout(self) -> Layout:
@@ -70,8 +75,7 @@ class Rankings:
     Attributes:
         folder: Where they lie.
         layout: What the bit-planes hold.
-        train: uint8 (n, planes, width), read-only, a view of the file.
-        test: The same of the test images.
+        splits: Bit-planes of each split that was ranked, uint8 (n, planes, width), read-only, views of the files.
         files: Size and checksum of each file, as the manifest has them.
         seconds: Processor time spent on the maps, all workers together.
         weights: Checksum of the explained model's weights; empty for controls, and where it was not noted.
@@ -79,19 +83,18 @@ class Rankings:
 
     folder: Path
     layout: Layout
-    train: NDArray[np.uint8]
-    test: NDArray[np.uint8]
+    splits: Mapping[Split, NDArray[np.uint8]]
     files: Mapping[str, Mapping[str, Any]]
     seconds: float
     weights: str
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
         """Bit-planes of one split, uint8 (n, planes, width)."""
-        return self.train if split is Split.TRAIN else self.test
+        return self.splits[split]
 
     @property
     def checksum(self) -> str:
-        """Hash of both files' contents, as the manifest has them."""
+        """Hash of the files' contents, as the manifest has them."""
         return fingerprint({split: file["sha256"] for split, file in self.files.items()})
 
     def verify(self) -> None:
@@ -200,7 +203,7 @@ class RankingsStore:
 
         Args:
             spec: Which rankings.
-            counts: Number of images of each split.
+            counts: Number of images of each split of these rankings.
 
         Raises:
             StoreError: Images are missing, a part is broken, parts are of different explained models, or the folder
@@ -227,15 +230,15 @@ class RankingsStore:
             StoreError: They are not there, not finished, not these, or damaged.
         """
         folder = self.folder(spec)
-        manifest = _read_manifest(folder)
+        manifest = _read_manifest(folder, spec.splits)
         for key, value in _identity(spec).items():
             if manifest.get(key) != value:
                 found = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
                 raise StoreError(f"{found}; {_remedy(folder)}")
         files = manifest["files"]
-        train, test = (_view(folder / f"{split}.arrow", spec, split, files[split]) for split in Split)
+        splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
-        return Rankings(folder, spec.layout, train, test, files, seconds, manifest.get("weights", ""))
+        return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""))
 
     def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
@@ -334,15 +337,15 @@ def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) 
     return planes
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     path = folder / _MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())
         if manifest["format"] > FORMAT:
             found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{found}; upgrade roarbench")
-        if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in Split):
-            raise StoreError(f"{path} does not describe both files; {_remedy(folder)}")
+        if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
+            raise StoreError(f"{path} does not describe its files; {_remedy(folder)}")
     except FileNotFoundError as error:
         raise StoreError(f"no finished rankings in {folder}; 'roarbench run' makes them") from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:

@@ -1,6 +1,7 @@
 """Explained models on disk: weights, and what they predict for every image.
 
-A folder is written beside its place and renamed when it is complete, so a folder that exists is whole.
+A folder with weights is written beside its place and renamed when it is complete, so a folder that exists has them
+whole; what they predict is added to it, one file for each split.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from torch import nn
 
 from roarbench.errors import StoreError
 from roarbench.plan import Reference, record
-from roarbench.store.files import sync, writing
+from roarbench.store.files import sync, write_whole, writing
 from roarbench.terms import Split
 from roarbench.train import Normalisation
 
@@ -66,23 +67,19 @@ class ReferenceStore:
             lock.release()
 
     def has(self, reference: Reference) -> bool:
-        """Whether it is complete."""
+        """Whether its weights are there."""
         return self.folder(reference).is_dir()
 
-    def save(
-        self,
-        reference: Reference,
-        model: nn.Module,
-        predictions: dict[Split, Predictions],
-        seconds: float,
-        norm: Normalisation | None = None,
-    ) -> None:
-        """Write weights and predictions; to be called under the lock.
+    def predicted(self, reference: Reference, split: Split) -> bool:
+        """Whether it is noted what it says of the untouched images of a split."""
+        return (self.folder(reference) / f"{split}.npz").exists()
+
+    def save(self, reference: Reference, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
+        """Write the weights; to be called under the lock.
 
         Args:
             reference: What fixes the model.
             model: With its weights.
-            predictions: Of the untouched images.
             seconds: Wall time of the training.
             norm: What images are normalised with for it; None for that of the data set.
 
@@ -100,13 +97,25 @@ class ReferenceStore:
             buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
             torch.save(weights, buffer)
             (beside / "weights.pt").write_bytes(buffer.getbuffer())
-            for split, said in predictions.items():
-                np.savez(beside / f"{split}.npz", targets=said.targets, probability=said.probability)
             (beside / "manifest.json").write_text(json.dumps(about, indent=1))
             for path in (*beside.iterdir(), beside):
                 sync(path)
             beside.replace(folder)
             sync(self._root)
+
+    def save_predictions(self, reference: Reference, split: Split, said: Predictions) -> None:
+        """Write what it says of the untouched images of a split; to be called under the lock, after `save`.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
+        path = self.folder(reference) / f"{split}.npz"
+        with writing(path):
+            write_whole(
+                path,
+                lambda beside: np.savez(beside, targets=said.targets, probability=said.probability),
+                path.with_name(f".{path.name}"),  # savez wants the ending
+            )
 
     def weights(self, reference: Reference) -> dict[str, torch.Tensor]:
         """Its state dict, on the CPU.

@@ -62,7 +62,7 @@ def logits_at(importance, t, unit=Unit.SCALAR, order=Order.MORF, channels=3):
     planes = encode(sort_keys(features(importance, layout.shape, unit), ties), layout)
     removed = torch.from_numpy(removed_bits(planes, t, order, layout))
     degraded = DegradedImages(pixels, removed, torch.tensor(norm.mean), unit)
-    return predict(make_network(channels), degraded, norm)
+    return predict(make_network(channels), degraded, norm, batch=128)
 
 
 def targets_of(channels=3):

@@ -83,7 +83,6 @@ def test_planes_come_back(sealed: RankingsStore) -> None:
     rankings = sealed.open(SPEC)
     for split in Split:
         np.testing.assert_array_equal(rankings.planes(split), PLANES[split])
-    assert rankings.planes(Split.TRAIN) is rankings.train
     assert rankings.layout == SPEC.layout
     assert rankings.seconds == 0.25 * 6
     rankings.verify()
@@ -91,7 +90,7 @@ def test_planes_come_back(sealed: RankingsStore) -> None:
 
 def test_stored_planes_tell_what_is_removed(sealed: RankingsStore) -> None:
     layout = SPEC.layout
-    stored = removed_bits(sealed.open(SPEC).test, 0.3, Order.LERF, layout)
+    stored = removed_bits(sealed.open(SPEC).planes(Split.TEST), 0.3, Order.LERF, layout)
     np.testing.assert_array_equal(stored, removed_bits(PLANES[Split.TEST], 0.3, Order.LERF, layout))
 
 
@@ -134,7 +133,9 @@ def test_one_feature_and_no_boundary(store: RankingsStore) -> None:
         store.write_part(spec, split, 0, 2, np.zeros((2, 1, 1), np.uint8), 0.0)
     store.seal(spec, dict.fromkeys(Split, 2))
     rankings = store.open(spec)
-    np.testing.assert_array_equal(removed_bits(rankings.train, 0.9, Order.MORF, spec.layout), [[0x80]] * 2)
+    np.testing.assert_array_equal(
+        removed_bits(rankings.planes(Split.TRAIN), 0.9, Order.MORF, spec.layout), [[0x80]] * 2
+    )
 
 
 def test_folders_can_be_read_by_people_and_differ_with_every_field(store: RankingsStore) -> None:
@@ -148,9 +149,28 @@ def test_folders_can_be_read_by_people_and_differ_with_every_field(store: Rankin
         replace(SPEC, unit=Unit.PIXEL),
         replace(SPEC, levels=(0.5,)),
         replace(SPEC, shape=(3, 6, 5)),
+        replace(SPEC, splits=(Split.TEST,)),
     ]
-    assert len({store.folder(spec) for spec in [SPEC, *others]}) == 8
+    assert len({store.folder(spec) for spec in [SPEC, *others]}) == 9
     assert store.folder(others[1]).parent.name == "none"
+
+
+def test_rankings_of_both_splits_lie_where_they_lay_before_there_were_others(store: RankingsStore) -> None:
+    """Written down when a spec had seven fields: what is stored must be found for ever."""
+    assert store.folder(SPEC).name == "var-grad-scalar-6975debf"
+
+
+def test_rankings_of_the_test_images_alone(store: RankingsStore) -> None:
+    spec = replace(SPEC, splits=(Split.TEST,))
+    write(store, Split.TEST, 0, COUNTS[Split.TEST], spec)
+    store.seal(spec, {Split.TEST: COUNTS[Split.TEST]})
+    rankings = store.open(spec)
+    np.testing.assert_array_equal(rankings.planes(Split.TEST), PLANES[Split.TEST])
+    assert sorted(contents(rankings.folder)) == ["manifest.json", "test.arrow"]
+    assert not store.has(SPEC)
+    with pytest.raises(KeyError):
+        rankings.planes(Split.TRAIN)
+    rankings.verify()
 
 
 def test_store_and_spec_can_be_sent_to_a_worker(sealed: RankingsStore) -> None:
@@ -193,7 +213,7 @@ def test_parts_of_an_earlier_division_do_no_harm(store: RankingsStore) -> None:
     write(store, Split.TRAIN, 0, 3)
     write_all(store)
     store.seal(SPEC, COUNTS)
-    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
 
 
 def test_a_range_is_done_however_it_was_divided(store: RankingsStore) -> None:
@@ -261,7 +281,7 @@ def test_two_workers_at_the_same_part(store: RankingsStore) -> None:
         thread.join()
     assert len(list((store.folder(SPEC) / "parts").iterdir())) == 6
     store.seal(SPEC, COUNTS)
-    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
 
 
 def test_a_missing_part_is_named(store: RankingsStore) -> None:
@@ -272,7 +292,7 @@ def test_a_missing_part_is_named(store: RankingsStore) -> None:
     assert not store.has(SPEC)
     write(store, Split.TRAIN, 16, 32)
     store.seal(SPEC, COUNTS)
-    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
 
 
 def test_a_part_that_reaches_beyond_the_images_is_not_used(store: RankingsStore) -> None:
@@ -281,7 +301,7 @@ def test_a_part_that_reaches_beyond_the_images_is_not_used(store: RankingsStore)
         store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
     write(store, Split.TRAIN, 32, 40)
     store.seal(SPEC, {Split.TRAIN: 40, Split.TEST: 20})
-    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN][:40])
+    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN][:40])
 
 
 def test_a_broken_part_is_named(store: RankingsStore) -> None:
@@ -546,4 +566,4 @@ def test_a_full_disk(store: RankingsStore) -> None:
         store.seal(SPEC, COUNTS)
     assert not store.has(SPEC)
     store.seal(SPEC, COUNTS)
-    np.testing.assert_array_equal(store.open(SPEC).train, PLANES[Split.TRAIN])
+    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])

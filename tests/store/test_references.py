@@ -35,7 +35,9 @@ def make_predictions() -> dict[Split, Predictions]:
 
 def save(store: ReferenceStore, seed: int = 0, reference: Reference = REFERENCE) -> None:
     with store.lock(reference):
-        store.save(reference, make_model(seed), make_predictions(), 12.5)
+        store.save(reference, make_model(seed), 12.5)
+        for split, said in make_predictions().items():
+            store.save_predictions(reference, split, said)
 
 
 def test_what_is_saved_comes_back(tmp_path):
@@ -121,7 +123,26 @@ def test_references_that_differ_in_anything_lie_apart(tmp_path):
     assert len({store.folder(reference) for reference in (REFERENCE, *others)}) == 4
 
 
-@pytest.mark.parametrize("step", ["savez", "write_text", "replace"])
+@pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
+def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, monkeypatch, owner, step):
+    store, said = ReferenceStore(tmp_path), make_predictions()[Split.TEST]
+
+    def cut(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    store.save(REFERENCE, make_model(), 12.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, cut)
+        with pytest.raises(KeyboardInterrupt):
+            store.save_predictions(REFERENCE, Split.TEST, said)
+    assert store.has(REFERENCE)
+    assert not store.predicted(REFERENCE, Split.TEST)
+    store.save_predictions(REFERENCE, Split.TEST, said)
+    assert [store.predicted(REFERENCE, split) for split in Split] == [False, True]
+    np.testing.assert_array_equal(store.predictions(REFERENCE, Split.TEST).targets, said.targets)
+
+
+@pytest.mark.parametrize("step", ["write_text", "replace"])
 def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(tmp_path, monkeypatch, step):
     store = ReferenceStore(tmp_path)
 
@@ -129,7 +150,7 @@ def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(np if step == "savez" else Path, step, cut)
+        patch.setattr(Path, step, cut)
         with pytest.raises(KeyboardInterrupt):
             save(store, seed=1)
     assert not store.has(REFERENCE)
@@ -144,7 +165,7 @@ def test_all_is_on_the_disk_before_the_name_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(references, "sync", lambda path: (steps.append(path.name), sync(path)))
     monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
     save(ReferenceStore(tmp_path))
-    assert {"weights.pt", "train.npz", "test.npz", "manifest.json"} < set(steps[: steps.index("replace")])
+    assert {"weights.pt", "manifest.json"} < set(steps[: steps.index("replace")])
     assert steps[-2:] == ["replace", tmp_path.name]
 
 
