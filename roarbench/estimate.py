@@ -75,8 +75,9 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     reference = int(_explained(points) and not _explained(done))
     layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in rankings]
     planes = sum(layout.planes * layout.width for layout in layouts)
+    trainings = retrained + (0 if suite.given else reference)
     return Work(
-        trainings=retrained + (0 if suite.given else reference),
+        trainings=trainings,
         scorings=len(points) - retrained,
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
@@ -85,7 +86,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_explained=passes({estimator for estimator, _ in rankings}).forward * ranked,
         images_ranked=len(rankings) * ranked,
         disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
-        memory=_memory(suite, train, len(rankings)),
+        memory=_memory(suite, train, len(rankings), trains=trainings > 0),
     )
 
 
@@ -100,14 +101,15 @@ def images_at_once(recipe: Recipe, train: int) -> int:
     return min(recipe.micro_batch or recipe.batch, train)
 
 
-def _memory(suite: Suite, train: int, rankings: int) -> int:
-    """The larger of training (with the removed bits of a level) and explaining (with the maps of one batch)."""
+def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
+    """The larger of training (with the removed bits of a level), if any, and explaining (with maps of one batch)."""
     cost, record, recipe = suite_cost(suite), find_dataset(suite.dataset), find_recipe(suite.recipe)
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
     bits = train * features // 8
-    return max(step * _FLOAT + (bits if bits < _HELD else 0), maps * _FLOAT)
+    training = step * _FLOAT + (bits if bits < _HELD else 0) if trains else 0
+    return max(training, maps * _FLOAT)
 
 
 def _rankings(points: Collection[Point]) -> set[tuple[Estimator, Unit]]:

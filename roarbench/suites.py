@@ -51,7 +51,7 @@ def _study_blocks(*units: Unit) -> tuple[Block, ...]:
 
 
 def _published_blocks() -> tuple[Block, ...]:
-    """What the paper did, at its size: what is retrained costs GPU months, what only scores the reference minutes."""
+    """What the paper did, at its size: what is retrained costs GPU months, what only scores the reference hours."""
     return (
         Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
         Block(KAR, _ALL, PAPER_LEVELS, seeds=5),

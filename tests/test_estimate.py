@@ -67,6 +67,8 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert (work.images_explained, work.images_ranked) == (TEST, 2 * TEST)
     assert work.images_scored == (1 + 2) * TEST + TEST
     assert work.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
+    cost = network_cost("resnet-quick", 10, 3, 64)
+    assert work.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
 
 
 def test_what_is_done_is_not_counted_again():
