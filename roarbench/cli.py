@@ -141,7 +141,8 @@ def run(
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
-    _print_table(shown_table(finished.standing, ROAR.name, None, None), format)
+    asked = chosen.blocks[0].protocol.name  # ROAR, where a suite has it
+    _print_table(shown_table(finished.standing, asked, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
     small = f" --limit {limit}" if limit else ""
     err.print(f"more: roarbench table, plot, status --suite {suite}{small}", soft_wrap=True)
