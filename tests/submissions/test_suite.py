@@ -122,10 +122,9 @@ def test_a_kept_file_is_checked_before_it_is_run(
     path, asked = tmp_path / "good.py", []
     path.write_bytes(GOOD)
     keep_entry(store.database, check_source(GOOD))
-    monkeypatch.setattr(handing_in, "check_sandbox", lambda: None)
-    monkeypatch.setattr(handing_in, "validate", lambda path: asked.append(path) or SimpleNamespace(text=str))
+    monkeypatch.setattr(handing_in, "validate", lambda entry: asked.append(entry) or SimpleNamespace(text=str))
     handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), Console())
-    assert asked == [path]
+    assert asked == [check_source(GOOD)]
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
