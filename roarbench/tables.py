@@ -278,6 +278,7 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
         "gain_low": row.gain.low,
         "gain_high": row.gain.high,
         "seeds": row.seeds,
+        "limit": table.standing.limit,
         "curve": curve,
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 

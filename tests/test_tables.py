@@ -114,6 +114,7 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "gain_low": 10.0,
         "gain_high": 14.0,
         "seeds": 2,
+        "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5},
     }
 
@@ -131,6 +132,7 @@ def test_json_has_null_where_something_is_missing():
         "gain_low": None,
         "gain_high": None,
         "seeds": 0,
+        "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
     }
 
@@ -144,6 +146,13 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
         flat = plain | {f"accuracy_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
+
+
+def test_every_row_of_a_small_version_says_so():
+    small = replace(TABLE, standing=replace(TABLE.standing, limit=40))
+    assert {row["limit"] for row in json.loads(render(small, "json"))["rows"]} == {40}
+    assert {row["limit"] for row in csv.DictReader(StringIO(render(small, "csv")))} == {"40"}
+    assert "small version" in render(small, "markdown").splitlines()[0]
 
 
 def test_markdown_is_a_table_with_its_caption():
