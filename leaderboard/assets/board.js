@@ -3,6 +3,9 @@
 
 const state = new URLSearchParams(location.hash.slice(1));
 
+// A link to another view of the page that is open changes the address alone; `remember` does not fire this.
+addEventListener("hashchange", () => { if (location.hash !== "#main") location.reload(); });  // that is the skip link
+
 function remember() {
   history.replaceState(null, "", "#" + state.toString());
 }
