@@ -164,8 +164,8 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
-        room = f"{size / 2**30:.1f} GiB, {folder.parent} has {free / 2**30:.1f} GiB free"
-        raise StoreError(f"{record.name} takes {room}; free space or choose another --store")
+        room = f"{record.name} takes {size / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free"
+        raise StoreError(f"no space left in {folder.parent}; {room}; free some or choose another --store")
     return free
 
 

@@ -233,7 +233,9 @@ def test_too_little_room_is_said_before(tiny, tiny_folder, tmp_path, monkeypatch
     """18 images of 192 bytes are 3,456."""
     room = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455))
-    with pytest.raises(StoreError, match=r"tiny takes 0.0 GiB, .* has 0.0 GiB free; free space or choose another --st"):
+    with pytest.raises(
+        StoreError, match=r"no space left in .*; tiny takes 0 MiB, 0 MiB are free; free some or choose another --st"
+    ):
         decode_dataset(tiny, tmp_path / "store", tiny_folder)
     assert not list((tmp_path / "store").rglob("*.bin"))
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))

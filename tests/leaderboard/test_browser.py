@@ -167,7 +167,8 @@ def test_static_rows_shown_are_saved_and_read_back(driver: webdriver.Chrome, sit
     driver.get((site / "board-quick-v1.html").as_uri() + "#protocol=lerf&family=grad")
     for button in driver.find_elements(By.CSS_SELECTOR, "[data-save]"):
         button.send_keys(Keys.ENTER)
-    WebDriverWait(driver, 20).until(lambda _: {p.suffix for p in tmp_path.iterdir()} == {".csv", ".json"})
+    both = {"rows-lerf.csv", "rows-lerf.json"}
+    WebDriverWait(driver, 20).until(lambda _: {path.name for path in tmp_path.iterdir()} == both)
     saved = json.loads((tmp_path / "rows-lerf.json").read_text())
     table = list(csv.DictReader(io.StringIO((tmp_path / "rows-lerf.csv").read_text())))
     assert [row["estimator"] for row in saved["rows"]] == [row["estimator"] for row in table] == rows(driver)
