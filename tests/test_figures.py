@@ -222,6 +222,7 @@ def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
 def test_dollar_signs_are_no_formula(tmp_path):
     chart = Chart("a $\\frac$ b", "$x$ $\\bad$", Axis.REMOVED, (curve("my$\\odd$name", "$\\also$"),))
     draw_curves(chart, tmp_path / "a.svg")
+    assert r"my$\odd$name" in (tmp_path / "a.svg").read_text()
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "PNG"])

@@ -104,8 +104,10 @@ def test_its_predictions_are_its_most_probable_classes(bench, split):
 
 
 def test_a_reference_is_trained_once(bench, monkeypatch):
+    before = bench.references.checksum(bench.reference)
     monkeypatch.setattr(work, "fit", None)  # a training would fail
     work.train_reference(bench)
+    assert bench.references.checksum(bench.reference) == before
 
 
 def test_a_reference_that_diverges_is_not_kept(tmp_path, monkeypatch):

@@ -61,7 +61,8 @@ def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
 
 def test_a_small_set_starts_no_process(source, tmp_path, monkeypatch) -> None:
     monkeypatch.delattr(decoding, "LocalEngine")
-    decode_dataset(RECORD, tmp_path, source, workers=8)
+    data = decode_dataset(RECORD, tmp_path, source, workers=8)
+    assert len(data.train.labels) + len(data.test.labels) == 1206
 
 
 def test_progress_counts_images_and_disk(source, tmp_path) -> None:
