@@ -202,6 +202,20 @@ _TABLE = (
         blocks=_study_blocks(Unit.SCALAR, Unit.PIXEL),
     ),
     Suite(
+        name="study-imagenette128",
+        version=1,
+        about="do the strong ensembles beat Random at 128 x 128? Imagenette with a small network, eight rankings",
+        dataset="imagenette",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=(
+            Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),
+            Block(MASK_ONLY, (*_QUICK, "random-blurred"), (0.9,), seeds=1),
+            Block(ROAR, ("random-blurred",), (0.1, 0.5, 0.9), seeds=1),
+        ),
+    ),
+    Suite(
         name="study-cifar10",
         version=1,
         about="the study of leakage through masks: CIFAR-10, 13 rankings, both units",
