@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that commands share, and what is asked for by them."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 from platformdirs import user_data_path
 
+from roarbench.errors import CallerError
+from roarbench.estimators import find_estimator
+from roarbench.plan import Suite
 from roarbench.terms import Unit
 
 
@@ -97,3 +100,17 @@ With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps 
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; by default one per GPU, else per core.")
 ]
+
+
+def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
+    """The estimators that `--estimators` names; None for all.
+
+    Raises:
+        CallerError: There is no such estimator, or the suite does not have it.
+    """
+    chosen = [part.strip() for part in estimators.split(",") if part.strip()]
+    for estimator in chosen:
+        find_estimator(estimator)
+        if estimator not in suite.estimators:
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return chosen or None

@@ -23,6 +23,7 @@ from tiny_bench import InlineEngine
 
 from roarbench import cli, session, work
 from roarbench.errors import RunError
+from roarbench.options import chosen_estimators
 from roarbench.plan import Block, expand, select
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import SUITES, find_suite
@@ -315,7 +316,7 @@ def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
         assert example in " ".join(answer.out.split())
         context = command.make_context(name, words[2:])
         if suite := context.params.get("suite"):
-            cli._chosen(find_suite(suite), context.params.get("estimators") or "")
+            chosen_estimators(find_suite(suite), context.params.get("estimators") or "")
 
 
 # --- bad input: one line, exit code 2, nothing lost

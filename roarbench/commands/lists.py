@@ -1,0 +1,59 @@
+"""What there is, and what needs no store."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.commands.terminal import err, out
+from roarbench.options import STORE, Short, StoreDir
+
+
+def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the suites with what each costs."""
+    from roarbench import reports
+
+    if format is Short.JSON:
+        out.print_json(json.dumps(reports.suite_records()))
+    else:
+        out.print(reports.suite_list(out.width), soft_wrap=True)
+
+
+def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the estimators and controls."""
+    from roarbench import reports
+
+    if format is Short.JSON:
+        out.print_json(json.dumps(reports.estimator_records()))
+    else:
+        out.print(reports.estimator_list())
+
+
+def toy(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
+    ] = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""
+    from toy.figure import draw
+    from toy.linear import experiment
+    from toy.report import to_json, to_text
+
+    result = experiment()
+    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
+    if output:
+        draw(result, output)
+        err.print(f"drawn: {output}", soft_wrap=True)
+
+
+def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """Look at this machine: processor, memory, disk, libraries, and what to do about each."""
+    from roarbench.doctor import examine, findings_table
+
+    found = examine(store)
+    if format is Short.JSON:
+        out.print_json(json.dumps([finding._asdict() for finding in found]))
+    else:
+        out.print(findings_table(found))

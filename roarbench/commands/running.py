@@ -1,0 +1,128 @@
+"""Do a suite, or say what it takes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.commands.terminal import err, out, print_table
+from roarbench.errors import CallerError
+from roarbench.estimators import CONTROLS
+from roarbench.options import (
+    STORE,
+    Chosen,
+    Data,
+    Db,
+    Device,
+    Engine,
+    Extra,
+    Format,
+    Limit,
+    Reference,
+    Seeds,
+    Short,
+    StoreDir,
+    SuiteName,
+    With,
+    Workers,
+    chosen_estimators,
+)
+from roarbench.plan import Suite, select
+from roarbench.suites import find_suite, with_entries
+from roarbench.workspace import Workspace
+
+
+def run(
+    suite: SuiteName,
+    estimators: Chosen = "",
+    seeds: Seeds = None,
+    engine: Annotated[Engine, typer.Option("--engine", help="Where the work is done.")] = Engine.LOCAL,
+    workers: Workers = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    limit: Limit = None,
+    reference: Reference = "",
+    extra: With = None,
+    submission: Annotated[
+        Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
+    ] = False,
+    device: Annotated[
+        Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")
+    ] = Device.CPU,
+    format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
+) -> None:
+    """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
+    chosen = _explaining(_part(suite, estimators, seeds), reference)
+    if not submission and (trust or device is not Device.CPU):
+        raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+    from roarbench.quantus_scores import quantus_version
+    from roarbench.reading import open_results, shown_table
+    from roarbench.session import add_scores, default_workers, run_suite
+
+    if extra is Extra.QUANTUS:
+        quantus_version()  # before hours of work
+    with open_results(store, db, read_only=False) as results:
+        if submission:
+            from roarbench.handing_in import How, hand_in
+
+            how = How(trust, cuda=device is Device.CUDA)
+            chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
+        count = workers or default_workers()
+        finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference)
+        if extra is Extra.QUANTUS and not finished.failed:
+            finished = add_scores(finished, results, err)
+        where = results.where
+    asked = chosen.blocks[0].protocol.name  # ROAR, where a suite has it
+    print_table(shown_table(finished.standing, asked, None, None), format)
+    err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
+    small = f" --limit {limit}" if limit else ""
+    err.print(f"more: roarbench table, plot, status --suite {suite}{small}", soft_wrap=True)
+    if finished.failed:
+        raise typer.Exit(1)
+
+
+def plan(
+    suite: SuiteName,
+    estimators: Chosen = "",
+    seeds: Seeds = None,
+    workers: Workers = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    reference: Reference = "",
+    measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
+    chosen = _explaining(_part(suite, estimators, seeds), reference)
+    from roarbench.plan_report import make_plan
+    from roarbench.reading import hold_if_any
+    from roarbench.session import default_workers
+
+    made = make_plan(hold_if_any(chosen, store, db, limit), workers or default_workers(), measured)
+    if format is Short.JSON:
+        out.print_json(json.dumps(made.record()))
+    else:
+        out.print(made.text(), soft_wrap=True)
+
+
+def _part(name: str, estimators: str, seeds: int | None) -> Suite:
+    """The suite, or the part of it that was chosen, with the controls that every estimator is held against."""
+    suite = find_suite(name)
+    chosen = chosen_estimators(suite, estimators)
+    return select(suite, chosen and (*CONTROLS, *chosen), seeds)
+
+
+def _explaining(suite: Suite, reference: str) -> Suite:
+    """The suite with given weights for what it explains, if any were named."""
+    if not reference:
+        return suite
+    from roarbench.given import title
+
+    return replace(suite, given=title(reference))

@@ -1,0 +1,168 @@
+"""Show what a store holds."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.commands.terminal import err, out, print_table
+from roarbench.estimators import find_estimator
+from roarbench.options import (
+    STORE,
+    Db,
+    Format,
+    Limit,
+    Prose,
+    ProtocolName,
+    Short,
+    Shown,
+    StoreDir,
+    SuiteName,
+    UnitName,
+    chosen_estimators,
+)
+from roarbench.suites import find_suite
+from roarbench.terms import ROAR, Unit
+
+
+def status(
+    suite: SuiteName,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Count what is done, running, missing and failed."""
+    asked = find_suite(suite)
+    from roarbench import reports
+    from roarbench.reading import hold_unfinished, open_results, with_submitted
+
+    with open_results(store, db) as results:
+        held = hold_unfinished(with_submitted(asked, results), results, store, limit)
+        found = reports.status_record(held, results)
+    if format is Short.JSON:
+        out.print_json(json.dumps(found))
+        return
+    out.print(reports.status_table(found))
+    if found["preparing"]:
+        out.print("running: the reference is trained, or rankings are made")
+    for row in found["mixed"]:
+        out.print(f"no place: {row['protocol']} {row['estimator']} ({row['unit']}): {row['reason']}", soft_wrap=True)
+    for failure in found["failures"]:
+        out.print(f"failed: {failure['run']}: {failure['reason']}", soft_wrap=True)
+
+
+def table(
+    suite: SuiteName,
+    estimators: Shown = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Show the estimators against Random and Sobel, with intervals and places."""
+    asked = find_suite(suite)
+    from roarbench.reading import hold, shown_table
+
+    held = hold(asked, store, db, limit)
+    print_table(shown_table(held, protocol, unit, chosen_estimators(held.suite, estimators)), format)
+
+
+def validity(
+    suite: SuiteName,
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="another suite whose order of the estimators is compared", metavar="NAME")
+    ] = None,
+    format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
+) -> None:
+    """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
+    asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
+    from roarbench import validity_tables
+    from roarbench.reading import hold
+    from roarbench.validity import panel
+
+    compared = [hold(other, store, db, limit) for other in others]
+    made = panel(hold(asked, store, db, limit), others=compared, unit=unit)
+    if format is Prose.TEXT:
+        out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
+    else:
+        print(validity_tables.as_json(made) if format is Prose.JSON else validity_tables.as_markdown(made))
+
+
+def plot(
+    suite: SuiteName,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF by its ending.")],
+    estimators: Shown = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: UnitName = None,
+    published: Annotated[
+        str,
+        typer.Option("--published", metavar="NAME", help="Lay the paper's curves over: imagenet, food101 or birdsnap."),
+    ] = "",
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+) -> None:
+    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
+
+    Twins are drawn where --estimators names them.
+    """
+    asked = find_suite(suite)
+    from roarbench.charts import chart
+    from roarbench.figures import draw_curves
+    from roarbench.reading import hold, shown_table
+
+    held = hold(asked, store, db, limit)
+    rows = chosen_estimators(held.suite, estimators) or [
+        name for name in held.suite.estimators if not find_estimator(name).twin
+    ]
+    draw_curves(chart(shown_table(held, protocol, unit, rows), published), output)
+    err.print(f"drawn: {output}", soft_wrap=True)
+
+
+def claims(
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME", help="Also hold them against our results of this suite.")
+    ] = "",
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
+    asked = find_suite(suite) if suite else None
+    from roarbench import claims_report
+    from roarbench.reading import hold
+
+    held = hold(asked, store, db, limit) if asked else None
+    found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
+    if format is Short.JSON:
+        out.print_json(json.dumps({"claims": found, "published_gains": gains}))
+    else:
+        out.print(f"{claims_report.claims_text(found)}\n{claims_report.gains_text(gains)}", soft_wrap=True)
+
+
+def leaderboard(
+    store: StoreDir = STORE,
+    db: Db = "",
+    export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the app, on this machine alone.")] = 8501,
+) -> None:
+    """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
+    from leaderboard.commands import export_site, serve
+    from roarbench.store.results import default_url
+
+    url = db or default_url(store)
+    if export is None:
+        serve(url, store, port)
+        return
+    pages = export_site(url, store, export)
+    err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)

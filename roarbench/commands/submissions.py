@@ -1,0 +1,78 @@
+"""Submissions, and results that move from store to store."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.commands.terminal import err, out
+from roarbench.options import STORE, Data, Db, StoreDir, Workers
+from roarbench.workspace import Workspace
+
+
+def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
+    """Write a submission to start from into this folder."""
+    from roarbench.submission import write_template
+
+    path = write_template(name)
+    err.print(f"written: {path}; next: roarbench validate {path}", soft_wrap=True)
+
+
+def validate(
+    file: Annotated[Path, typer.Argument(help="The submission, one Python file.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
+) -> None:
+    """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
+    from roarbench.submission import Refusal, read_submission
+    from roarbench.validation import validate as check
+
+    try:
+        out.print(check(read_submission(file)).text(), soft_wrap=True)
+    except Refusal as refusal:
+        if explain and refusal.fault.trace:
+            err.print(refusal.fault.trace, soft_wrap=True)
+        raise
+
+
+def export_(
+    file: Annotated[Path, typer.Argument(help="A new Parquet file.")], store: StoreDir = STORE, db: Db = ""
+) -> None:
+    """Write all results, with the sources of what was submitted, to carry them to another store."""
+    from roarbench.reading import open_results
+    from roarbench.store.exchange import export_results
+
+    with open_results(store, db) as results:
+        count = export_results(results, file)
+    err.print(f"written: {file}: {count} results", soft_wrap=True)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="What `roarbench export` wrote.")], store: StoreDir = STORE, db: Db = ""
+) -> None:
+    """Add another store's results as self-reported, until `roarbench reproduce KEY` agrees."""
+    from roarbench.reading import open_results
+    from roarbench.store.exchange import import_results
+
+    with open_results(store, db, read_only=False) as results:
+        count = import_results(results, file)
+    err.print(f"read: {file}: {len(count)} results are new", soft_wrap=True)
+
+
+def reproduce(
+    key: Annotated[str, typer.Argument(help="Of one stored run, or its first characters.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    workers: Workers = None,
+) -> None:
+    """Do one stored run again from nothing, reference and rankings included, and compare."""
+    from roarbench.reading import open_results
+    from roarbench.reproduce import reproduce as again
+    from roarbench.session import default_workers
+    from roarbench.store.entries import Verdict
+
+    with open_results(store, db, read_only=False) as results:
+        made = again(results, Workspace(store), key, data, workers or default_workers(), err)
+    out.print(made.text(), soft_wrap=True)
+    if made.verdict is Verdict.DIFFERENT:
+        raise typer.Exit(1)
