@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -49,6 +49,24 @@ _TABLE = (  # in the order of the help, each with an example
 )
 for _name, _command, _example in _TABLE:
     app.command(_name, epilog=f"Example: {_example}")(_command)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"roarbench {version('roarbench')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What is said before a command."""
+
 
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -294,6 +295,11 @@ def test_help_lists_every_command(call):
     assert answer.code == 0
     assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
     assert set(COMMANDS) >= {"run", "plan", "status", "table", "plot", "toy", "suites", "estimators", "doctor"}
+
+
+def test_the_version_is_that_of_the_package(call):
+    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["version"]
+    assert call("--version") == (0, f"roarbench {declared}\n", "")
 
 
 def test_no_command_gives_the_help(call):
