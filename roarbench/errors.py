@@ -46,7 +46,11 @@ class StoreError(CallerError):
 
 
 class EmptyStore(StoreError):
-    """A results store that is still to be made."""
+    """A results store that is still to be made, by running a suite."""
+
+    def __init__(self, seen: str, suite: str = "quick") -> None:
+        super().__init__(f"{seen}; `roarbench run --suite {suite}` makes one")
+        self.seen = seen
 
 
 class Refused(CallerError):

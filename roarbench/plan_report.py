@@ -110,19 +110,22 @@ def _together(seconds: float) -> str:
     return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
 
 
-def make_plan(held: Standing, workers: int, measured: bool = False) -> Plan:
+def make_plan(held: Standing, workers: int, measured: bool = False, to_decode: bool = False) -> Plan:
     """Count what is missing of a suite, and say what it takes.
 
     Args:
         held: The suite and its results.
         workers: Processes that share the work.
         measured: Time each kind of work on this machine, which takes seconds, instead of assuming rates.
+        to_decode: The images are still to be decoded, though the store may hold results of such images.
     """
     torch.set_num_threads(1)  # as in the workers
     suite, points = held.suite, expand(held.suite)
     todo = [point for point in points if point not in held.results]
     work = count_work(suite, todo, held.results, held.limit)
-    if held.data:  # the images were opened
+    if to_decode:
+        work = work._replace(images_decoded=count_work(suite, points, (), held.limit).images_decoded)
+    elif held.data:  # the images were opened
         work = work._replace(images_decoded=0)
     estimates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
     count = operations(work, suite_cost(suite).flops)

@@ -15,19 +15,34 @@ from roarbench.validity import flags
 from roarbench.workspace import Workspace
 
 
-def open_results(store: Path, db: str, read_only: bool = True) -> ResultsStore:
-    """The results of a store folder, or those of a database that was named."""
-    return ResultsStore.open(db or default_url(store), read_only=read_only)
+def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
+    """The results of a store folder, or those of a database that was named.
+
+    Raises:
+        EmptyStore: It is only read, and there is none yet; the message proposes to run `suite`.
+        StoreError: It cannot be used.
+    """
+    try:
+        return ResultsStore.open(db or default_url(store), read_only=read_only)
+    except EmptyStore as error:
+        raise EmptyStore(error.seen, suite) from None
 
 
-def hold(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
+def hold(suite: Suite, store: Path, db: str, limit: int | None, data: str = "") -> Standing:
     """What a store has of a suite.
+
+    Args:
+        suite: Which.
+        store: Its folder.
+        db: URL of its database, if that is named.
+        limit: Images of each split of the small version; None for the whole.
+        data: Fingerprint of the images; those with the most results if empty.
 
     Raises:
         StoreError: There is no store.
     """
-    with open_results(store, db) as results:
-        return standing(with_submitted(suite, results), results, limit)
+    with open_results(store, db, suite=suite.name) as results:
+        return standing(with_submitted(suite, results), results, limit, data or None)
 
 
 def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
@@ -35,12 +50,12 @@ def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
     return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
 
 
-def hold_if_any(suite: Suite, store: Path, db: str, limit: int | None) -> Standing:
+def hold_if_any(suite: Suite, store: Path, db: str, limit: int | None, data: str) -> Standing:
     """The same, where no store yet means that everything is missing."""
     try:
-        return hold(suite, store, db, limit)
+        return hold(suite, store, db, limit, data)
     except EmptyStore:
-        return Standing(suite, "", limit, {})
+        return Standing(suite, data, limit, {})
 
 
 def hold_unfinished(suite: Suite, results: ResultsStore, store: Path, limit: int | None) -> Standing:
@@ -50,6 +65,22 @@ def hold_unfinished(suite: Suite, results: ResultsStore, store: Path, limit: int
         return held
     seen = [*results.failed_on(suite.dataset, suite.model, limit), *Workspace(store).decoded(suite.dataset, limit)]
     return standing(suite, results, limit, seen[-1]) if seen else held
+
+
+def limits_held(suite: Suite, results: ResultsStore) -> list[int | None]:
+    """Of which versions of its images a store has results of a suite: images per split, None for the whole."""
+    sizes = dict.fromkeys(size for _, size in results.versions(suite.dataset, suite.model))
+    return [size for size in sizes if standing(suite, results, size).results]
+
+
+def what_else(held: Standing, store: Path, db: str) -> str:
+    """Where nothing is held of the images that were asked for: of which others the store has results, in a line."""
+    if held.results:
+        return ""
+    with open_results(store, db) as results:
+        sizes = limits_held(held.suite, results)
+    ways = [f"write --limit {size}" if size else "leave --limit out" for size in sizes]
+    return f"nothing of {held.title} is in this store, but of other images; {', or '.join(ways)}" if ways else ""
 
 
 def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collection[str] | None) -> ShownTable:

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.datasets import find_dataset
-from roarbench.estimators import ESTIMATORS, TWINS
+from roarbench.estimators import ESTIMATORS, TWINS, find_estimator
 from roarbench.plan import Point, Suite, expand
 from roarbench.recipes import find_recipe
 from roarbench.standings import Standing
@@ -37,6 +37,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "model": suite.model,
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
+        "twins": sum(bool(find_estimator(name).twin) for name in suite.estimators),
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * find_dataset(suite.dataset).train_images),
@@ -48,14 +49,18 @@ def suite_list(width: int) -> str:
     """The suites for a terminal of this many columns, three lines each, or more where they do not fit."""
     lines = []
     for row in suite_records():
-        counts = f"{row['estimators']} rankings, {row['trainings']:,} trainings of {row['model']}"
+        twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
+        counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
         lines += [f"{row['suite']} v{row['version']}"]
-        lines += wrap(row["about"], width, initial_indent="  ", subsequent_indent="    ")
+        lines += _indented(row["about"], width)
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
-        lines += wrap(cost, width, initial_indent="  ", subsequent_indent="    ")
-        likeness = _likeness(FAST[row["suite"]]) if row["likeness"] else ""
-        lines += wrap(likeness, width, initial_indent="  ", subsequent_indent="    ")
+        lines += _indented(cost, width)
+        lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join([*lines, "roarbench plan --suite NAME says what it takes; --measure times it on this machine"])
+
+
+def _indented(words: str, width: int) -> list[str]:
+    return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _likeness_record(found: Likeness) -> dict[str, Any]:

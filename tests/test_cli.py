@@ -23,6 +23,9 @@ import typer
 from tiny_bench import InlineEngine
 
 from roarbench import cli, session, work
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.sources import BUNDLED
 from roarbench.errors import RunError
 from roarbench.options import chosen_estimators
 from roarbench.plan import Block, expand, select
@@ -93,7 +96,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def count(store: Path) -> int:
     with ResultsStore.open(default_url(store), read_only=True) as results:
-        return results.count()
+        return len(results.keys(""))
 
 
 # --- run
@@ -122,7 +125,8 @@ def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):
 
 def test_the_controls_come_along_with_what_was_asked_for(made):
     with ResultsStore.open(default_url(made), read_only=True) as results:
-        found = {run.cell.estimator for run in results.runs("planted", "resnet-planted")}
+        stored = results.results(results.keys(""))
+    found = {result.run.cell.estimator for result in stored.values()}
     assert found == {"none", "random", "truth"}
 
 
@@ -202,6 +206,16 @@ def test_plan_counts_from_nothing_on_a_database_that_is_empty(call, tmp_path):
     assert not (tmp_path / "none.sqlite").exists()
 
 
+def test_plan_with_a_folder_counts_what_its_images_still_need(call, tmp_path, store):
+    """Results of such images may be there, imported from a store that had them decoded."""
+    images = ("--limit", "10", "--data", BUNDLED / "imagenette64")
+    found = json.loads(call("plan", "--suite", "quick", *images, "--store", store, "--format", "json").out)
+    assert found["work"]["images_decoded"] == 20
+    decode_dataset(find_dataset("imagenette64"), store / "data", BUNDLED / "imagenette64", 10)
+    found = json.loads(call("plan", "--suite", "quick", *images, "--store", store, "--format", "json").out)
+    assert found["work"]["images_decoded"] == 0
+
+
 def test_a_plan_of_nothing_is_one_line(call, made):
     title = "planted v1 (small version: 8 images a split)"
     text = call("plan", *PART, "--store", made).out
@@ -249,8 +263,18 @@ def test_table_of_another_protocol_and_of_some_rows(call, made):
 
 
 def test_the_whole_and_the_small_version_are_apart(call, made):
-    found = json.loads(call("table", "--suite", "planted", "--store", made, "--format", "json").out)
+    answer = call("table", "--suite", "planted", "--store", made, "--format", "json")
+    found = json.loads(answer.out)
     assert (found["limit"], found["images"], {row["gain"] for row in found["rows"]}) == (None, 0, {None})
+
+
+@pytest.mark.parametrize("command", [("table",), ("status",), ("validity",)])
+def test_what_the_store_has_instead_is_told(call, made, command):
+    assert call(*command, *SMALL, "--store", made).err == ""
+    answer = call(*command, "--suite", "planted", "--store", made)
+    assert answer.code == 0
+    assert answer.err == "nothing of planted v1 is in this store, but of other images; write --limit 8\n"
+    assert call(*command, "--suite", "quick", "--store", made).err == ""  # nor of any other version
 
 
 @pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
@@ -341,6 +365,9 @@ BAD = [
     (("run", *SMALL, "--engine", "moon"), "Invalid value for '--engine'"),
     (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
     (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
+    (("plan", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
+    (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
+    (("plan", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
     (("plan", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
     (("plan", "--suite", "quikc"), "no suite 'quikc'"),
     (("status", "--suite", "quikc"), "no suite 'quikc'"),
@@ -396,7 +423,7 @@ def test_reading_a_store_that_is_not_there(call, command, tmp_path):
     answer = call(*command, *SMALL, "--store", tmp_path / "none")
     assert answer.code == 2
     assert answer.err == (
-        f"roarbench: no results store at {tmp_path}/none/results.sqlite; `roarbench run --suite quick` makes one\n"
+        f"roarbench: no results store at {tmp_path}/none/results.sqlite; `roarbench run --suite planted` makes one\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.estimate import PARTS, Work
+from roarbench.plan import expand
 from roarbench.plan_report import Plan, make_plan
 from roarbench.rates import Rates
 from roarbench.standings import Standing
@@ -86,6 +87,13 @@ def test_a_plan_assumes_without_timing_anything(monkeypatch):
 def test_images_that_were_opened_are_not_decoded_again():
     plan = make_plan(Standing(find_suite("planted"), "f" * 32, None, {}), workers=2)
     assert plan.work.images_decoded == 0
+
+
+def test_images_that_were_decoded_elsewhere_are_decoded_again():
+    suite = find_suite("planted")
+    held = Standing(suite, "f" * 32, 8, {expand(suite)[0]: None})  # a result of them is here, imported
+    assert make_plan(held, workers=2).work.images_decoded == 0
+    assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
 
 
 def test_a_measured_plan_is_of_this_machine():

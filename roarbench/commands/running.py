@@ -94,6 +94,7 @@ def plan(
     workers: Workers = None,
     store: StoreDir = STORE,
     db: Db = "",
+    data: Data = None,
     limit: Limit = None,
     reference: Reference = "",
     measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
@@ -101,11 +102,15 @@ def plan(
 ) -> None:
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
     chosen = _explaining(_part(suite, estimators, seeds), reference)
+    from roarbench.datasets import find_dataset
+    from roarbench.datasets.loading import decoded_already
     from roarbench.plan_report import make_plan
     from roarbench.reading import hold_if_any
     from roarbench.session import default_workers
 
-    made = make_plan(hold_if_any(chosen, store, db, limit), workers or default_workers(), measured)
+    images = decoded_already(find_dataset(chosen.dataset), Workspace(store).data, data, limit) if data else ""
+    held = hold_if_any(chosen, store, db, limit, images)
+    made = make_plan(held, workers or default_workers(), measured, to_decode=bool(data) and not images)
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from roarbench.options import (
 from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
 
+if TYPE_CHECKING:
+    from roarbench.standings import Standing
+
 
 def status(
     suite: SuiteName,
@@ -38,9 +41,10 @@ def status(
     from roarbench import reports
     from roarbench.reading import hold_unfinished, open_results, with_submitted
 
-    with open_results(store, db) as results:
+    with open_results(store, db, suite=suite) as results:
         held = hold_unfinished(with_submitted(asked, results), results, store, limit)
         found = reports.status_record(held, results)
+    _tell_what_else(held, store, db)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
@@ -68,6 +72,7 @@ def table(
     from roarbench.reading import hold, shown_table
 
     held = hold(asked, store, db, limit)
+    _tell_what_else(held, store, db)
     print_table(shown_table(held, protocol, unit, chosen_estimators(held.suite, estimators)), format)
 
 
@@ -89,7 +94,9 @@ def validity(
     from roarbench.validity import panel
 
     compared = [hold(other, store, db, limit) for other in others]
-    made = panel(hold(asked, store, db, limit), others=compared, unit=unit)
+    held = hold(asked, store, db, limit)
+    _tell_what_else(held, store, db)
+    made = panel(held, others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
     else:
@@ -120,6 +127,7 @@ def plot(
     from roarbench.reading import hold, shown_table
 
     held = hold(asked, store, db, limit)
+    _tell_what_else(held, store, db)
     rows = chosen_estimators(held.suite, estimators) or [
         name for name in held.suite.estimators if not find_estimator(name).twin
     ]
@@ -166,3 +174,10 @@ def leaderboard(
         return
     pages = export_site(url, store, export)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
+def _tell_what_else(held: "Standing", store: Path, db: str) -> None:
+    from roarbench.reading import what_else
+
+    if others := what_else(held, store, db):
+        err.print(others, soft_wrap=True)

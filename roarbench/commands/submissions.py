@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from roarbench.commands.terminal import err, out
+from roarbench.errors import CallerError
 from roarbench.options import STORE, Data, Db, StoreDir, Workers
 from roarbench.workspace import Workspace
 
@@ -29,8 +30,11 @@ def validate(
     try:
         out.print(check(read_submission(file)).text(), soft_wrap=True)
     except Refusal as refusal:
-        if explain and refusal.fault.trace:
-            err.print(refusal.fault.trace, soft_wrap=True)
+        if not refusal.fault.trace:
+            raise
+        if not explain:
+            raise CallerError(f"{refusal}; `--explain` shows the traceback") from refusal
+        err.print(refusal.fault.trace, soft_wrap=True)
         raise
 
 

@@ -62,6 +62,27 @@ def decode_dataset(
     return open_decoded(target)
 
 
+def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = None, limit: int | None = None) -> str:
+    """Fingerprint of a data set that lies decoded in the store; empty where its images are still to be decoded.
+
+    Args:
+        record: The data set.
+        folder: The decoded store.
+        data: Local folder that its images come from.
+        limit: Images of each split; all of them if None.
+
+    Raises:
+        DataError: `decode_dataset` could not read them, as far as labels tell.
+        StoreError: What lies in the store is damaged.
+    """
+    check_limit(record, limit)
+    target = folder / _set_name(record, describe_source(record, data), limit)
+    if (target / MANIFEST).exists():
+        return open_decoded(target).fingerprint
+    open_source(record, data, limit is not None)
+    return ""
+
+
 def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:
     """Folder name of a decoded set; whatever would change its content changes the name."""
     identity = {"format": FORMAT, "record": plan.record(record), "source": source, "limit": limit}

@@ -264,7 +264,7 @@ class _accused:  # noqa: N801 (reads like a word at its use)
         if isinstance(error, MemoryError) or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
         text = "".join(traceback.format_list(frames)) + seen
-        raise _Accusation(self._kind, f"{self._verb} {seen}{where}; `--explain` shows the traceback", text) from None
+        raise _Accusation(self._kind, f"{self._verb} {seen}{where}", text) from None
 
 
 def _said(error: BaseException) -> str:

@@ -162,7 +162,7 @@ def _look(path: Path, read_only: bool) -> None:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     if read_only and not start:
-        raise EmptyStore(f"no results store at {path}; `roarbench run --suite quick` makes one")
+        raise EmptyStore(f"no results store at {path}")
     if start not in (b"", _MAGIC):
         raise StoreError(f"results store {path}: this is no SQLite database; name another file")
 
@@ -204,7 +204,7 @@ def _check(database: Database, read_only: bool) -> None:
             "write `pip install --upgrade roarbench`"
         )
     if read_only and not version:
-        raise EmptyStore(f"results store {database.where} is empty; `roarbench run --suite quick` fills it")
+        raise EmptyStore(f"no results store in the empty database {database.where}")
     if read_only and version < schema.HEAD:
         raise StoreError(
             f"results store {database.where} has schema {version}, this version reads {schema.HEAD}; "

@@ -112,9 +112,12 @@ def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call: Call) -> Non
     write("bad.py", GOOD.split("    inputs")[0] + fails)
     line = refused(call("validate", "bad.py"))
     assert line.startswith("raised ValueError: ]0;title no way")
+    assert line.endswith("; `--explain` shows the traceback")
+    assert "--explain" not in refused(call("run", *PART, "--store", "store", "--submission", "bad.py"))
     answer = call("validate", "bad.py", "--explain")
     assert answer.code == 2
     assert '  File "submission.py", line 6, in estimate' in answer.err.splitlines()
+    assert "--explain" not in answer.err
     assert all(letter.isprintable() or letter == "\n" for letter in answer.err)
     assert str(Path.cwd()) not in answer.err
 
