@@ -219,13 +219,6 @@ class ResultsStore:
         with self._database.read() as connection:
             return {row.key: stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
 
-    def runs(self, dataset: str, model: str) -> list[Run]:
-        """All runs with a result on a data set and network, without their outcomes, oldest first."""
-        columns = select(results.c.key, results.c.record).order_by(results.c.created, results.c.key)
-        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        with self._database.read() as connection:
-            return [_stored_run(row) for row in connection.execute(wanted)]
-
     def failures(self, keys: Collection[str]) -> dict[str, list[Failure]]:
         """What failed of these keys, oldest first; a run that succeeded later is still in it."""
         found: dict[str, list[Failure]] = {}
@@ -242,11 +235,6 @@ class ResultsStore:
             runs = [_stored_run(row) for row in connection.execute(records)]
         asked = (dataset, model, limit)
         return list(dict.fromkeys(run.data for run in runs if (run.cell.dataset, run.cell.model, run.limit) == asked))
-
-    def count(self) -> int:
-        """Number of results."""
-        with self._database.read() as connection:
-            return int(connection.scalar(select(func.count()).select_from(results)) or 0)
 
     def versions(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Which data the results on a data set and network are of, oldest first: fingerprint, and images per split if

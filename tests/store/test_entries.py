@@ -155,7 +155,7 @@ def test_a_row_that_was_altered_is_refused_with_all_others(
     export_results(store, path)
     with pytest.raises(StoreError, match=words):
         import_results(second, altered(path, change, seal))
-    assert second.count() == 0
+    assert len(second.keys("")) == 0
     with second.database.read() as connection:
         assert connection.scalar(select(func.count()).select_from(schema.imports)) == 0
     assert find_entries(second.database) == {}
@@ -172,7 +172,7 @@ def test_rows_on_the_same_images_have_as_many_answers(
     export_results(second, tmp_path / "file.parquet")
     with pytest.raises(StoreError, match="nothing was added"):
         import_results(store, tmp_path / "file.parquet")
-    assert store.count() == stored
+    assert len(store.keys("")) == stored
 
 
 def test_other_files_are_refused(second: ResultsStore, store: ResultsStore, tmp_path: Path) -> None:

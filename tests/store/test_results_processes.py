@@ -66,7 +66,7 @@ def test_each_run_is_done_once(store_url: str, tmp_path: Path):
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     assert sorted(finished(tmp_path)) == sorted(run.key for run in map(make_run, range(RUNS)))
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert store.count() == RUNS
+        assert len(store.keys("")) == RUNS
         assert store.running() == []
 
 
