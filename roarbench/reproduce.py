@@ -14,6 +14,7 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.engines.local import LocalEngine
 from roarbench.errors import CallerError, DataError, RunError
+from roarbench.given import PUBLISHED, title
 from roarbench.pipeline import complete
 from roarbench.plan import Run, Suite
 from roarbench.sandbox.preflight import check_sandbox
@@ -22,7 +23,7 @@ from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduc
 from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Retrain
-from roarbench.workspace import Workspace, reference_of, stored_levels
+from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -73,7 +74,13 @@ class Reproduction:
 
 
 def reproduce(
-    store: ResultsStore, workspace: Workspace, key: str, data: Path | None, workers: int, console: Console
+    store: ResultsStore,
+    workspace: Workspace,
+    key: str,
+    data: Path | None,
+    workers: int,
+    console: Console,
+    reference: str = "",
 ) -> Reproduction:
     """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
 
@@ -84,15 +91,16 @@ def reproduce(
         data: Folder to read the images from.
         workers: Processes.
         console: Told what is done.
+        reference: Where given weights are that the row explains, unless they are published ones.
 
     Raises:
-        CallerError: There is no such row, or none of this version's suites has it.
+        CallerError: There is no such row, none of this version's suites has it, or its weights are not named.
         DataError: The images are not those of the row.
         RunError: The run fails now.
     """
     stored = _find(store, key)
     run = stored.run
-    suite = _suite(run)
+    suite, given = _suite(run), _weights(run.given, reference)
     images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit)
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
@@ -101,7 +109,8 @@ def reproduce(
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        bench = Bench(fresh, images.folder, reference_of(suite, run.data), stored_levels(suite))
+        explained = reference_of(suite, run.data)
+        bench = Bench(fresh, images.folder, explained, stored_levels(suite), given, ranked_splits(suite))
         again = _again(bench, run, workers)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
@@ -117,13 +126,37 @@ def _find(store: ResultsStore, key: str) -> Result:
 
 
 def _suite(run: Run) -> Suite:
-    """A suite that the run may belong to: same images, network and reference."""
-    for suite in SUITES.values():
-        recipe = suite.reference_recipe if run.cell.retrain is Retrain.NONE else suite.recipe
+    """A suite that the run may belong to: same images, network, recipe and reference, which may have been given.
+
+    One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
+    """
+    for suite in sorted(SUITES.values(), key=lambda suite: suite.given != run.given):
+        asked = replace(suite, given=run.given) if run.reference else suite
+        explained = reference_of(asked, run.data)
+        recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        if place and run.reference in ("", reference_of(suite, run.data).key):
-            return suite
+        does = run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
+        if place and does and run.reference in ("", explained.key):
+            return asked
     raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
+
+
+def _weights(given: str, reference: str) -> str:
+    """Where the given weights of a row are: what `--reference` names, or the published name that the row has.
+
+    Raises:
+        CallerError: They are in a file that is not named, or `--reference` names others.
+    """
+    name = given.partition("@")[0]
+    if not reference:
+        if given and name not in PUBLISHED:
+            raise CallerError(f"this run explains {given}; write --reference FILE, the file of that checksum")
+        return name
+    if not given:
+        raise CallerError("this run explains no weights that were given; leave --reference out")
+    if (seen := title(reference)) != given:
+        raise CallerError(f"--reference {reference} is {seen}, this run explains {given}; name that one")
+    return reference
 
 
 def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from roarbench.commands.terminal import err, out
 from roarbench.errors import CallerError
-from roarbench.options import STORE, Data, Db, StoreDir, Workers
+from roarbench.options import STORE, Data, Db, Reference, StoreDir, Workers
 from roarbench.workspace import Workspace
 
 
@@ -68,6 +68,7 @@ def reproduce(
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
+    reference: Reference = "",
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.reading import open_results
@@ -76,7 +77,7 @@ def reproduce(
     from roarbench.store.entries import Verdict
 
     with open_results(store, db, read_only=False) as results:
-        made = again(results, Workspace(store), key, data, workers or default_workers(), err)
+        made = again(results, Workspace(store), key, data, workers or default_workers(), err, reference)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is Verdict.DIFFERENT:
         raise typer.Exit(1)
