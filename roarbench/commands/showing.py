@@ -22,6 +22,7 @@ from roarbench.options import (
     UnitName,
     chosen_estimators,
 )
+from roarbench.plan import Suite
 from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
 
@@ -69,10 +70,9 @@ def table(
 ) -> None:
     """Show the estimators against Random and Sobel, with intervals and places."""
     asked = find_suite(suite)
-    from roarbench.reading import hold, shown_table
+    from roarbench.reading import shown_table
 
-    held = hold(asked, store, db, limit)
-    _tell_what_else(held, store, db)
+    held = _held(asked, store, db, limit)
     print_table(shown_table(held, protocol, unit, chosen_estimators(held.suite, estimators)), format)
 
 
@@ -94,8 +94,7 @@ def validity(
     from roarbench.validity import panel
 
     compared = [hold(other, store, db, limit) for other in others]
-    held = hold(asked, store, db, limit)
-    _tell_what_else(held, store, db)
+    held = _held(asked, store, db, limit)
     made = panel(held, others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
@@ -124,10 +123,9 @@ def plot(
     asked = find_suite(suite)
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
-    from roarbench.reading import hold, shown_table
+    from roarbench.reading import shown_table
 
-    held = hold(asked, store, db, limit)
-    _tell_what_else(held, store, db)
+    held = _held(asked, store, db, limit)
     rows = chosen_estimators(held.suite, estimators) or [
         name for name in held.suite.estimators if not find_estimator(name).twin
     ]
@@ -174,6 +172,14 @@ def leaderboard(
         return
     pages = export_site(url, store, export)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
+def _held(suite: Suite, store: Path, db: str, limit: int | None) -> "Standing":
+    from roarbench.reading import hold
+
+    held = hold(suite, store, db, limit)
+    _tell_what_else(held, store, db)
+    return held
 
 
 def _tell_what_else(held: "Standing", store: Path, db: str) -> None:
