@@ -89,6 +89,11 @@ def test_batches_of_4096_go_through_the_network_256_at_once() -> None:
     } == {0}
 
 
+@pytest.mark.parametrize(("epoch", "factor"), [(30, 0.1), (60, 0.01), (80, 0.001)])
+def test_the_rate_drops_with_the_first_step_of_an_epoch(epoch: int, factor: float) -> None:
+    assert learning_rate(find_recipe("imagenet@1"), 10 * epoch, steps_per_epoch=10) == pytest.approx(1.6 * factor)
+
+
 def linear(epochs: float = 6, warmup: float = 1) -> Recipe:
     return Recipe("line", 1, epochs, 10, 0.5, warmup, Decay.LINEAR, Augmentation.NONE)
 

@@ -12,8 +12,8 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.crop import to_pixels
 
-GREY, CMYK, OTHER, COLOUR = "grey", "CMYK", "palette or transparency", "colour"
-TURNED, TRUNCATED, UNREADABLE = "turned by EXIF", "truncated", "unreadable"
+GREY, DEEP, CMYK, OTHER, COLOUR = "grey", "of 16 bits", "CMYK", "palette or transparency", "colour"
+TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
 DAMAGED = (TRUNCATED, UNREADABLE)
 FILL = 128  # every value of an image of which nothing can be read
 
@@ -34,8 +34,9 @@ def decode_image(content: bytes, record: DatasetRecord) -> Decoded:
     """Decode a stored image; every content gives an image, and the same one always.
 
     Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
-    read counts as upright). Of a truncated image the part that is there is used, below it is black. An image of which
-    nothing can be read is grey throughout.
+    read counts as upright); of several pictures in one file the first is used. Of a truncated image the part that is
+    there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats,
+    whose range is not known.
     """
     for truncated in (False, True):
         try:
@@ -43,8 +44,8 @@ def decode_image(content: bytes, record: DatasetRecord) -> Decoded:
                 image.load()
                 upright, repairs = _upright(image)
                 repairs += _conversion(image.mode, record.channels)
-                pixels = to_pixels(upright, record.channels, record.size, record.crop)
-                return Decoded(pixels, repairs + ((TRUNCATED,) if truncated else ()))
+                pixels = to_pixels(_eight_bits(upright), record.channels, record.size, record.crop)
+                return Decoded(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()))
         except MemoryError:
             raise
         except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
@@ -72,20 +73,43 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return ImageOps.exif_transpose(image), (TURNED,)
 
 
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Grey of 16 bits as grey of 8; Pillow's own conversion cuts off at 255 and makes nearly all of it white."""
+    if image.mode == "F":
+        raise ValueError("floats have no fixed range")
+    if not _is_deep(image.mode):
+        return image
+    return Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+
+
+def _is_deep(mode: str) -> bool:
+    return mode == "I" or mode.startswith("I;16")
+
+
+def _several(image: Image.Image) -> tuple[str, ...]:
+    try:
+        return (SEVERAL,) if getattr(image, "is_animated", False) else ()
+    except Exception:  # the first picture was read; that others cannot be says nothing about it
+        return ()
+
+
 def _conversion(mode: str, channels: int) -> tuple[str, ...]:
+    if _is_deep(mode):
+        return (DEEP,)
     if mode == ("L" if channels == 1 else "RGB"):
         return ()
     if channels == 1:
         return (COLOUR,)
     if mode == "CMYK":
         return (CMYK,)
-    return (GREY,) if mode[0] in "1LIF" else (OTHER,)
+    return (GREY,) if mode in ("1", "L", "LA") else (OTHER,)
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
     """What had to be put right in a data set, in one line."""
     groups = (
-        ((GREY, CMYK, OTHER, COLOUR, TURNED), "converted"),
+        ((GREY, DEEP, CMYK, OTHER, COLOUR, TURNED), "converted"),
+        ((SEVERAL,), "the first is used"),
         ((TRUNCATED,), "what is there is used, the rest is black"),
         ((UNREADABLE,), "grey throughout"),
     )

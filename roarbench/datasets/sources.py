@@ -156,10 +156,13 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
             expected = f"'{record.image_column}' and '{record.label_column}'"
             raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
     values = {split: tables.read_column(files[split], record.label_column) for split in Split}
-    if not np.issubdtype(values[Split.TRAIN].dtype, np.integer):
-        names = np.unique(np.concatenate([column.astype(str) for column in values.values()]))
-        return {split: np.searchsorted(names, column.astype(str)) for split, column in values.items()}
-    return {split: column.astype(np.int64) for split, column in values.items()}
+    if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
+        return {split: column.astype(np.int64) for split, column in values.items()}
+    for split, column in values.items():
+        if strange := [label for label in column.tolist() if not isinstance(label, str)]:
+            raise DataError(f"{where} has the label {strange[0]} ({split}); expected a whole number or a name for each")
+    names = np.unique(np.concatenate([column.astype(str) for column in values.values()]))
+    return {split: np.searchsorted(names, column.astype(str)) for split, column in values.items()}
 
 
 def _download(record: DatasetRecord) -> Path:
@@ -187,13 +190,14 @@ def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError
 
 
 def _unreachable(error: Exception, record: DatasetRecord) -> DataError:
+    from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError | RepositoryNotFoundError):
         page = f"https://huggingface.co/datasets/{record.hub}"
         ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
         return DataError(f"the hub does not open {record.hub} to you ({_seen(error)}); {ask}")
-    token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated else ""
+    token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
     return DataError(
         f"cannot reach {record.hub} on the Hugging Face hub ({_seen(error)}){token}; give a local copy with --data DIR"
     )

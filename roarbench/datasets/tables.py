@@ -7,6 +7,7 @@ into a cache of `datasets`, which would take the disk twice.
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,15 @@ class RowGroup(NamedTuple):
     file: Path
     number: int
     rows: int
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """An error of pyarrow's says which file it is about: a set has hundreds."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise OSError(f"{file.name}: {error}") from error
 
 
 def hugging_face() -> Any:
@@ -48,7 +58,7 @@ def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
     """All row groups of a split, in the order of their rows."""
     groups = []
     for file in files:
-        with pq.ParquetFile(file) as table:
+        with _named(file), pq.ParquetFile(file) as table:
             sizes = [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
         groups += [RowGroup(file, number, rows) for number, rows in enumerate(sizes)]
     return tuple(groups)
@@ -56,13 +66,18 @@ def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
 
 def column_names(file: Path) -> list[str]:
     """Names of a file's columns."""
-    names: list[str] = pq.read_schema(file).names
+    with _named(file):
+        names: list[str] = pq.read_schema(file).names
     return names
 
 
 def read_column(files: list[Path], name: str) -> NDArray[Any]:
-    """A column of numbers or of words, (n,); nothing else of the files is read."""
-    return np.concatenate([pq.read_table(file, columns=[name], use_threads=False)[name].to_numpy() for file in files])
+    """A column of numbers or of words, (n,), where missing ones are None or NaN; nothing else of the files is read."""
+    parts = []
+    for file in files:
+        with _named(file):
+            parts.append(pq.read_table(file, columns=[name], use_threads=False)[name].to_numpy())
+    return np.concatenate(parts)
 
 
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:

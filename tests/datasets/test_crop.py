@@ -39,6 +39,45 @@ def test_shrinking_does_not_alias() -> None:
     assert 127 <= small[8, 8] <= 128
 
 
+def keys(x: float) -> float:
+    """Cubic convolution with a = -1/2 (Keys 1981), the bicubic filter of image libraries."""
+    x = abs(x)
+    if x < 1:
+        return 1.5 * x**3 - 2.5 * x**2 + 1
+    return -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2 if x < 2 else 0.0
+
+
+def slow_weights(source: int, start: int, length: int, target: int) -> np.ndarray:
+    """How much each of `source` pixels counts in each target pixel, (target, source); a filter as wide as the step.
+
+    The step is at least one pixel, weights are made to sum to 1, and a pixel counts where its centre is nearer than two
+    steps; beyond the image, not beyond the part that is kept, there is nothing.
+    """
+    step = length / target
+    weights = np.zeros((target, source))
+    for place in range(target):
+        centre = start + (place + 0.5) * step
+        for pixel in range(source):
+            weights[place, pixel] = keys((pixel + 0.5 - centre) / max(step, 1))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "left", "top", "side"),
+    # by hand: 7/8 of 17 is 14.875, of 29 25.375, of 8 7; half of what is left goes left and above
+    [(23, 17, 4, 1, 15), (29, 40, 2, 7, 25), (8, 9, 0, 1, 7)],
+)
+def test_crop_and_resize_slowly(width: int, height: int, left: int, top: int, side: int) -> None:
+    """Of values that no filter takes out of [0, 255], where Pillow would cut them off between the two directions."""
+    pixels = np.random.default_rng(0).integers(80, 176, (height, width, 3), np.uint8)
+    rows, columns = slow_weights(height, top, side, 12), slow_weights(width, left, side, 12)
+    expected = np.einsum("yh,hwc,xw->yxc", rows, pixels.astype(float), columns)
+    found = np.asarray(centre_square(Image.fromarray(pixels), 12, crop=7 / 8))
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=1.2
+    )  # half a value is rounded off before the second direction, and after it
+
+
 def test_pixels_are_channels_first_and_rgb() -> None:
     pixels = to_pixels(gradient(8, 8), channels=3, size=8)
     assert pixels.shape == (3, 8, 8)

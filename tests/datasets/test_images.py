@@ -50,6 +50,40 @@ def test_palettes_and_transparency(mode: str) -> None:
     assert decode_image(stored.getvalue(), TINY).repairs == ("palette or transparency",)
 
 
+@pytest.mark.parametrize(("form", "kind"), [("PNG", np.uint16), ("TIFF", np.uint16), ("TIFF", np.int32)])
+def test_of_16_bits_the_upper_8_are_kept(form: str, kind: type) -> None:
+    """By hand: 258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255."""
+    values = np.tile(np.array([0, 255, 256, 258, 511, 512, 32_768, 65_535], kind), (8, 1))
+    stored = BytesIO()
+    Image.fromarray(values).save(stored, form)
+    pixels, repairs = decode_image(stored.getvalue(), TINY)
+    assert repairs == ("of 16 bits",)
+    np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 1, 2, 128, 255], (3, 8, 8)))
+
+
+def test_floats_have_no_range_and_count_as_unreadable() -> None:
+    stored = BytesIO()
+    Image.fromarray(np.ones((8, 8), np.float32)).save(stored, "TIFF")
+    assert decode_image(stored.getvalue(), TINY).repairs == ("unreadable",)
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "GIF"])
+def test_of_several_pictures_the_first_is_used(form: str) -> None:
+    first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
+    stored = BytesIO()
+    first.save(stored, form, save_all=True, append_images=[second], **({"lossless": True} if form == "WEBP" else {}))
+    pixels, repairs = decode_image(stored.getvalue(), TINY)
+    assert repairs[-1] == "of several pictures"
+    np.testing.assert_array_equal(pixels, np.broadcast_to(np.reshape([200, 0, 0], (3, 1, 1)), (3, 8, 8)))
+
+
+@pytest.mark.parametrize("mode", ["LAB", "YCbCr"])
+def test_another_space_of_colours_is_not_grey(mode: str) -> None:
+    stored = BytesIO()
+    Image.fromarray(photograph(8, 8)).convert(mode).save(stored, "TIFF")
+    assert decode_image(stored.getvalue(), TINY).repairs == ("palette or transparency",)
+
+
 def test_colour_in_a_set_of_grey_images() -> None:
     record = find_dataset("fashion-mnist")
     assert decode_image(png(photograph(28, 28)), record).repairs == ("colour",)
@@ -126,9 +160,17 @@ def test_pillow_is_as_strict_afterwards_as_before() -> None:
 
 
 def test_words() -> None:
-    counts = {"unreadable": 1, "grey": 3, "turned by EXIF": 2, "CMYK": 1, "truncated": 1000}
+    counts = {
+        "unreadable": 1,
+        "of several pictures": 4,
+        "grey": 3,
+        "of 16 bits": 5,
+        "turned by EXIF": 2,
+        "CMYK": 1,
+        "truncated": 1000,
+    }
     assert describe_repairs(counts) == (
-        "3 grey, 1 CMYK, 2 turned by EXIF: converted; 1,000 truncated: what is there is used, the rest is black; "
-        "1 unreadable: grey throughout"
+        "3 grey, 5 of 16 bits, 1 CMYK, 2 turned by EXIF: converted; 4 of several pictures: the first is used; "
+        "1,000 truncated: what is there is used, the rest is black; 1 unreadable: grey throughout"
     )
     assert describe_repairs({}) == ""

@@ -185,9 +185,46 @@ def test_images_that_are_not_in_the_file_are_named(tiny, tiny_folder) -> None:
         decoded(tiny, tiny_folder)
 
 
+def test_images_without_bytes_are_one_line(tiny, tiny_folder) -> None:
+    table = pa.table({"img": [{"path": "1.png"}] * 12, "label": TINY_LABELS["train"]})
+    pq.write_table(table, tiny_folder / "train-00000-of-00001.parquet")
+    with pytest.raises(DataError, match=UNREADABLE) as complaint:
+        decoded(tiny, tiny_folder)
+    assert_one_line(complaint)
+
+
+@pytest.mark.parametrize(
+    ("labels", "seen"),
+    [
+        ([None, *TINY_LABELS["train"][1:]], "nan"),
+        ([None, *map(str, TINY_LABELS["train"][1:])], "None"),
+        ([float(label) for label in TINY_LABELS["train"]], "2.0"),
+        ([[label] for label in TINY_LABELS["train"]], r"\[2\]"),
+    ],
+)
+def test_labels_are_whole_numbers_or_names(labels, seen, tiny, tiny_folder) -> None:
+    images = [{"bytes": png(image), "path": None} for image in tiny_pixels()["train"]]
+    pq.write_table(pa.table({"img": images, "label": labels}), tiny_folder / "train-00000-of-00001.parquet")
+    with pytest.raises(
+        DataError, match=rf"has the label {seen} \(train\); expected a whole number or a name"
+    ) as complaint:
+        open_source(tiny, tiny_folder)
+    assert_one_line(complaint)
+
+
+def test_numbers_in_one_split_and_names_in_the_other_are_refused(tiny, tiny_folder) -> None:
+    images = [{"bytes": png(image), "path": None} for image in tiny_pixels()["test"]]
+    table = pa.table({"img": images, "label": list(map(str, TINY_LABELS["test"]))})
+    pq.write_table(table, tiny_folder / "test-00000-of-00001.parquet")
+    with pytest.raises(DataError, match=r"has the label 2 \(train\)"):
+        open_source(tiny, tiny_folder)
+
+
 def test_a_damaged_file_is_one_line(tiny, tiny_folder) -> None:
     (tiny_folder / "train-00000-of-00001.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(DataError, match=UNREADABLE) as complaint:
+    with pytest.raises(
+        DataError, match=r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet"
+    ) as complaint:
         open_source(tiny, tiny_folder)
     assert_one_line(complaint)
 
