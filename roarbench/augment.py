@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate, pad
 
+from roarbench.devices import sent
 from roarbench.recipes import Augmentation
 
 AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
@@ -54,20 +55,20 @@ def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
     A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
     """
     strength = NOISE * torch.rand(len(images), 1, 1, 1, generator=generator)
-    return images + (strength * torch.randn(images.shape, generator=generator)).to(images.device)
+    return images + sent(strength * torch.randn(images.shape, generator=generator), images.device)
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Each image (n, c, h, w) mirrored left to right with probability 1/2."""
     heads = torch.rand(len(images), generator=generator) < 0.5
-    return torch.where(heads.to(images.device)[:, None, None, None], images.flip(3), images)
+    return torch.where(sent(heads, images.device)[:, None, None, None], images.flip(3), images)
 
 
 def shift(images: Tensor, generator: torch.Generator) -> Tensor:
     """Each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap."""
     n, _, height, width = images.shape
     reach = max(1, height // SHIFT)
-    down, right = torch.randint(0, 2 * reach + 1, (2, n), generator=generator).to(images.device)
+    down, right = sent(torch.randint(0, 2 * reach + 1, (2, n), generator=generator), images.device)
     padded = pad(images, (reach,) * 4, mode="reflect")
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # (n, c, 2 * reach + 1, 2 * reach + 1, h, w), a view
     return windows[torch.arange(n, device=images.device), :, down, right]
@@ -84,7 +85,7 @@ def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
     transform = torch.zeros(len(images), 2, 3)
     transform[:, 0, 0], transform[:, 1, 1] = sizes[:, 0], sizes[:, 1]
     transform[:, :, 2] = centres
-    grid = affine_grid(transform.to(images.device), list(images.shape), align_corners=False)
+    grid = affine_grid(sent(transform, images.device), list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from roarbench.devices import sent
 from roarbench.terms import Unit
 
 
@@ -136,4 +137,4 @@ class RedrawnImages:
 
 def _rows(data: Tensor, index: Tensor) -> Tensor:
     """Rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
-    return data.index_select(0, index.to(data.device))
+    return data.index_select(0, sent(index, data.device))

@@ -1,8 +1,14 @@
 """Where tensors are computed."""
 
 import os
+import warnings
+from collections.abc import Callable
 
 import torch
+from torch import Tensor, nn
+
+SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
+VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
 
 def device() -> torch.device:
@@ -15,3 +21,29 @@ def gpus() -> tuple[str, ...]:
     count = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
+
+
+def gpu_memory() -> float:
+    """Bytes of its GPU that this process may count on: all of them, or an equal part where workers share it."""
+    return torch.cuda.get_device_properties(device()).total_memory / int(os.environ.get(SHARING, "1"))
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the processor on a device, without waiting for the device.
+
+    A copy from ordinary memory to a GPU waits until the GPU has done all that was launched: then it has nothing to do.
+    From pinned memory nothing waits; torch keeps that memory until the copy is done.
+    """
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The network, compiled. Networks that differ in nothing but their weights share one compilation in a process.
+
+    After eight variants torch would run all networks of a class uncompiled for the rest of the process, and say so in
+    its log alone; a worker that lives long meets more of them.
+    """
+    torch._dynamo.config.recompile_limit = VARIANTS
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
+    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
+    return forward

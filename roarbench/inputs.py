@@ -8,7 +8,7 @@ from torch import Tensor
 
 from roarbench.bench import Bench
 from roarbench.degrade import DegradedImages
-from roarbench.devices import device
+from roarbench.devices import device, gpu_memory
 from roarbench.plan import Cell
 from roarbench.ranking import removed_bits
 from roarbench.store.provenance import cores
@@ -59,5 +59,5 @@ def fits(bench: Bench, width: int) -> bool:
 def _memory() -> float:
     """Bytes that one worker may count on."""
     if device().type == "cuda":
-        return torch.cuda.get_device_properties(device()).total_memory
+        return gpu_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()

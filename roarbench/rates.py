@@ -132,13 +132,13 @@ def measure(suite: Suite) -> Rates:
     steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)
     explained = _affordable(_EXPLAIN * flops, EXPLAINED, where)
     n = max(batch * steps, explained)
-    inputs = _made_up(record, n)
+    inputs = _made_up(record, n, where)
     generator = torch.Generator().manual_seed(0)
     model = build(suite.model, record.classes, record.channels, record.size, generator).to(where)
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     labels = torch.randint(record.classes, (n,), generator=generator)
     short = replace(recipe, batch=batch, epochs=steps * batch / n)
-    images = (inputs.batch(torch.arange(explained)) / 64 - 2).to(where)
+    images = inputs.batch(torch.arange(explained)) / 64 - 2
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, stored_levels(suite))
@@ -176,13 +176,14 @@ def _gpu_clock() -> float:
     return time.perf_counter()
 
 
-def _made_up(record: DatasetRecord, n: int) -> DegradedImages:
-    """Random images with half of their features removed."""
+def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
+    """Random images with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, record.channels, record.size, record.size), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
-    return DegradedImages(pixels, removed, torch.full((record.channels,), 128.0), Unit.SCALAR)
+    fill = torch.full((record.channels,), 128.0)
+    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
 
 
 def _photograph(record: DatasetRecord) -> bytes:

@@ -84,6 +84,7 @@ def run_suite(
         console.print(f"{held.title}: all {len(held.results)} runs are done")
         return Finished(held, 0, bench)
     plan = make_plan(held, workers, measured=True)
+    torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
     todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]

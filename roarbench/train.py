@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.augment import augment, shrink
 from roarbench.degrade import RedrawnImages
+from roarbench.devices import compiled, sent
 from roarbench.errors import Diverged
 from roarbench.recipes import Precision, Recipe, learning_rate, side
 
@@ -95,7 +96,8 @@ def fit(
     saved = time.monotonic()
     look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
     while training.step < training.steps:
-        training.advance()
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
+            training.advance()
         done = training.step
         if (done % look_every == 0 or done == training.steps) and not math.isfinite(loss := training.losses[-1].item()):
             found = f"loss {loss} at step {done - 1} of {training.steps}"
@@ -146,11 +148,13 @@ class _Training:
     def __init__(
         self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
     ) -> None:
-        self._inputs, self._labels, self._norm, self._recipe = inputs, labels, norm, recipe
+        self._inputs, self._recipe = inputs, recipe
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._device = _device(model)
+        self._bf16 = uses_bf16(recipe.precision, self._device)
+        self._labels, self._scale = labels.to(self._device), _scale(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = torch.compile(model, dynamic=False) if self._device.type == "cuda" else model
+        self._forward = compiled(model) if self._device.type == "cuda" else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self._batches = Batches(len(inputs), self._batch, self._generator)
@@ -204,11 +208,11 @@ class _Training:
 
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Forward and backward; the part's share of the loss of its batch."""
-        recipe, device = self._recipe, self._device
-        images = self._augmented(self._inputs.batch(index).to(device))
-        with torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(recipe.precision, device)):
+        images = self._augmented(self._inputs.batch(index).to(self._device))
+        labels = self._labels.index_select(0, sent(index, self._device))
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
-        mean = cross_entropy(logits.float(), self._labels[index].to(device), label_smoothing=recipe.smoothing)
+        mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(index) / self._batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
@@ -216,15 +220,28 @@ class _Training:
     def _augmented(self, degraded: Tensor) -> Tensor:
         """Degraded images as the network sees them."""
         small = shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
-        return normalise(augment(small, self._recipe.augmentation, self._generator), self._norm)
+        return _scaled(augment(small, self._recipe.augmentation, self._generator), self._scale)
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     """Images (n, c, h, w) minus the mean, divided by the standard deviation, per channel; channels last in memory."""
-    mean = torch.tensor(norm.mean, device=images.device)[:, None, None]
-    std = torch.tensor(norm.std, device=images.device)[:, None, None]
+    return _scaled(images, _scale(norm, images.device))
+
+
+class _Scale(NamedTuple):
+    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
+
+    mean: Tensor
+    std: Tensor
+
+
+def _scale(norm: Normalisation, device: torch.device) -> _Scale:
+    return _Scale(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
+
+
+def _scaled(images: Tensor, scale: _Scale) -> Tensor:
     out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
-    return torch.sub(images, mean, out=out).div_(std)  # the change of layout comes with the first of two passes
+    return torch.sub(images, scale.mean, out=out).div_(scale.std)  # the change of layout comes with the first of two
 
 
 def scored_at_once(size: int) -> int:
@@ -247,14 +264,13 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    logits = []
+    scale, logits = _scale(norm, device), []
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
         for number, index in enumerate(indices):
             if isinstance(inputs, Streamed):
                 inputs.expect(indices[number:])
-            images = normalise(inputs.batch(index).to(device), norm)
-            logits.append(model(images).cpu())
-    return torch.cat(logits)[: len(inputs)]
+            logits.append(model(_scaled(inputs.batch(index).to(device), scale)))
+        return torch.cat(logits)[: len(inputs)].cpu()
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

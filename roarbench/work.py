@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
-from roarbench.devices import device
+from roarbench.devices import device, gpu_memory
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -264,11 +264,12 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
         batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
     size = images_at_once(bench, len(estimators))
     batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
-    parts = [importance_maps(estimators, model, part.to(device()), bench.black) for part in batches]
+    found = (importance_maps(estimators, model, part.to(device()), bench.black) for part in batches)
+    parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
     seconds = time.process_time() - start
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
-    return {name: TimedMap(torch.cat([part[name].cpu() for part in parts]), alone[name]) for name in alone}
+    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name]) for name in alone}
 
 
 @lru_cache(maxsize=1)
@@ -284,8 +285,8 @@ def images_at_once(bench: Bench, estimators: int) -> int:
         return EXPLAINED
     record = bench.data.record
     cost = network_cost(bench.reference.model, record.classes, record.channels, record.size)
-    free, _ = torch.cuda.mem_get_info()
-    return max(EXPLAINED, fitting(free, cost.activations, (record.channels, record.size, record.size), estimators))
+    shape = (record.channels, record.size, record.size)
+    return max(EXPLAINED, fitting(gpu_memory(), cost.activations, shape, estimators))
 
 
 def _explained_weights(bench: Bench, run: Run, rankings: Rankings | None) -> str:

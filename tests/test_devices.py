@@ -1,11 +1,16 @@
 """Where tensors are computed."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from roarbench import session
-from roarbench.devices import device, gpus
+from roarbench import devices, inputs, session, work
+from roarbench.devices import SHARING, compiled, device, gpu_memory, gpus, sent
+from roarbench.models import build
 from roarbench.store.provenance import cores
+from tests.tiny_bench import TEST, TRAIN, make_bench
 
 
 @pytest.mark.parametrize(("there", "expected"), [(True, "cuda"), (False, "cpu")])
@@ -29,3 +34,45 @@ def test_one_worker_for_each_gpu_else_for_each_core(monkeypatch) -> None:
     assert session.default_workers() == 3
     monkeypatch.setattr(session, "gpus", lambda: ())
     assert session.default_workers() == cores()
+
+
+@pytest.fixture
+def gpu_of_8_gb(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda where: SimpleNamespace(total_memory=8 * 10**9))
+
+
+def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path) -> None:
+    """Or each would put images for a whole GPU on it."""
+    bench = make_bench(tmp_path)
+    width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
+    monkeypatch.delenv(SHARING, raising=False)
+    for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (3, 8e9 / 3, True, 8192), (8, 1e9, False, 2048)):
+        if workers > 1:
+            monkeypatch.setenv(SHARING, str(workers))
+        assert gpu_memory() == bytes_each
+        assert inputs.fits(bench, width) is fit
+        assert work.images_at_once(bench, 18) == at_once
+
+
+def test_what_is_sent_nowhere_is_itself() -> None:
+    tensor = torch.arange(3)
+    assert sent(tensor, torch.device("cpu")) is tensor
+
+
+def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch) -> None:
+    """torch gives up on a class of networks after eight variants, in its log alone."""
+    graphs = []
+
+    def counting(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counting))
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # as it is at first; put back afterwards
+    torch.compiler.reset()
+    for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
+        forward = compiled(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
+        forward(torch.zeros(2, 3, side, side))
+    assert len(graphs) == 9 < devices.VARIANTS
+    torch.compiler.reset()

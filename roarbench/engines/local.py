@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from roarbench.devices import SHARING
 from roarbench.errors import CallerError, RunError
 
 
@@ -53,8 +54,8 @@ class LocalEngine:
 
     def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
         self._context = multiprocessing.get_context("spawn")
-        shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
-        self._idle: list[_Worker] = [self._start(gpu) for gpu in shown]
+        self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
+        self._idle: list[_Worker] = [self._start(gpu) for gpu in self._shown]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
 
     def __enter__(self) -> "LocalEngine":
@@ -102,7 +103,8 @@ class LocalEngine:
 
     def _start(self, gpu: str | None) -> _Worker:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, os.getpid(), gpu), daemon=True)
+        arguments = (there, os.getpid(), gpu, self._shown.count(gpu))
+        process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _deaf_to_interrupts():
             process.start()
         there.close()
@@ -124,10 +126,11 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(connection: Connection, parent: int, gpu: str | None) -> None:
-    """Do jobs until the parent closes the connection, or is killed."""
+def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int) -> None:
+    """Do jobs until the parent closes the connection, or is killed; `sharing` workers see the same GPU."""
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
+        os.environ[SHARING] = str(sharing)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch

@@ -59,7 +59,8 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
     """How many images a GPU explains together: a power of two, so that it seldom differs between machines.
 
     Args:
-        free: Bytes of its memory that are free; half of them are counted on, the batch is halved if they do not do.
+        free: Bytes of its memory that may be used; half of them are counted on, as images of trainings may lie in the
+            other half. The batch is halved if they do not do.
         activations: Numbers that the network's layers put out for one image.
         shape: Channels, height and width of an image.
         estimators: Maps that are held, with their running moments.

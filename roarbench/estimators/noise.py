@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from roarbench.devices import sent
 from roarbench.estimators import NOISE
 
 
@@ -38,7 +39,7 @@ def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     for row, image in zip(z, ids.tolist(), strict=True):
         _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
     spread = images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True)
-    return images + NOISE * spread * torch.from_numpy(z).permute(0, 3, 1, 2).to(images)
+    return images + NOISE * spread * sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
 
 
 def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:

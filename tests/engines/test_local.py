@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.devices import SHARING
 from roarbench.engines import local
 from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do, _serve
 from roarbench.errors import CallerError, Diverged, RoarbenchError, RunError
@@ -130,6 +131,13 @@ def test_more_workers_than_gpus_share_them(monkeypatch):
     assert LocalEngine(5, ("0", "1"))._idle == ["0", "1", "0", "1", "0"]
 
 
+def test_a_worker_knows_how_many_share_its_gpu():
+    with LocalEngine(3, ("0", "1")) as engine:
+        for number in range(3):
+            engine.submit(Job(str(number), os.getenv, (SHARING,)))
+        assert sorted(outcome.value for outcome in collect(engine, 3).values()) == ["1", "2", "2"]
+
+
 def test_without_gpus_named_a_worker_sees_what_there_is(engine):
     assert do(engine, os.getenv, "CUDA_VISIBLE_DEVICES").value == os.getenv("CUDA_VISIBLE_DEVICES")
 
@@ -219,7 +227,7 @@ def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread
     if unread:
         there.send("an answer")
     here.close()
-    _serve(there, os.getppid(), None)
+    _serve(there, os.getppid(), None, 1)
     assert capfd.readouterr() == ("", "")
 
 
