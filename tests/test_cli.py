@@ -349,6 +349,28 @@ def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
             chosen_estimators(find_suite(suite), context.params.get("estimators") or "")
 
 
+STORED = {"--store", "--db"}
+IMAGES = {"--data", "--reference", "--limit", "--format"}
+FLAGS = {  # that scripts rely on
+    "run": {"--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers", *STORED, *IMAGES},
+    "plan": {"--suite", *STORED, *IMAGES},
+    "status": {"--suite", *STORED},
+    "table": {"--suite", "--format", *STORED},
+    "plot": {"--suite", "-o", *STORED},
+    "claims": STORED,
+    "reproduce": {"--data", "--reference", *STORED},
+    "export": STORED,
+    "import": STORED,
+    "leaderboard": {"--export", *STORED},
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_command_keeps_its_flags(name):
+    command = typer.main.get_command(cli.app).commands[name]
+    assert {word for option in command.params for word in option.opts} >= FLAGS[name]
+
+
 # --- bad input: one line, exit code 2, nothing lost
 
 

@@ -7,7 +7,7 @@ import typer
 
 from roarbench.commands.terminal import err, out
 from roarbench.errors import CallerError
-from roarbench.options import STORE, Data, Db, Reference, StoreDir, Workers
+from roarbench.options import STORE, Data, Db, StoreDir, Workers
 from roarbench.workspace import Workspace
 
 
@@ -68,7 +68,10 @@ def reproduce(
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
-    reference: Reference = "",
+    reference: Annotated[
+        str,
+        typer.Option("--reference", metavar="FILE", help="The weights that the run explains, if a file gave them."),
+    ] = "",
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.reading import open_results
