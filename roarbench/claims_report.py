@@ -100,9 +100,14 @@ def gain_records() -> list[dict[str, Any]]:
     return rows
 
 
-def claims_text(records: list[dict[str, Any]]) -> str:
-    """The claims for a terminal: each with a line for every table."""
-    lines = []
+def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
+    """The claims for a terminal: each with a line for every table.
+
+    Args:
+        records: From `claim_records`.
+        ours: Title of the suite that they were held against, which says if it is a small version; empty without one.
+    """
+    lines = [f"ours: {ours}"] if ours else []
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")
         lines += [f"  {name:9}  {_words(row[name])}" for name in ("published", "ours") if name in row]

@@ -23,7 +23,7 @@ from roarbench.store.provenance import cores
 from roarbench.train import uses_bf16
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
-_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus", "ray": "ray"}
+_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus"}
 
 
 class Finding(NamedTuple):
@@ -117,7 +117,9 @@ def _hub_answers() -> bool:
 
 
 def _token() -> Finding:
-    token = bool(os.environ.get("HF_TOKEN")) or (Path.home() / ".cache/huggingface/token").exists()
+    from huggingface_hub import get_token
+
+    token = get_token() is not None
     found = "set" if token else "none"
     gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
     wanted = f"only gated data sets want one ({gated})" if gated else "only gated data sets want one"

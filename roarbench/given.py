@@ -120,9 +120,8 @@ def _read(path: Path) -> Given:
     except CallerError:
         raise
     except Exception as error:  # both libraries raise a dozen kinds on damaged files
-        seen = " ".join(str(error).split())[:80]
         raise CallerError(
-            f"cannot read {path} ({seen}); expected a state dict by torch.save, or safetensors"
+            f"cannot read {path} ({type(error).__name__}); write torch.save(model.state_dict(), FILE), or safetensors"
         ) from error
 
 
@@ -159,13 +158,14 @@ def _check_norm(norm: Normalisation, channels: int, path: Path) -> None:
 
 
 def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
-    """Refuse weights of another network, in one line."""
+    """Refuse weights of another network, and those that are no numbers, in one line."""
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if _is_weight(name)}
     found = {name: tuple(tensor.shape) for name, tensor in state.items() if _is_weight(name)}
     faults = [f"it lacks {name}" for name in wanted.keys() - found.keys()]
     faults += [f"{name} is too much" for name in found.keys() - wanted.keys()]
     both = wanted.keys() & found.keys()
     faults += [f"{name} is {found[name]}, expected {wanted[name]}" for name in both if found[name] != wanted[name]]
+    faults = faults or [f"{name} holds NaN or infinity" for name in wanted if not state[name].isfinite().all()]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         raise CallerError(f"{path} does not fit the suite's network: {min(faults)}{more}; give weights of that network")

@@ -187,7 +187,9 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in words: `926 MB`, `1.4 GB`, `2.0 TB`."""
+    """Bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
     if count < 1e9:
         return f"{count / 1e6:.0f} MB"
     return f"{count / 1e9:.1f} GB" if count < 1e12 else f"{count / 1e12:.1f} TB"

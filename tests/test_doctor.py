@@ -7,6 +7,7 @@ from collections import namedtuple
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 
+import huggingface_hub
 import pytest
 from rich.console import Console
 
@@ -51,7 +52,6 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
         "extra leaderboard",
         "extra postgres",
         "extra quantus",
-        "extra ray",
     }
 
 
@@ -66,7 +66,7 @@ def test_a_token_is_never_shown(machine, tmp_path):
         (doctor, "uses_bf16", lambda precision, device: False, "bfloat16", "float32"),
         (doctor.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 1000}.__getitem__, "free memory", "--workers"),
         (doctor.shutil, "disk_usage", lambda folder: Usage(10**9, 0, 10**8), "store", "--store"),
-        (doctor.importlib.util, "find_spec", lambda name: None, "extra ray", "pip install 'roarbench[ray]'"),
+        (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "pip install 'roarbench[quantus]'"),
     ],
 )
 def test_what_is_too_little_comes_with_advice(machine, tmp_path, where, what, value, finding, advice):
@@ -77,11 +77,10 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path, where, what, va
 
 def test_without_a_token_it_says_when_one_is_needed(machine, tmp_path):
     machine.delenv("HF_TOKEN")
-    machine.setenv("HOME", str(tmp_path))
+    machine.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     assert not found(tmp_path)["hub token"].good
     assert "HF_TOKEN" in found(tmp_path)["hub token"].advice
-    (tmp_path / ".cache/huggingface").mkdir(parents=True)
-    (tmp_path / ".cache/huggingface/token").write_text("secret-token")
+    (tmp_path / "token").write_text("secret-token")
     assert found(tmp_path)["hub token"].good
 
 
@@ -106,7 +105,7 @@ def test_an_installed_extra_without_a_version_counts(machine, tmp_path):
         raise doctor.PackageNotFoundError(name)
 
     machine.setattr(doctor, "version", missing)
-    assert doctor._extra("ray").found == "installed"
+    assert doctor._extra("quantus").found == "installed"
 
 
 def test_without_the_hub_it_names_what_is_bundled(machine, tmp_path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 
 import pytest
 import torch
@@ -108,6 +109,8 @@ def changed(weights, **changes):
         (lambda w: {"state_dict": w, "mean": [1.0], "std": [1.0]}, "expected 3 numbers each"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [float("nan")] * 3}, "std above 0"),
+        (lambda w: changed(w, **{"linear.bias": torch.full((4,), math.nan)}), "linear.bias holds NaN or infinity;"),
+        (lambda w: changed(w, **{"linear.bias": torch.full((4,), math.inf)}), "linear.bias holds NaN or infinity;"),
         (lambda w: {"epoch": 3, "model": w}, "holds no state dict"),
         (lambda w: [1, 2], "holds no state dict"),
     ],
@@ -123,7 +126,7 @@ def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, name):
     (tmp_path / name).write_bytes(b"\x80\x02nothing that anyone saved")
-    with pytest.raises(CallerError, match="cannot read .*expected a state dict"):
+    with pytest.raises(CallerError, match=r"cannot read .* \(\w+\); write torch.save\(model.state_dict\(\), FILE\)"):
         load_given(str(tmp_path / name), network(), 3)
 
 

@@ -230,6 +230,8 @@ def test_seconds_in_words(seconds, words):
     assert duration(seconds) == words
 
 
-@pytest.mark.parametrize("count, words", [(0, "0 MB"), (926.4e6, "926 MB"), (1e9, "1.0 GB"), (1.35e12, "1.4 TB")])
+@pytest.mark.parametrize(
+    "count, words", [(0, "0 kB"), (48_300, "48 kB"), (926.4e6, "926 MB"), (1e9, "1.0 GB"), (1.35e12, "1.4 TB")]
+)
 def test_bytes_in_words(count, words):
     assert size(count) == words

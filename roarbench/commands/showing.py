@@ -151,9 +151,13 @@ def claims(
     held = hold(asked, store, db, limit) if asked else None
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
-        out.print_json(json.dumps({"claims": found, "published_gains": gains}))
+        ours = {"suite": held.suite.name, "version": held.suite.version, "limit": limit} if held else None
+        out.print_json(json.dumps({"ours": ours, "claims": found, "published_gains": gains}))
     else:
-        out.print(f"{claims_report.claims_text(found)}\n{claims_report.gains_text(gains)}", soft_wrap=True)
+        out.print(
+            f"{claims_report.claims_text(found, held.title if held else '')}\n{claims_report.gains_text(gains)}",
+            soft_wrap=True,
+        )
 
 
 def leaderboard(
