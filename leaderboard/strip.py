@@ -19,7 +19,7 @@ from roarbench.estimators import find_estimator
 from roarbench.ranking import Layout, removed_bits
 from roarbench.standings import Standing
 from roarbench.store.rankings import RankingSpec, RankingsStore
-from roarbench.terms import Order, Split, Unit
+from roarbench.terms import Order, Precision, Split, Unit
 from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
 
 IMAGES = 6  # in a strip
@@ -123,6 +123,7 @@ def _spec(held: Standing, name: str) -> RankingSpec:
         levels=stored_levels(held.suite),
         shape=(dataset.channels, dataset.size, dataset.size),
         splits=ranked_splits(held.suite),
+        maps=held.suite.maps if estimator.shared else Precision.FLOAT32,
     )
 
 

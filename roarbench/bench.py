@@ -14,7 +14,7 @@ from roarbench.plan import Reference
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.store.references import ReferenceStore
-from roarbench.terms import Split, Unit
+from roarbench.terms import Precision, Split, Unit
 from roarbench.train import Normalisation
 from roarbench.workspace import Workspace
 
@@ -30,6 +30,7 @@ class Bench:
         levels: The levels that rankings are stored for.
         given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
         splits: Whose images are ranked, and predicted by the reference.
+        maps: What the reference computes with while its maps are made.
     """
 
     workspace: Workspace
@@ -38,6 +39,7 @@ class Bench:
     levels: tuple[float, ...]
     given: str = ""
     splits: tuple[Split, ...] = tuple(Split)
+    maps: Precision = Precision.FLOAT32
 
     @property
     def data(self) -> ImageData:
@@ -121,6 +123,7 @@ class Bench:
             levels=self.levels,
             shape=(record.channels, record.size, record.size),
             splits=self.splits,
+            maps=self.maps if estimator.shared else Precision.FLOAT32,
         )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from roarbench.terms import Precision
+
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
 VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
@@ -47,3 +49,12 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
     return forward
+
+
+def uses_bf16(precision: Precision, device: torch.device) -> bool:
+    """Whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
+    if precision is Precision.FLOAT32:
+        return False
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported())

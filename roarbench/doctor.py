@@ -14,13 +14,12 @@ from rich.table import Table
 
 from roarbench.datasets import DATASETS
 from roarbench.datasets.sources import HUB_TIMEOUT
-from roarbench.devices import device
+from roarbench.devices import device, uses_bf16
 from roarbench.errors import SandboxError
-from roarbench.recipes import Precision
 from roarbench.reports import size
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import cores
-from roarbench.train import uses_bf16
+from roarbench.terms import Precision
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
 _EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from roarbench.estimators import find_estimator
 from roarbench.plan import Suite
 from roarbench.store.scores import ScoreSpec
+from roarbench.terms import Precision
 from roarbench.workspace import reference_of
 
 IMAGES = 64  # the first of the test split; one batch of Quantus
@@ -68,9 +69,10 @@ def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """
     reference = reference_of(suite, data).key
     mapped = [estimator for name in suite.estimators if (estimator := find_estimator(name)).mapped]
+    precision = {estimator: suite.maps if estimator.shared else Precision.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(
-            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES
+            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, precision[estimator]
         )
         for estimator in mapped
         for metric in METRICS

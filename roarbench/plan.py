@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from roarbench.terms import MORF, Order, Protocol, Retrain, Unit
+from roarbench.terms import MORF, Order, Precision, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
@@ -63,6 +63,8 @@ class Run:
         limit: Images per split if the data set was made small; None for the whole set.
         given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
             nothing depends on it.
+        maps: What the explained model was to compute with while its maps were made; float32 where nothing depends on
+            them.
     """
 
     cell: Cell
@@ -73,6 +75,7 @@ class Run:
     reference: str
     limit: int | None = None
     given: str = ""
+    maps: Precision = Precision.FLOAT32
 
     @property
     def key(self) -> str:
@@ -121,7 +124,8 @@ def run_of(values: Mapping[str, Any]) -> Run:
     """The run that `record` was made of."""
     cell = dict(values["cell"])
     cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
-    return Run(**{**values, "cell": Cell(**cell)})
+    maps = Precision(values.get("maps", Precision.FLOAT32))
+    return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 
 def canonical(value: object) -> str:
@@ -169,6 +173,7 @@ class Suite:
         reference_recipe: `name@version`, how the reference is trained.
         blocks: Its cells.
         given: `NAME@CHECKSUM` of the reference's weights; empty if it is trained by `reference_recipe`.
+        maps: What the reference computes with while its maps are made.
     """
 
     name: str
@@ -180,6 +185,7 @@ class Suite:
     reference_recipe: str
     blocks: tuple[Block, ...]
     given: str = ""
+    maps: Precision = Precision.FLOAT32
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from PIL import Image
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.datasets.images import decode_image
 from roarbench.degrade import DegradedImages
-from roarbench.devices import device
+from roarbench.devices import device, uses_bf16
 from roarbench.estimate import Work, images_at_once, suite_cost
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
@@ -22,7 +22,7 @@ from roarbench.models import build
 from roarbench.plan import Suite
 from roarbench.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.recipes import find_recipe
-from roarbench.terms import Unit
+from roarbench.terms import Precision, Unit
 from roarbench.train import Normalisation, fit, predict, scored_at_once
 from roarbench.work import EXPLAINED
 from roarbench.workspace import stored_levels
@@ -139,6 +139,8 @@ def measure(suite: Suite) -> Rates:
     labels = torch.randint(record.classes, (n,), generator=generator)
     short = replace(recipe, batch=batch, epochs=steps * batch / n)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
+    precision = Precision.BF16 if uses_bf16(suite.maps, where) else Precision.FLOAT32
+    grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, stored_levels(suite))
@@ -152,7 +154,7 @@ def measure(suite: Suite) -> Rates:
         decode=_timed(lambda: decode_image(photo, record)),
         train=_timed(lambda: fit(model, inputs, labels, norm, short, 0)) / (steps * batch),
         predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
-        explain=_timed(lambda: importance_maps([find_estimator("grad")], model.eval(), some, black)) / explained,
+        explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
     )
 

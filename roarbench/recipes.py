@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from roarbench.errors import UnknownName
+from roarbench.terms import Precision
 
 
 class Decay(StrEnum):
@@ -24,13 +25,6 @@ class Augmentation(StrEnum):
     CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
 
 
-class Precision(StrEnum):
-    """The numbers that the training computes with; evaluation is always float32."""
-
-    FLOAT32 = "float32"
-    BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
-
-
 DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), latest first
 
 
@@ -47,7 +41,7 @@ class Recipe:
         warmup: Epochs in which the learning rate rises from 0 to `peak` in a straight line.
         decay: What it does afterwards.
         augmentation: What is done to the degraded images.
-        precision: Of the training steps.
+        precision: Of the training steps; evaluation is always float32.
         momentum: Nesterov momentum.
         weight_decay: On all weights but biases and those of batch norm.
         smoothing: Label smoothing: the share of the target spread evenly over all classes.

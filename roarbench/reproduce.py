@@ -109,8 +109,8 @@ def reproduce(
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        explained = reference_of(suite, run.data)
-        bench = Bench(fresh, images.folder, explained, stored_levels(suite), given, ranked_splits(suite))
+        levels, splits = stored_levels(suite), ranked_splits(suite)
+        bench = Bench(fresh, images.folder, reference_of(suite, run.data), levels, given, splits, run.maps)
         again = _again(bench, run, workers)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)

@@ -78,7 +78,8 @@ def run_suite(
     decoders = cores() if gpus() else workers  # photographs are decoded by processors
     images = _decode(suite, workspace, data, limit, decoders, console)
     explained = reference_of(suite, images.fingerprint)
-    bench = Bench(workspace, images.folder, explained, stored_levels(suite), given, ranked_splits(suite))
+    levels, splits = stored_levels(suite), ranked_splits(suite)
+    bench = Bench(workspace, images.folder, explained, levels, given, splits, suite.maps)
     held = standing(suite, store, images.limit, images.fingerprint)
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")

@@ -33,6 +33,13 @@ class Retrain(StrEnum):
     NONE = "none"  # the reference, as it is
 
 
+class Precision(StrEnum):
+    """The numbers that a network computes with."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
+
+
 class Protocol(NamedTuple):
     """A named question: an order with a network."""
 

@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.augment import augment, shrink
 from roarbench.degrade import RedrawnImages
-from roarbench.devices import compiled, sent
+from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
-from roarbench.recipes import Precision, Recipe, learning_rate, side
+from roarbench.recipes import Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
@@ -289,12 +289,3 @@ def _device(model: nn.Module) -> torch.device:
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
     groups = decay_groups(model, recipe.weight_decay)
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)
-
-
-def uses_bf16(precision: Precision, device: torch.device) -> bool:
-    """Whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
-    if precision is Precision.FLOAT32:
-        return False
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return bool(torch.cpu._is_avx512_bf16_supported())

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
-from roarbench.devices import device, gpu_memory
+from roarbench.devices import device, gpu_memory, uses_bf16
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -33,9 +33,10 @@ from roarbench.recipes import find_recipe
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.limits import suite_limits
 from roarbench.smoothness import smoothness
+from roarbench.store.making import Made, merged
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
-from roarbench.terms import Retrain, Split
+from roarbench.terms import Precision, Retrain, Split
 from roarbench.train import Inputs, Normalisation, fit, normalise, predict, scored_at_once
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -67,17 +68,19 @@ class Scored(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Bit-planes of a batch, uint8 (n, planes, width), and the processor seconds that the maps took."""
+    """Bit-planes of a batch, uint8 (n, planes, width); the processor seconds that the maps took, and their making."""
 
     planes: NDArray[np.uint8]
     seconds: float
+    made: list[Made]
 
 
 class TimedMap(NamedTuple):
-    """Importance maps, float32 (n, c, h, w) or (n, h, w), and the processor seconds that they alone take."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), the processor seconds that they alone take, their making."""
 
     importance: Tensor
     seconds: float
+    made: list[Made]
 
 
 def train_reference(bench: Bench) -> None:
@@ -149,7 +152,8 @@ def rank_shard(
             if spec not in failed:
                 planes, seconds = np.concatenate([piece.planes for piece in made]), sum(piece.seconds for piece in made)
                 weights = bench.references.checksum(bench.reference) if spec.reference else ""
-                store.write_part(spec, split, start, stop, planes, seconds, weights)
+                making = merged(one for piece in made for one in piece.made)
+                store.write_part(spec, split, start, stop, planes, seconds, weights, making)
     return failed
 
 
@@ -174,7 +178,7 @@ def _rank_batch(
         except RunError as error:  # of one estimator; the others of the pass go on
             yield spec, error
         else:
-            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds)
+            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds, made.made)
 
 
 def seal(bench: Bench, spec: RankingSpec) -> None:
@@ -245,12 +249,14 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
     record = bench.data.record
     network = Network(bench.reference.model, record.classes, record.channels, record.size)
     source = bench.workspace.submission(estimator.id)
-    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, at_once(network))
+    n, size = len(batch.ids), at_once(network)
+    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, size)
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
-    answer = explain(task, suite_limits(len(batch.ids), cost(network).flops), trust=TRUSTED in estimator.marks)
+    answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
-    return TimedMap(answer.maps[0], answer.death.cpu)
+    made = Made(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
+    return TimedMap(answer.maps[0], answer.death.cpu, [made])
 
 
 def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
@@ -262,14 +268,18 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
     if variant == "other-target":
         classes = bench.data.record.classes
         batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
-    size = images_at_once(bench, len(estimators))
+    size, sizes = images_at_once(bench, len(estimators)), list[int]()
+    precision = Precision.BF16 if model and uses_bf16(bench.maps, device()) else Precision.FLOAT32
     batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
-    found = (importance_maps(estimators, model, part.to(device()), bench.black) for part in batches)
+    found = (
+        importance_maps(estimators, model, part.to(device()), bench.black, precision, sizes.append) for part in batches
+    )
     parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
+    made = merged(Made(at_once, at_once, precision) for at_once in sizes)
     seconds = time.process_time() - start
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
-    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name]) for name in alone}
+    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name], made) for name in alone}
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
-from roarbench.terms import PAPER_LEVELS, Retrain, Split
+from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 
@@ -114,6 +114,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
     """
     cell, reference = point.cell, reference_of(suite, data)
     explained = needs_reference(cell)
+    shared = cell.estimator != CLEAN and find_estimator(cell.estimator).shared
     return Run(
         cell=cell,
         seed=point.seed,
@@ -123,6 +124,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         reference=reference.key if explained else "",
         limit=limit,
         given=suite.given if explained else "",
+        maps=suite.maps if shared else Precision.FLOAT32,
     )
 
 

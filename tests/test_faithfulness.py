@@ -9,12 +9,14 @@ import pytest
 from made_up import SUITE, held
 from rich.console import Console
 
+from roarbench.estimators import find_estimator
 from roarbench.faithfulness import IMAGES, METRICS, score_specs
 from roarbench.reading import shown_table
 from roarbench.standings import standing
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
 from roarbench.tables import as_text, render
+from roarbench.terms import Precision
 
 PLAIN = held()
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
@@ -50,6 +52,12 @@ def test_what_is_scored_is_every_estimator_that_has_maps():
     assert len({spec.key for spec in specs.values()}) == len(specs)
     assert {(spec.data, spec.images) for spec in specs.values()} == {("da7a", IMAGES)}
     assert len({spec.reference for spec in specs.values()}) == 1
+
+
+def test_scores_of_maps_of_another_precision_are_others():
+    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Precision.BF16), "da7a")
+    same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
+    assert same == {name for name, _ in exact if not find_estimator(name).shared}
 
 
 def test_a_store_s_scores_are_found_by_images_and_reference(tmp_path):

@@ -8,9 +8,9 @@ import torch
 from roarbench.augment import augment
 from roarbench.degrade import unpack
 from roarbench.models import build
-from roarbench.recipes import Augmentation, Decay, Precision, Recipe
+from roarbench.recipes import Augmentation, Decay, Recipe
 from roarbench.streaming import StreamedImages
-from roarbench.terms import Order, Unit
+from roarbench.terms import Order, Precision, Unit
 from roarbench.train import Normalisation, fit, normalise, predict
 from tests.test_streaming import CPU, both
 

@@ -489,9 +489,9 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
     explained = Counter()
     maps = work.importance_maps
 
-    def counted(estimators, model, batch, black):
+    def counted(estimators, model, batch, *rest):
         explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
-        return maps(estimators, model, batch, black)
+        return maps(estimators, model, batch, *rest)
 
     monkeypatch.setattr(work, "importance_maps", counted)
     monkeypatch.setattr(work, "EXPLAINED", 8)
@@ -511,8 +511,8 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
 def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
     maps = work.importance_maps
 
-    def broken(estimators, model, batch, black):
-        found = maps(estimators, model, batch, black)
+    def broken(estimators, model, batch, *rest):
+        found = maps(estimators, model, batch, *rest)
         if "truth" in found and batch.ids[0] == 32:
             found["truth"][3, 0, 0, 0] = float("nan")
         return found

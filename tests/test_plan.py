@@ -26,7 +26,7 @@ from roarbench.plan import (
     select,
 )
 from roarbench.suites import find_suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Precision, Retrain, Unit
 
 DEGRADED = Run(
     Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9),
@@ -85,6 +85,7 @@ runs = st.builds(
     estimator=texts,
     reference=texts,
     limit=st.none() | st.integers(1, 10**6),
+    maps=st.sampled_from(Precision),
 )
 
 
@@ -121,6 +122,8 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
         {"estimator": "0ther"},
         {"reference": "0ther"},
         {"limit": 40},
+        {"given": "file@0ther"},
+        {"maps": Precision.BF16},
         *(
             {"cell": replace(DEGRADED.cell, **change)}
             for change in (
@@ -159,6 +162,7 @@ def test_a_run_comes_back_from_its_stored_text(run):
     assert found == run
     for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
         assert getattr(found.cell, name) is getattr(run.cell, name)
+    assert found.maps is run.maps
 
 
 @given(runs, runs)

@@ -52,7 +52,7 @@ def test_rates_are_measured_per_image(monkeypatch):
 
     monkeypatch.setattr(rates, "fit", fit)
     monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm, batch: len(inputs)))
-    monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, black: len(batch.ids)))
+    monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, *rest: len(batch.ids)))
     monkeypatch.setattr(rates, "encode", taking(clock, 7.0, lambda keys, layout: len(keys)))
     monkeypatch.setattr(rates, "decode_image", taking(clock, 11.0, lambda photo, record: 1))
     found = measure(find_suite("planted"))
@@ -76,7 +76,7 @@ def test_a_suite_of_large_steps_is_measured_with_few_images(monkeypatch):
     seen = {}
     monkeypatch.setattr(rates, "fit", lambda model, inputs, *rest: seen.update(train=len(inputs), batch=rest[2].batch))
     monkeypatch.setattr(rates, "predict", lambda *rest: None)
-    monkeypatch.setattr(rates, "importance_maps", lambda some, model, batch, black: seen.update(maps=len(batch.ids)))
+    monkeypatch.setattr(rates, "importance_maps", lambda some, model, batch, *rest: seen.update(maps=len(batch.ids)))
     measure(find_suite("imagenette64"))
     assert seen == {"train": 4, "batch": 2, "maps": 4}
 

@@ -17,8 +17,8 @@ from roarbench.models.small import SmallResNet
 from roarbench.pipeline import steps
 from roarbench.plan import Block, Run
 from roarbench.ranking import removed_bits
-from roarbench.recipes import RECIPES, Augmentation, Decay, Precision, Recipe
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Retrain, Split, Unit
+from roarbench.recipes import RECIPES, Augmentation, Decay, Recipe
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain, Split, Unit
 from roarbench.work import Scored
 
 RECIPE = Recipe(

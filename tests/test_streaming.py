@@ -13,9 +13,9 @@ from roarbench import inputs, streaming
 from roarbench.degrade import DegradedImages
 from roarbench.models import build
 from roarbench.ranking import Layout, encode, removed_bits
-from roarbench.recipes import Augmentation, Decay, Precision, Recipe
+from roarbench.recipes import Augmentation, Decay, Recipe
 from roarbench.streaming import RING, Cut, StreamedImages
-from roarbench.terms import Order, Unit
+from roarbench.terms import Order, Precision, Unit
 from roarbench.train import Normalisation, Streamed, fit, predict
 
 CPU = torch.device("cpu")
@@ -156,7 +156,7 @@ from pathlib import Path
 import numpy as np, torch
 from roarbench.ranking import Layout
 from roarbench.streaming import Cut, StreamedImages
-from roarbench.terms import Order, Unit
+from roarbench.terms import Order, Precision, Unit
 
 folder, n = Path(sys.argv[1]), int(sys.argv[2])
 layout = Layout((3, 64, 64), Unit.SCALAR, (0.1, 0.5, 0.9))

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from roarbench import train
 from roarbench.augment import augment
 from roarbench.degrade import RedrawnImages
+from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
 from roarbench.models import build
-from roarbench.recipes import Augmentation, Decay, Precision, Recipe, find_recipe, learning_rate
-from roarbench.terms import Unit
+from roarbench.recipes import Augmentation, Decay, Recipe, find_recipe, learning_rate
+from roarbench.terms import Precision, Unit
 from roarbench.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -229,7 +230,7 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
 
 
 def test_float32_never_asks_for_bf16() -> None:
-    assert not train.uses_bf16(Precision.FLOAT32, torch.device("cpu"))
+    assert not uses_bf16(Precision.FLOAT32, torch.device("cpu"))
 
 
 def plain_fit(model: nn.Module, inputs: Held, labels: Tensor, recipe: Recipe, seed: int) -> None:
@@ -245,7 +246,7 @@ def plain_fit(model: nn.Module, inputs: Held, labels: Tensor, recipe: Recipe, se
             order = torch.cat([order, torch.randperm(n, generator=generator)])
         index, order = order[: recipe.batch], order[recipe.batch :]
         images = normalise(augment(inputs.batch(index), recipe.augmentation, generator), NORM)
-        with torch.autocast("cpu", torch.bfloat16, enabled=train.uses_bf16(recipe.precision, torch.device("cpu"))):
+        with torch.autocast("cpu", torch.bfloat16, enabled=uses_bf16(recipe.precision, torch.device("cpu"))):
             logits = model(images)
         loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
         optimiser.zero_grad()

@@ -1,5 +1,6 @@
 """The jobs of a worker, each derived again without its shortcuts."""
 
+import json
 import shutil
 import weakref
 from dataclasses import dataclass, replace
@@ -12,13 +13,13 @@ from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 from roarbench import train, work
 from roarbench.augment import Augmentation
 from roarbench.errors import CallerError, Diverged, StoreError
-from roarbench.estimators import find_estimator
+from roarbench.estimators import engine, find_estimator
 from roarbench.plan import CLEAN
 from roarbench.ranking import removed_bits, removed_count, tie_order
 from roarbench.recipes import RECIPES, Decay, Recipe, find_recipe
 from roarbench.store.planes import read_planes
 from roarbench.store.references import ReferenceStore, checksum
-from roarbench.terms import Order, Retrain, Split, Unit
+from roarbench.terms import Order, Precision, Retrain, Split, Unit
 from roarbench.train import fit, predict
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
@@ -279,6 +280,66 @@ def test_the_reference_is_read_once_for_all_batches_and_again_when_it_changed(be
         maps.append(made)
     assert len(read) == 2
     assert not torch.equal(*maps)
+
+
+def made_by(bench, spec, split):
+    parts = bench.rankings.open(spec).files[split]["made"]
+    return [(part["images"], part["at_once"], part["precision"]) for part in parts]
+
+
+@pytest.mark.parametrize("hardware", [True, False])
+def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(bench, tmp_path, monkeypatch, hardware):
+    asked = []
+    monkeypatch.setattr(work, "uses_bf16", lambda *question: asked.append(question) or hardware)
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path), maps=Precision.BF16)
+    shutil.copytree(bench.workspace.references, other.workspace.references)
+    specs = [spec_of(other, name, Unit.SCALAR) for name in ("grad", "random")]
+    for name, spec in zip(("grad", "random"), specs, strict=True):
+        assert (spec == spec_of(bench, name, Unit.SCALAR)) == (name == "random")
+        for split, count in COUNTS.items():
+            work.rank_shard(other, [spec], split, 0, count)
+        work.seal(other, spec)
+    assert set(asked) == {(Precision.BF16, torch.device("cpu"))}
+    assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, "bf16" if hardware else "float32")]
+    assert made_by(other, specs[1], Split.TEST) == [(TEST, TEST, "float32")]
+    manifest = json.loads((other.rankings.folder(specs[0]) / "manifest.json").read_text())
+    assert manifest["maps"] == "bf16"
+    exact, found = (removed_in_store(each, "grad", Unit.SCALAR, Split.TEST, 0.5) for each in (bench, other))
+    same = (exact == found).mean()
+    assert 0.9 < same < 1 if hardware else same == 1
+
+
+def test_the_manifest_says_how_many_were_explained_at_once(bench, tmp_path, monkeypatch):
+    """A worker with room for 16, cut off, and one with room for 4 that goes on."""
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
+    shutil.copytree(bench.workspace.references, other.workspace.references)
+    spec = spec_of(other, "grad", Unit.SCALAR)
+    for size, ranges in ((16, [(0, 20)]), (4, [(20, TRAIN), (0, TEST)])):
+        monkeypatch.setattr(work, "images_at_once", lambda bench, estimators, size=size: size)
+        for start, stop in ranges:
+            split = Split.TRAIN if (start, stop) != (0, TEST) else Split.TEST
+            work.rank_shard(other, [spec], split, start, stop)
+    work.seal(other, spec)
+    assert made_by(other, spec, Split.TRAIN) == [(16, 16, "float32"), (24, 4, "float32")]
+    assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
+
+
+def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(bench, tmp_path, monkeypatch):
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path))
+    shutil.copytree(bench.workspace.references, other.workspace.references)
+    spec, maps = spec_of(other, "grad", Unit.SCALAR), engine.model_maps
+
+    def narrow(wanted, model, batch, black):
+        if len(batch.ids) > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return maps(wanted, model, batch, black)
+
+    monkeypatch.setattr(engine, "model_maps", narrow)
+    for split, count in COUNTS.items():
+        work.rank_shard(other, [spec], split, 0, count)
+    work.seal(other, spec)
+    assert made_by(other, spec, Split.TRAIN) == [(40, 10, "float32")]
+    assert made_by(other, spec, Split.TEST) == [(24, 6, "float32")]
 
 
 def test_controls_are_ranked_before_there_is_a_reference(tmp_path):

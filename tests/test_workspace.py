@@ -8,7 +8,7 @@ import pytest
 from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Block, Cell, Point, Reference, expand
 from roarbench.suites import find_suite
-from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Retrain, Unit
+from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
 from roarbench.workspace import REFERENCE_SEED, Workspace, bind, needs_reference, reference_of, stored_levels
 
 QUICK = find_suite("quick")
@@ -77,6 +77,26 @@ def test_points_of_a_suite_have_keys_of_their_own(name):
 def test_other_data_and_another_limit_give_other_keys():
     keys = {bind(QUICK, Point(cell("grad"), 0), *rest).key for rest in (("a", None), ("b", None), ("a", 40), ("a", 50))}
     assert len(keys) == 4
+
+
+@pytest.mark.parametrize(
+    "estimator, maps",
+    [
+        ("grad", Precision.BF16),
+        ("grad~untrained", Precision.BF16),
+        ("random", Precision.FLOAT32),
+        ("sobel~blurred", Precision.FLOAT32),
+        ("somebody@01234567", Precision.FLOAT32),  # a sandbox explains in float32
+        (CLEAN, Precision.FLOAT32),
+    ],
+)
+@pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.NONE])
+def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them(estimator, maps, retrain):
+    short, point = replace(QUICK, maps=Precision.BF16), Point(cell(estimator, retrain), 0)
+    run, exact = bind(short, point, "da7a", None), bind(QUICK, point, "da7a", None)
+    assert (run.maps, exact.maps) == (maps, Precision.FLOAT32)
+    assert (run.key == exact.key) == (maps is Precision.FLOAT32)
+    assert run.reference == exact.reference  # the model that is explained is the same
 
 
 def test_a_control_without_the_reference_is_shared_by_suites_that_train_alike():

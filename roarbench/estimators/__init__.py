@@ -61,6 +61,11 @@ class Estimator:
         return self.base == SUBMISSION
 
     @property
+    def shared(self) -> bool:
+        """Its maps come from the shared pass through the explained model: not from a control, nor from a file."""
+        return not (self.control or self.submitted)
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """How a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
         return tuple(self.id.split("~")[1:]) if self.submitted else ()

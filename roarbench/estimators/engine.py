@@ -13,12 +13,20 @@ from roarbench.estimators import IG_STEPS, SAMPLES, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, model_maps, needs
+from roarbench.terms import Precision
 
 Maps = dict[str, Tensor]  # by the estimator's id
 _ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
 
 
-def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, batch: Batch, black: Tensor) -> Maps:
+def importance_maps(
+    estimators: Sequence[Estimator],
+    model: nn.Module | None,
+    batch: Batch,
+    black: Tensor,
+    precision: Precision = Precision.FLOAT32,
+    note: Callable[[int], object] = lambda images: None,
+) -> Maps:
     """The importance maps of these estimators for one batch.
 
     Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
@@ -31,6 +39,9 @@ def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, ba
         model: Logits out, eval mode; it is left as it is. None if all estimators are controls.
         batch: The images and what belongs to them.
         black: Float (c, 1, 1), the black pixel, normalised.
+        precision: What the model computes with, emulated where the hardware has it not; all sums over noisy copies and
+            along the path of integrated gradients have the type of the images.
+        note: Is told how many images were explained at once, for one such batch after the other.
 
     Returns:
         For each id, float (n, c, h, w) like the images, larger = more important.
@@ -42,14 +53,40 @@ def importance_maps(estimators: Sequence[Estimator], model: nn.Module | None, ba
     """
     if model is not None and any(module.training for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
+    network = InBf16(model) if model is not None and precision is Precision.BF16 else model
+
+    def compute(part: Batch) -> Maps:
+        maps = _maps(estimators, network, part, black.to(batch.images))
+        note(len(part.ids))
+        return maps
+
     with exact():
-        return _in_halves(lambda part: _maps(estimators, model, part, black.to(batch.images)), batch)
+        return _in_halves(compute, batch)
+
+
+class InBf16(nn.Module):
+    """A network that computes in bfloat16, forward and backward; its logits and the gradients of images are float32.
+
+    Args:
+        model: Float32; it is left as it is.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.train(model.training)
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits, float32 (n, classes)."""
+        with torch.autocast(images.device.type, torch.bfloat16):
+            logits: Tensor = self.model(images)
+        return logits.float()
 
 
 def exact() -> AbstractContextManager[None]:
     """Float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
 
-    bfloat16 and TF32 move features to other level bins (docs/decisions/0016), so neither is used for maps.
+    Both move features to other level bins (docs/decisions/0016). It says nothing of `Precision.BF16`.
     """
     flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     return cast(AbstractContextManager[None], flags)

@@ -13,7 +13,7 @@ import json
 import platform
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +28,9 @@ from roarbench.errors import StoreError
 from roarbench.plan import fingerprint, record
 from roarbench.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.store.files import sha256, write_whole, writing
+from roarbench.store.making import Made, merged, without
 from roarbench.store.planes import read_planes, write_planes
-from roarbench.terms import Split, Unit
+from roarbench.terms import Precision, Split, Unit
 
 FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
 _MANIFEST = "manifest.json"
@@ -51,6 +52,7 @@ class RankingSpec:
         levels: Levels that can be read.
         shape: Channels, height and width of an image.
         splits: Whose images are ranked.
+        maps: What the explained model was to compute with; what it did is in the manifest, for each file under `made`.
     """
 
     data: str
@@ -61,6 +63,7 @@ class RankingSpec:
     levels: tuple[float, ...]
     shape: tuple[int, int, int]
     splits: tuple[Split, ...] = tuple(Split)
+    maps: Precision = Precision.FLOAT32
 
     @property
     def layout(self) -> Layout:
@@ -76,7 +79,7 @@ class Rankings:
         folder: Where they lie.
         layout: What the bit-planes hold.
         splits: Bit-planes of each split that was ranked, uint8 (n, planes, width), read-only, views of the files.
-        files: Size and checksum of each file, as the manifest has them.
+        files: Size and checksum of each file, and how its maps were made, as the manifest has them.
         seconds: Processor time spent on the maps, all workers together.
         weights: Checksum of the explained model's weights; empty for controls, and where it was not noted.
     """
@@ -169,6 +172,7 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         seconds: float,
         weights: str = "",
+        made: Sequence[Made] = (),
     ) -> None:
         """Keep the bit-planes of the images `start` … `stop - 1`; a part that is there already is replaced.
 
@@ -180,6 +184,7 @@ class RankingsStore:
             planes: uint8 (stop - start, planes, width).
             seconds: Processor time spent on their maps.
             weights: Checksum of the explained model's weights; empty for controls.
+            made: How their maps were made, all of them together; empty if that was not noted.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -188,7 +193,7 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        about = _about(spec, split) | {"seconds": seconds, "weights": weights}
+        about = _about(spec, split) | {"seconds": seconds, "weights": weights, "made": made}
         path = self._part(spec, split, start, stop)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,13 +251,15 @@ class RankingsStore:
     def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; returns what the manifest says about it."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
-        about, seconds = _about(spec, split), 0.0
+        about, seconds, made = _about(spec, split), 0.0, list[Made]()
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
             for part, first in _chain(parts, split, count):
                 planes, said = read_planes(part.path)
                 seconds += said.pop("seconds", 0.0)
                 said.pop("weights", "")
+                noted = [Made(*entry) for entry in said.pop("made", [])] or [Made(len(planes), 0, "")]
+                made += without(first - part.start, noted)
                 if said != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {_remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
@@ -260,7 +267,8 @@ class RankingsStore:
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_whole(path, lambda beside: write_planes(beside, joined, about), parts / f"{split}.tmp")
         raw.unlink()
-        return {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
+        entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
+        return entry | {"made": [part._asdict() for part in merged(made)]}
 
 
 def covers(done: Iterable[range], start: int, stop: int) -> bool:

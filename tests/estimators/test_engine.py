@@ -5,14 +5,18 @@ import copy
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from roarbench.errors import RunError
-from roarbench.estimators import CONTROLS, ESTIMATORS, PAPER, Estimator, find_estimator
+from roarbench.estimators import CONTROLS, ESTIMATORS, IG_STEPS, PAPER, SAMPLES, SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import Passes, fitting, importance_maps, passes
+from roarbench.estimators.noise import noisy_copies
 from roarbench.models import build
+from roarbench.terms import Precision
+from tests.estimators.conftest import images_like_photographs, residual_network
 
 
 def estimators(*names: str) -> list[Estimator]:
@@ -109,6 +113,76 @@ def test_other_twins_are_the_same_estimator_on_what_the_caller_passes(twin, tiny
     torch.testing.assert_close(maps[f"grad~{twin}"], maps["grad"], rtol=0, atol=0)
 
 
+# --- bfloat16
+
+
+@pytest.fixture(scope="module")
+def short():
+    """A network, images and black in float32."""
+    drawn = images_like_photographs(4, torch.float32)
+    return residual_network(torch.float32), drawn, torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
+
+
+def test_what_is_not_asked_for_is_float32_bit_for_bit(short):
+    plain = importance_maps(estimators("grad", "gb", "ig"), *short)
+    asked = importance_maps(estimators("grad", "gb", "ig"), *short, Precision.FLOAT32)
+    torch.testing.assert_close(plain, asked, rtol=0, atol=0)
+
+
+def test_bf16_orders_features_almost_as_float32_does(short):
+    """8 bits of mantissa through ten layers: measured here are .962 (squared gradient) and more."""
+    exact = importance_maps(estimators(*QUICK), *short)
+    found = importance_maps(estimators(*QUICK), *short, Precision.BF16)
+    for name in QUICK:
+        assert found[name].dtype is torch.float32
+        assert not torch.equal(found[name], exact[name])
+        for one, other in zip(exact[name].flatten(1).numpy(), found[name].flatten(1).numpy(), strict=True):
+            assert 0.95 < spearmanr(one, other).statistic < 1
+
+
+def test_in_bf16_the_network_is_short_and_every_sum_is_not(short):
+    """Each pass by autocast alone, all sums over them in float64."""
+    model, drawn, black = short
+
+    def gradient(images):
+        inputs = images.detach().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(inputs)
+        chosen = logits.float().gather(1, drawn.targets[:, None]).sum()
+        return torch.autograd.grad(chosen, inputs)[0].double()
+
+    lasting = drawn.images.contiguous(memory_format=torch.channels_last)
+    copies = torch.stack([gradient(noisy_copies(lasting, drawn.ids, j, SEED)) for j in range(SAMPLES)])
+    path = [gradient(torch.lerp(black, lasting, i / IG_STEPS)) for i in range(1, IG_STEPS)] + [gradient(lasting)]
+    expected = {
+        "grad": path[-1],
+        "sg-grad": copies.mean(0),
+        "sgsq-grad": (copies**2).mean(0),
+        "var-grad": copies.var(0, correction=0),
+        "ig": (drawn.images - black) * torch.stack(path).mean(0),
+    }
+    found = importance_maps(estimators(*expected), *short, Precision.BF16)
+    for name, maps in expected.items():  # float32 sums of 25 terms; bfloat16 sums would be off by 1e-2
+        torch.testing.assert_close(found[name].double(), maps, rtol=1e-4, atol=1e-6 * maps.abs().max().item())
+
+
+def test_controls_and_blurs_are_float32_in_any_case(short):
+    names = ("random", "sobel", "random-blurred")
+    asked = importance_maps(estimators(*names, "grad", "grad~blurred"), *short, Precision.BF16)
+    plain = importance_maps(estimators(*names), *short)
+    for name in names:
+        torch.testing.assert_close(asked[name], plain[name], rtol=0, atol=0)
+    torch.testing.assert_close(asked["grad~blurred"], blurred(asked["grad"]), rtol=0, atol=0)
+
+
+def test_in_bf16_the_model_is_left_as_it_is(short):
+    before = copy.deepcopy(short[0].state_dict())
+    importance_maps(estimators("grad", "gb"), *short, Precision.BF16)
+    torch.testing.assert_close(short[0].state_dict(), before, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="must be in eval mode"):
+        importance_maps(estimators("grad"), copy.deepcopy(short[0]).train(), *short[1:], Precision.BF16)
+
+
 class Small(nn.Module):
     """Needs memory that no machine has when it is given more than `limit` images."""
 
@@ -130,10 +204,11 @@ ERRORS = [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Run
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
-    seen: list[int] = []
+    seen, told = list[int](), list[int]()
     names = ("random", "grad", "gb", "truth", "sobel")
-    found = importance_maps(estimators(*names), Small(tiny, 1, seen, error).eval(), batch, black)
+    found = importance_maps(estimators(*names), Small(tiny, 1, seen, error).eval(), batch, black, note=told.append)
     assert seen == [3, 1, 2, 1, 1]
+    assert told == [1, 1, 1]  # what did not fit was not explained
     expected = importance_maps(estimators(*names), tiny, batch, black)
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from roarbench.errors import StoreError
 from roarbench.ranking import encode, removed_bits, sort_keys, tie_order
 from roarbench.store import files
+from roarbench.store.making import Made
 from roarbench.store.planes import write_planes
 from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
-from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
+from roarbench.terms import PAPER_LEVELS, Order, Precision, Split, Unit
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
@@ -237,6 +238,39 @@ def test_parts_that_overlap_are_joined_like_others(
     assert other.has_part(SPEC, Split.TRAIN, 0, 50)
     other.seal(SPEC, COUNTS)
     assert other.open(SPEC).checksum == sealed.open(SPEC).checksum
+
+
+# --- how they were made
+
+
+def making(store: RankingsStore, split: Split) -> list[tuple[int, int, str]]:
+    files = json.loads((store.folder(SPEC) / "manifest.json").read_text())["files"]
+    return [(part["images"], part["at_once"], part["precision"]) for part in files[split]["made"]]
+
+
+def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: RankingsStore) -> None:
+    """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
+    made = {
+        (0, 16): [Made(16, 16, Precision.BF16)],
+        (16, 36): [Made(16, 16, Precision.BF16), Made(4, 4, Precision.BF16)],
+        (30, 50): [Made(16, 8, Precision.FLOAT32), Made(4, 4, Precision.FLOAT32)],
+    }
+    for (start, stop), how in made.items():
+        store.write_part(SPEC, Split.TRAIN, start, stop, PLANES[Split.TRAIN][start:stop], 0.0, made=how)
+    write(store, Split.TEST, 0, 20)
+    store.seal(SPEC, COUNTS)
+    assert making(store, Split.TRAIN) == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
+    assert making(store, Split.TEST) == [(20, 0, "")]  # as parts of earlier versions: not noted
+
+
+def test_what_was_asked_for_is_part_of_the_identity(sealed: RankingsStore) -> None:
+    short = replace(SPEC, maps=Precision.BF16)
+    assert sealed.folder(short) != sealed.folder(SPEC)
+    assert not sealed.has(short)
+    shutil.copytree(sealed.folder(SPEC), sealed.folder(short))
+    with pytest.raises(StoreError, match="holds rankings with maps None, expected bf16; delete"):
+        sealed.open(short)
+    assert "maps" not in json.loads((sealed.folder(SPEC) / "manifest.json").read_text())
 
 
 # --- of which explained model

@@ -1,0 +1,162 @@
+"""Do maps in bfloat16 change what a suite says of its estimators? The same suite by maps of both precisions.
+
+Both explain the same reference, remove from the same images and train with the same seeds; only what the reference
+computes with while its maps are made differs. Printed are, for each estimator, how many features come into another
+level bin, and float32's answers beside bfloat16's: accuracies, gains, verdicts and places with their intervals. By
+`RULE` a suite may have maps in bfloat16.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/precision_places.py --store DIR
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from precision import moved
+from rich.console import Console
+
+from roarbench import work
+from roarbench.bench import Bench
+from roarbench.errors import RunError
+from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.plan import Block, Suite
+from roarbench.ranking import encode, features, sort_keys, tie_order
+from roarbench.session import Finished, run_suite
+from roarbench.stats.agreement import agreement
+from roarbench.stats.board import Board, board, gain_samples
+from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, draw, estimate
+from roarbench.stats.curves import POINTS, Scores
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.suites import find_suite
+from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
+from roarbench.workspace import Workspace
+
+RULE = """no verdict differs, no two estimators are told apart in opposite orders, and every gain differs, with its
+interval, by less than the difference that the board finds 4 times in 5"""
+_SHORT = "~bf16"  # stands for the same estimator by maps in bfloat16
+_SAMPLE = 512  # test images of which it is counted what moves
+_BOOTSTRAP = Bootstrap()
+
+
+def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
+    """The first ROAR block of a suite, with scoring in both orders, by float32 and by bfloat16."""
+    whole = find_suite(name)
+    roar = next(block for block in whole.blocks if block.protocol == ROAR)
+    scored = [Block(protocol, roar.estimators, roar.levels, seeds=1, unit=roar.unit) for protocol in (MORF, LERF)]
+    exact = replace(whole, blocks=(replace(roar, seeds=seeds), *scored))
+    return exact, replace(exact, maps=Precision.BF16)
+
+
+def planes(bench: Bench, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
+    """Bit-planes of the first test images by estimator, uint8 (n, planes, width), of the precision asked for."""
+    count = min(_SAMPLE, len(bench.images(Split.TEST).labels))
+    maps = work.timed_maps(bench, estimators, Split.TEST, 0, count)
+    computed = {part.precision for each in maps.values() for part in each.made}
+    if computed != {bench.maps}:
+        raise RunError(f"asked for maps in {bench.maps}, this machine makes {', '.join(sorted(computed))}")
+    layout = bench.ranking_spec(find_estimator(estimators[0]), unit).layout
+    ties = tie_order(work.image_ids(Split.TEST, 0, count).numpy(), layout.features)
+    flat = {name: features(each.importance.numpy(), layout.shape, unit) for name, each in maps.items()}
+    return {name: encode(sort_keys(values, ties), layout) for name, values in flat.items()}
+
+
+def merged(exact: Scores, short: Scores, estimators: list[str]) -> Scores:
+    """Both on one board, so that all is paired."""
+    added = {(name + _SHORT, t): short.correct[name, t] for name in estimators for t in short.levels}
+    rows = (*exact.estimators, *(name + _SHORT for name in estimators))
+    return Scores(rows, exact.levels, {**exact.correct, **added})
+
+
+def told(found: Estimate, scale: float = 1.0) -> str:
+    low, high = (f"{scale * end:+.1f}" for end in (found.low, found.high))
+    return f"{scale * found.value:+.1f} [{low}, {high}]"
+
+
+def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: list[str]) -> Iterator[str]:
+    """A protocol by both precisions, line by line."""
+    exact, short = (each.standing.scores(protocol, unit) for each in done)
+    both = merged(exact, short, estimators)
+    spread = done[0].standing.spread(protocol)
+    draws = draw(both, _BOOTSTRAP, spread if protocol.retrain is not Retrain.NONE else None)
+    boards = [board(scores, protocol, _BOOTSTRAP, spread) for scores in (exact, short)]
+    rows = [{row.estimator: row for row in each.rows} for each in boards]
+    gains = gain_samples(both, protocol, draws)
+    heads = [f"accuracy at t = {t:g}, bf16 - float32" for t in both.levels]
+    yield f"**{protocol.name.upper()}**, differences in accuracy points\n"
+    yield f"| estimator | {' | '.join(heads)} | gain, float32 | gain, bf16 | difference | vs Random, Sobel | place |"
+    yield "|---" * (6 + len(heads)) + "|"
+    for name in estimators:
+        cells = [told(difference(draws, name, t), POINTS) for t in both.levels]
+        cells += [told(each[name].gain) for each in rows]
+        cells += [told(estimate(gains[name + _SHORT].minus(gains[name]), _BOOTSTRAP.confidence))]
+        cells += [changed(*(f"{each[name].random.verdict}, {each[name].sobel.verdict}" for each in rows))]
+        cells += [changed(*(f"{each[name].place.low}-{each[name].place.high}" for each in rows))]
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    samples = [{name: gains[name + mark] for name in estimators} for mark in ("", _SHORT)]
+    alike = agreement(*samples, _BOOTSTRAP.confidence)
+    pairs = len(estimators) * (len(estimators) - 1) // 2
+    settled = f"{alike.settled} of {pairs} pairs settled under both, {alike.opposed} of them opposed"
+    yield f"\nKendall's tau of the gains {alike.tau.value:.2f} [{alike.tau.low:.2f}, {alike.tau.high:.2f}]; {settled}."
+    yield f"{judged(boards, gains, estimators, alike.opposed)}\n"
+
+
+def difference(draws: Draws, name: str, t: float) -> Estimate:
+    """Accuracy by bfloat16 maps minus accuracy by float32 maps."""
+    sample = draws.accuracy((name + _SHORT, t)).minus(draws.accuracy((name, t)))
+    return estimate(sample, _BOOTSTRAP.confidence)
+
+
+def changed(exact: str, short: str) -> str:
+    return exact if exact == short else f"**{exact}; in bf16 {short}**"
+
+
+def judged(boards: list[Board], gains: dict, estimators: list[str], opposed: int) -> str:
+    """Whether `RULE` lets maps be bfloat16, with what speaks against it."""
+    margin = boards[0].detectable
+    exact, short = (
+        {row.estimator: (row.random.verdict, row.sobel.verdict) for row in each.rows if row.estimator in estimators}
+        for each in boards
+    )
+    faults = [f"{name} has another verdict" for name in estimators if exact[name] != short[name]]
+    faults += [f"{opposed} pairs are opposed"] if opposed else []
+    for name in estimators:
+        found = estimate(gains[name + _SHORT].minus(gains[name]), _BOOTSTRAP.confidence)
+        if max(-found.low, found.high) >= margin:
+            faults.append(f"{name}'s gain may differ by {max(-found.low, found.high):.1f}")
+    return f"By the rule (margin {margin:.1f} points): {'; '.join(faults) if faults else 'bfloat16 may be used'}."
+
+
+def main() -> None:
+    """Run both, then print what moved and what changed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", default="quick")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--store", type=Path, required=True)
+    asked = parser.parse_args()
+    both = suites(asked.suite, asked.seeds)
+    unit, console = both[0].blocks[0].unit, Console(stderr=True)
+    estimators = [name for name in both[0].blocks[0].estimators if name not in CONTROLS]
+    with ResultsStore.open(default_url(asked.store)) as store:
+        run = (Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
+        done = [run_suite(suite, *run) for suite in both]
+    layout = done[0].bench.ranking_spec(find_estimator(estimators[0]), unit).layout
+    levels = ", ".join(f"{t:g}" for t in layout.levels)
+    print(f"Percent of features in another bin, and of those removed at {levels}; the first {_SAMPLE} test images\n")
+    exact, short = (planes(each.bench, estimators, unit) for each in done)
+    for name in estimators:
+        found = moved(exact[name], short[name], layout)
+        print(f"| `{name}` | {100 * found.bins:.2f} | {', '.join(f'{100 * share:.2f}' for share in found.removed)} |")
+    print()
+    for protocol in (ROAR, MORF, LERF):
+        print("\n".join(compared(protocol, done, unit, estimators)))
+    print(f"The rule: {' '.join(RULE.split())}.")
+
+
+if __name__ == "__main__":
+    main()
