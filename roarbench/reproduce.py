@@ -21,7 +21,7 @@ from roarbench.sandbox.preflight import check_sandbox
 from roarbench.standings import standing
 from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
 from roarbench.store.results import Result, ResultsStore, default_url
-from roarbench.suites import SUITES
+from roarbench.suites import VERSIONS
 from roarbench.terms import PROTOCOLS, Retrain
 from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
 
@@ -130,8 +130,8 @@ def _suite(run: Run) -> Suite:
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
-    for suite in sorted(SUITES.values(), key=lambda suite: suite.given != run.given):
-        asked = replace(suite, given=run.given) if run.reference else suite
+    for suite in sorted(VERSIONS.values(), key=lambda suite: suite.given != run.given):
+        asked = replace(suite, given=run.given, maps=run.maps) if run.reference else suite
         explained = reference_of(asked, run.data)
         recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)

@@ -178,6 +178,17 @@ _TABLE = (
         blocks=(Block(MORF, _ALL, PAPER_LEVELS, seeds=1), Block(LERF, _ALL, PAPER_LEVELS, seeds=1)),
         given="torchvision:resnet50-v1@0676ba61",
     ),
+    Suite(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
+        name="imagenet-noretrain",
+        version=2,
+        about="ten test images of each class of ImageNet; torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet-10k",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ALL, PAPER_LEVELS, seeds=1), Block(LERF, _ALL, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
     Suite(
         name="planted",
         version=1,
@@ -237,7 +248,8 @@ _TABLE = (
         blocks=_study_blocks(Unit.SCALAR),
     ),
 )
-SUITES = {suite.name: suite for suite in _TABLE}
+VERSIONS = {(suite.name, suite.version): suite for suite in _TABLE}
+SUITES = {suite.name: suite for suite in _TABLE}  # the newest of each name: versions follow each other
 
 
 class Likeness(NamedTuple):

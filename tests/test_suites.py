@@ -11,7 +11,7 @@ from roarbench.models import MODELS
 from roarbench.plan import expand, fingerprint
 from roarbench.ranking import removed_count
 from roarbench.recipes import RECIPES
-from roarbench.suites import FAST, SUITES, find_suite
+from roarbench.suites import FAST, SUITES, VERSIONS, find_suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Retrain, Unit
 
 # All that is computed, by hash. A published suite never changes: to change one, add its next version.
@@ -33,13 +33,14 @@ FROZEN = {
     ("imagenet-128", 1): "355d3a9eab49feaec7279932f8b6c9bb",
     ("imagenet-64", 1): "1d29ffb8e3c5d25a166bec39b121f3aa",
     ("imagenet-noretrain", 1): "fc55b59f995a38f824c10f64b207faed",
+    ("imagenet-noretrain", 2): "f4c6bd12063c290b2cca905e09053013",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-imagenette128", 1): "b74bae81aa02eb2b7a00434a35f1afbd",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
     ("study-fashion-mnist", 1): "ccd78b480b00c9094cdf51b826a8e935",
 }
-everyone = pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+everyone = pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
 
 
 def blocks(name, protocol, unit=Unit.SCALAR):
@@ -47,7 +48,15 @@ def blocks(name, protocol, unit=Unit.SCALAR):
 
 
 def test_no_suite_has_changed():
-    assert {(suite.name, suite.version): fingerprint(described(suite)) for suite in SUITES.values()} == FROZEN
+    assert {title: fingerprint(described(suite)) for title, suite in VERSIONS.items()} == FROZEN
+
+
+def test_a_name_stands_for_its_newest_version():
+    newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
+    assert {name: suite.version for name, suite in SUITES.items()} == newest
+    assert find_suite("imagenet-noretrain").version == 2
+    for name, version in newest.items():  # none is left out
+        assert [number for other, number in VERSIONS if other == name] == list(range(1, version + 1))
 
 
 def described(suite):
@@ -109,6 +118,13 @@ def test_the_papers_experiment_at_its_size(name):
         assert block.unit is Unit.SCALAR
     retrained = [point for point in expand(suite) if point.cell.retrain is Retrain.IMAGES]
     assert len(retrained) == 2 * 20 * 5 * 5 + 5  # both protocols share the untouched images
+
+
+def test_scoring_published_weights_took_the_whole_test_split_and_takes_ten_of_each_class():
+    first, second = (VERSIONS["imagenet-noretrain", version] for version in (1, 2))
+    assert replace(second, version=1, about=first.about, dataset="imagenet") == first
+    assert find_dataset(second.dataset).test_images == 10 * find_dataset(second.dataset).classes
+    assert {point.cell.retrain for point in expand(second)} == {Retrain.NONE}
 
 
 @pytest.mark.parametrize("name", ["imagenet-64", "imagenet-128"])

@@ -28,6 +28,8 @@ class DatasetRecord:
         holdout: Test images of each class, drawn from the hub's only split; 0 where the hub has a test split.
         class_step: Every so many classes of the hub's one is kept, numbered anew; of each class the first images, as
             evenly as they allow, `train_images` and `test_images` in all.
+        of_each: The first so many images of each class and split are kept, and no file is read or fetched beyond the
+            one that has the last of them; 0 for all images.
     """
 
     name: str
@@ -51,6 +53,7 @@ class DatasetRecord:
     seed: int = 0
     holdout: int = 0
     class_step: int = 1
+    of_each: int = 0
 
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
@@ -198,6 +201,14 @@ _TABLE = (
         holdout=5,
     ),
     _IMAGENET,
+    replace(
+        _IMAGENET,
+        name="imagenet-10k",
+        about="the first ten training images of each class of ImageNet, and the first ten of its validation split",
+        train_images=10_000,
+        test_images=10_000,
+        of_each=10,
+    ),
     replace(_IMAGENET, name="imagenet-128", about="ImageNet at 128 x 128", size=128),
     replace(_IMAGENET, name="imagenet-64", about="ImageNet at 64 x 64", size=64),
     _IMAGENET_100,

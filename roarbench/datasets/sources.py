@@ -1,6 +1,8 @@
 """Where images come from: the hub, a local folder, the package itself, IDX files, or a generator."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord, idx, planted, tables
-from roarbench.datasets.subsets import balanced_subset, choose_rows
+from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
@@ -117,9 +119,10 @@ def _from_arrays(
 
 def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
     where = str(data) if data else record.bundled or record.hub
-    files = _find_files(record, data, where)
+    found = _find_files(record, data, where)
     try:
-        labels = _read_labels(record, files, where)
+        files = {split: _needed(record, found[split], where) for split in Split}
+        labels = _read_labels(record, files)
         splits = {}
         for split in Split:
             rows = choose_rows(record, split, labels[split])
@@ -130,17 +133,15 @@ def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSpl
     return splits
 
 
-def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Split, list[Path]]:
+def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Split, Iterable[Path]]:
+    """The files of both splits in the order of their rows."""
     folder = BUNDLED / record.bundled if record.bundled and data is None else data
-    if folder is None:
-        folder = _download(record)
-    if record.config and (folder / record.config).is_dir():
-        folder = folder / record.config
-    try:
-        found = tables.split_files(folder)
-    except Exception as error:  # the library below raises a dozen kinds, some of them private
-        raise unreadable(error, where, record) from error
-    files = {}
+    found: Mapping[str, Iterable[Path]]
+    if folder is None and record.of_each:
+        found = _fetched_in_turn(record)
+    else:
+        found = _in_folder(record, folder or _download(record), where)
+    files: dict[Split, Iterable[Path]] = {}
     for split, name in ((Split.TRAIN, record.train_split), (Split.TEST, record.test_split)):
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
@@ -148,13 +149,39 @@ def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Sp
     return files
 
 
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
+def _in_folder(record: DatasetRecord, folder: Path, where: str) -> dict[str, list[Path]]:
+    if record.config and (folder / record.config).is_dir():
+        folder = folder / record.config
+    try:
+        return tables.split_files(folder)
+    except Exception as error:  # the library below raises a dozen kinds, some of them private
+        raise unreadable(error, where, record) from error
+
+
+def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
+    """The first files of a split, as many as the data set takes images from."""
+    kept: list[Path] = []
+    labels = np.empty(0, np.int64)
+    for file in files:
+        if not kept:
+            _check_columns(record, file, where)
+        kept.append(file)
+        if record.of_each:
+            labels = np.concatenate([labels, tables.read_column([file], record.label_column)])
+        if enough(record, labels):
+            break
+    return kept
+
+
+def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
+    columns = tables.column_names(file)
+    if not {record.image_column, record.label_column} <= set(columns):
+        expected = f"'{record.image_column}' and '{record.label_column}'"
+        raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
+
+
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]]) -> dict[Split, NDArray[np.int64]]:
     """Labels of the hub's splits; names become numbers in the order of the alphabet."""
-    for split in Split:
-        columns = tables.column_names(files[split][0])
-        if not {record.image_column, record.label_column} <= set(columns):
-            expected = f"'{record.image_column}' and '{record.label_column}'"
-            raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
     values = {split: tables.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return {split: column.astype(np.int64) for split, column in values.items()}
@@ -170,11 +197,10 @@ def _download(record: DatasetRecord) -> Path:
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    folder = record.config or "data"
-    patterns = [f"{folder}/{split}-*.parquet" for split in {record.train_split, record.test_split}]
+    patterns = list(_patterns(record).values())
     try:
         if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
-            huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
+            _list_hub(record)
         return Path(
             huggingface_hub.snapshot_download(
                 record.hub, repo_type="dataset", revision=record.revision, allow_patterns=patterns
@@ -182,6 +208,58 @@ def _download(record: DatasetRecord) -> Path:
         )
     except Exception as error:  # as above
         raise _unreachable(error, record) from error
+
+
+def _patterns(record: DatasetRecord) -> dict[str, str]:
+    """Names of the files of each split on the hub."""
+    folder = record.config or "data"
+    return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
+
+
+def _list_hub(record: DatasetRecord) -> list[str]:
+    """Names of all files on the hub."""
+    import huggingface_hub
+
+    about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
+    return sorted(file.rfilename for file in about.siblings or [])
+
+
+def _list_cache(record: DatasetRecord) -> list[str]:
+    """Names of the files that were fetched before.
+
+    Raises:
+        FileNotFoundError: There are none.
+    """
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    name = repo_folder_name(repo_id=record.hub, repo_type="dataset")
+    folder = Path(HF_HUB_CACHE) / name / "snapshots" / record.revision
+    if not folder.is_dir():
+        raise FileNotFoundError(f"offline, and nothing in {folder}")
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
+
+
+def _fetched_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
+    """The files of each split; a file is fetched when it is asked for."""
+    from datasets.config import HF_HUB_OFFLINE
+
+    try:
+        names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
+    except Exception as error:  # as above
+        raise _unreachable(error, record) from error
+    found = {split: [name for name in names if fnmatch(name, like)] for split, like in _patterns(record).items()}
+    return {split: _fetch(record, files) for split, files in found.items() if files}
+
+
+def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
+    import huggingface_hub
+
+    for name in names:
+        try:
+            yield Path(huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision))
+        except Exception as error:  # as above
+            raise _unreachable(error, record) from error
 
 
 def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:

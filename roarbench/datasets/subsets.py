@@ -52,7 +52,8 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     """The rows of the hub's split that belong to the data set's, ascending.
 
     Args:
-        record: Says whether one split of the hub serves both (`holdout`), and which classes are kept (`class_step`).
+        record: Says whether one split of the hub serves both (`holdout`), which classes are kept (`class_step`), and
+            whether only the first images of each are (`of_each`).
         split: The data set's split.
         labels: Of the hub's split, int64 (n,).
     """
@@ -60,11 +61,19 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     if record.holdout:
         held = held_out(labels, record.holdout, record.seed)
         rows = rows[held if split is Split.TEST else ~held]
-    if record.class_step > 1:
+    if record.class_step > 1 or record.of_each:
         rows = rows[labels[rows] % record.class_step == 0]
         count = record.train_images if split is Split.TRAIN else record.test_images
         rows = rows[balanced_subset(labels[rows], count)]
     return rows
+
+
+def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
+    """Whether the first images of the hub's split, with these labels, hold all that the data set takes of it."""
+    if not record.of_each:
+        return False
+    found = np.bincount(labels[labels >= 0], minlength=record.classes)
+    return bool((found >= record.of_each).all())
 
 
 def held_out(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:

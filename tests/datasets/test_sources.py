@@ -127,6 +127,42 @@ def test_some_of_the_classes(tiny, tiny_folder) -> None:
     assert test.labels.tolist() == [0, 1, 1, 0]
 
 
+def write_files(folder: Path, split: str, labels: list[list[int]]) -> None:
+    """Files one after the other, as the hub splits what is large."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, some in enumerate(labels):
+        images = [
+            {"bytes": png(np.full((8, 8, 3), 16 * part + row, np.uint8)), "path": None} for row in range(len(some))
+        ]
+        path = folder / f"{split}-{part:05}-of-{len(labels):05}.parquet"
+        pq.write_table(pa.table({"img": images, "label": some}), path)
+
+
+# The last of the first two of each class: the fourth of the second training file, the sixth of the first test file.
+IN_TURN = {"train": [[1, 1, 0], [0, 2, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
+
+
+def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path) -> None:
+    for split, labels in IN_TURN.items():
+        write_files(tmp_path / "in", split, labels)
+    for beyond in ("train-00002-of-00003", "test-00001-of-00002"):
+        (tmp_path / "in" / f"{beyond}.parquet").write_bytes(b"nobody reads this")
+    record = replace(tiny, of_each=2, train_images=6, test_images=6)
+    train, test = open_source(record, tmp_path / "in").values()
+    assert (train.rows.tolist(), train.labels.tolist()) == ([0, 1, 2, 3, 4, 6], [1, 1, 0, 0, 2, 2])
+    assert test.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    data = decode_dataset(record, tmp_path / "store", tmp_path / "in")
+    assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 16, 17, 19]
+
+
+def test_too_few_of_a_class_are_told(tiny, tmp_path) -> None:
+    for split, labels in IN_TURN.items():
+        write_files(tmp_path, split, labels)
+    with pytest.raises(DataError, match="train split of tiny has 10 images, expected 12"):
+        open_source(replace(tiny, of_each=4), tmp_path)
+    assert len(open_source(replace(tiny, of_each=4), tmp_path, small=True)[Split.TRAIN].labels) == 10
+
+
 def test_a_part_of_the_set_will_do_for_a_small_version(tiny, tiny_folder, tmp_path) -> None:
     record = replace(tiny, train_images=1000, test_images=50)
     with pytest.raises(DataError, match="train split of tiny has 12 images, expected 1000"):
@@ -338,7 +374,7 @@ from dataclasses import replace
 from pathlib import Path
 from tiny_set import TINY
 from roarbench.datasets.loading import decode_dataset
-record = replace(TINY, revision="1" * 40, config=sys.argv[1])
+record = replace(TINY, revision="1" * 40, config=sys.argv[1], **json.loads(sys.argv[3]))
 print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[2])).train.labels.tolist())
 """
 
@@ -382,17 +418,39 @@ def test_the_hub_gives_the_files_of_both_splits_once(config: str, serve, tiny_fo
     environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
 
     def train_labels(limit: str, **place: str) -> list[int]:
-        program = [sys.executable, "-c", FETCH, config, limit]
-        done = subprocess.run(program, env=environment | place, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        labels: list[int] = json.loads(done.stdout)
-        return labels
+        return fetched_labels(environment | place, tmp_path, config, limit, "{}")
 
     assert train_labels("null", HF_ENDPOINT=serve(Open)) == TINY_LABELS["train"]
     if config:
         assert train_labels("3", HF_HUB_OFFLINE="1") == [2, 0, 1]
     parquet = sorted(name for name in Open.fetched if name.endswith(".parquet"))
     assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
+
+
+def fetched_labels(environment: dict[str, str], folder: Path, *arguments: str) -> list[int]:
+    """Training labels that a fresh process finds on the hub."""
+    program = [sys.executable, "-c", FETCH, *arguments]
+    done = subprocess.run(program, env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    labels: list[int] = json.loads(done.stdout)
+    return labels
+
+
+def test_of_the_hub_no_file_is_fetched_beyond_the_last_that_is_needed(serve, tmp_path) -> None:
+    """Then offline, from what was fetched, with a limit, which is another set."""
+    Open.folder = tmp_path / "hub"
+    Open.fetched.clear()
+    for split, labels in IN_TURN.items():
+        write_files(Open.folder / "data", split, labels)
+    environment = os.environ | {"HF_HOME": str(tmp_path), "USE_TORCH": "0", "HF_HUB_OFFLINE": "0"}
+    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    wanted = json.dumps({"of_each": 2, "train_images": 6, "test_images": 6})
+    there = environment | {"HF_ENDPOINT": serve(Open)}
+    assert fetched_labels(there, tmp_path, "", "null", wanted) == [1, 1, 0, 0, 2, 2]
+    offline = environment | {"HF_HUB_OFFLINE": "1"}
+    assert fetched_labels(offline, tmp_path, "", "3", wanted) == [1, 0, 2]
+    parquet = sorted(name for name in Open.fetched if name.endswith(".parquet"))
+    assert parquet == ["test-00000-of-00002.parquet", "train-00000-of-00003.parquet", "train-00001-of-00003.parquet"]
 
 
 @pytest.mark.parametrize("handler", [Hub, Private])

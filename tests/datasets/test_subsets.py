@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.datasets import find_dataset
-from roarbench.datasets.subsets import balanced_subset, check_limit, choose_rows, held_out
+from roarbench.datasets.subsets import balanced_subset, check_limit, choose_rows, enough, held_out
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
@@ -75,3 +75,21 @@ def test_every_tenth_class_as_many_of_each() -> None:
     rows = choose_rows(record, Split.TRAIN, labels)
     assert np.bincount(labels[rows] // 10).tolist() == [732] * 100
     assert np.flatnonzero(labels == 30)[:732].tolist() == rows[labels[rows] == 30].tolist()
+
+
+def test_the_first_ten_of_each_class() -> None:
+    """Shuffled, as the hub has ImageNet: all that is wanted lies at the beginning."""
+    record = find_dataset("imagenet-10k")
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(1000), 50))
+    rows = choose_rows(record, Split.TEST, labels)
+    for label in (0, 7, 999):
+        assert rows[labels[rows] == label].tolist() == np.flatnonzero(labels == label)[:10].tolist()
+    assert np.bincount(labels[rows]).tolist() == [10] * 1000
+    assert enough(record, labels[: rows[-1] + 1])
+    assert not enough(record, labels[: rows[-1]])
+    np.testing.assert_array_equal(choose_rows(record, Split.TEST, labels[: rows[-1] + 1]), rows)
+
+
+def test_other_data_sets_want_all_files() -> None:
+    assert not enough(find_dataset("imagenet-100"), np.repeat(np.arange(1000), 1300))
+    assert not enough(find_dataset("imagenet-10k"), np.full(50_000, -1))  # hidden labels are told of later
