@@ -18,7 +18,7 @@ from roarbench.models import build
 from roarbench.plan import Block
 from roarbench.store.entries import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.suites import SUITES
+from roarbench.suites import VERSIONS
 from roarbench.terms import MORF, ROAR, Retrain
 from roarbench.workspace import Workspace
 
@@ -30,7 +30,7 @@ SCORED = replace(SUITE, name="scored", blocks=(Block(MORF, ("grad",), (0.5,), se
 @pytest.fixture(autouse=True)
 def suites(monkeypatch):
     """The small suite, with workers in this process."""
-    monkeypatch.setitem(SUITES, "tiny", TRAINED)
+    monkeypatch.setitem(VERSIONS, ("tiny", 1), TRAINED)
     for module in (session, reproduce):
         monkeypatch.setattr(module, "LocalEngine", InlineEngine)
 
@@ -103,7 +103,7 @@ def test_published_weights_are_found_by_their_name(tmp_path, published, retrain)
 def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published, monkeypatch):
     """Though another suite with the same images and network comes first in the table."""
     suite = replace(SCORED, given=title(published))
-    monkeypatch.setitem(SUITES, "scored", suite)
+    monkeypatch.setitem(VERSIONS, ("scored", 1), suite)
     with filled(suite, tmp_path) as store:
         assert again(store, tmp_path, key(store, Retrain.NONE)).verdict is Verdict.EQUAL
 

@@ -122,7 +122,7 @@ def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSpl
     found = _find_files(record, data, where)
     try:
         files = {split: _needed(record, found[split], where) for split in Split}
-        labels = _read_labels(record, files)
+        labels = _read_labels(record, files, where)
         splits = {}
         for split in Split:
             rows = choose_rows(record, split, labels[split])
@@ -180,7 +180,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
 
 
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]]) -> dict[Split, NDArray[np.int64]]:
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Labels of the hub's splits; names become numbers in the order of the alphabet."""
     values = {split: tables.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):

@@ -70,7 +70,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     """Whether the first images of the hub's split, with these labels, hold all that the data set takes of it."""
-    if not record.of_each:
+    if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
         return False
     found = np.bincount(labels[labels >= 0], minlength=record.classes)
     return bool((found >= record.of_each).all())
