@@ -1,15 +1,21 @@
 """What runs need: counts by hand, and those of the paper."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from roarbench import estimate, train, work
 from roarbench.estimate import Work, count_work
+from roarbench.estimators.engine import importance_maps
 from roarbench.models.cost import network_cost
+from roarbench.pipeline import complete
 from roarbench.plan import CLEAN, Block, Suite, expand
 from roarbench.recipes import find_recipe
+from roarbench.store.results import ResultsStore
 from roarbench.suites import find_suite
 from roarbench.terms import KAR, MORF, ROAR, Unit
+from tests import tiny_bench
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
 SUITE = Suite(
@@ -42,6 +48,43 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert work.images_ranked == 3 * (TRAIN + TEST)
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert work.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
+
+
+def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
+    """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
+    blocks = (
+        Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1),
+        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+    )
+    suite = replace(tiny_bench.SUITE, blocks=blocks)
+    done = Counter()
+
+    def counting(what, real, count):
+        return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
+
+    def maps(estimators, model, batch, black):
+        if model is None:
+            return importance_maps(estimators, model, batch, black)
+        with model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0]))):
+            return importance_maps(estimators, model, batch, black)
+
+    step = train._Training._add_gradients
+    monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
+    monkeypatch.setattr(work, "predict", counting("scored", work.predict, lambda model, inputs, *_: len(inputs)))
+    monkeypatch.setattr(work, "encode", counting("ranked", work.encode, lambda keys, layout: len(keys)))
+    monkeypatch.setattr(work, "importance_maps", maps)
+    monkeypatch.setattr(estimate, "find_dataset", lambda name: tiny_bench.RECORD)
+    bench = tiny_bench.make_bench(tmp_path, suite)
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        events = list(complete(bench, tiny_bench.make_runs(bench, suite), store, tiny_bench.InlineEngine()))
+    assert not any(event.failure for event in events)
+    counted = count_work(suite, expand(suite), (), None)
+    assert done == {
+        "trained": counted.images_trained,
+        "scored": counted.images_scored,
+        "explained": counted.images_explained,
+        "ranked": counted.images_ranked,
+    }
 
 
 def test_controls_alone_need_no_reference():

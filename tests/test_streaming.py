@@ -100,6 +100,18 @@ def test_a_batch_is_not_overwritten_by_those_that_follow():
         torch.testing.assert_close(batch, held.batch(index), rtol=0, atol=0)
 
 
+def test_what_is_read_lies_in_the_buffer_which_is_kept():
+    """On a GPU the buffer is pinned, which takes long: it grows and is used again, and nothing is read beside it."""
+    streamed, _ = both()
+    buffer = streaming._Buffer(pinned=False)
+    places = []
+    for index in (torch.arange(8), torch.arange(8, 12), torch.arange(12, 20)):
+        pixels, bits = streamed._read(index, buffer)
+        torch.testing.assert_close(pixels, drawn()[0][index], rtol=0, atol=0)
+        places.append((pixels.data_ptr(), bits.data_ptr()))
+    assert len(set(places)) == 1
+
+
 def test_an_error_of_the_reading_thread_reaches_the_one_who_asks():
     streamed, _ = both()
     with pytest.raises(IndexError):
