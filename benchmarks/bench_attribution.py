@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from roarbench.devices import device
+from roarbench.devices import device, gpu_memory
 from roarbench.estimators import PAPER, SEED, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import fitting, importance_maps, passes
@@ -48,8 +48,7 @@ def wait() -> None:
 def main() -> None:
     torch.set_num_threads(1)
     cost = network_cost(NETWORK, CLASSES, 3, SIZE)
-    free = torch.cuda.mem_get_info()[0] if GPU else 0
-    n = fitting(free, cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    n = fitting(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
     model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(device())
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(device())

@@ -2,7 +2,8 @@
 
 Each worker of the engine is a process of its own that trains the network of the suite `cifar10` by its recipe, on
 made-up images. On a GPU the processes share it; with NVIDIA's MPS (`nvidia-cuda-mps-control -d` beforehand) their
-kernels run side by side. On a processor --images and --epochs make it small.
+kernels run side by side; each number is also taken with the network as a CUDA graph. On a processor --images and
+--epochs make it small.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_many.py [--images 50000] [--epochs 15] [--at-once 1 2 4 8]
 """
@@ -10,6 +11,7 @@ Run: OMP_NUM_THREADS=1 python benchmarks/bench_many.py [--images 50000] [--epoch
 import argparse
 import time
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 
@@ -24,27 +26,36 @@ from roarbench.train import Normalisation, fit
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 
 
-def training(images: int, epochs: float, seed: int) -> None:
-    """One training of the suite `cifar10`, half of the features removed."""
+@lru_cache(maxsize=1)
+def held(images: int) -> DegradedImages:
+    """Random images, half of the features removed; made once in each worker."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (images, 3, 32, 32), dtype=torch.uint8, generator=generator)
     removed = torch.randint(256, (images, 384), dtype=torch.uint8, generator=generator)
-    held = DegradedImages(*(part.to(device()) for part in (pixels, removed, torch.tensor(NORM.mean))), Unit.SCALAR)
+    return DegradedImages(*(part.to(device()) for part in (pixels, removed, torch.tensor(NORM.mean))), Unit.SCALAR)
+
+
+def training(images: int, epochs: float, seed: int, graphs: bool) -> None:
+    """One training of the suite `cifar10`; `graphs` launches a compiled network's kernels all at once."""
+    if graphs:
+        from torch._inductor import config
+
+        config.triton.cudagraphs = True
     model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
-    fit(model, held, torch.arange(images) % 10, NORM, recipe, seed)
+    fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)
 
 
-def per_minute(at_once: int, trainings: int, images: int, epochs: float) -> float:
+def per_minute(at_once: int, trainings: int, images: int, epochs: float, graphs: bool) -> float:
     """Trainings in a minute, when each worker has done one that warms up."""
     with LocalEngine(at_once, gpus()[:1]) as engine:
-        complete(engine, [(images, 1.0, 0)] * at_once)
+        complete(engine, [(images, 1.0, 0, graphs)] * at_once)
         start = time.perf_counter()
-        complete(engine, [(images, epochs, seed) for seed in range(trainings)])
+        complete(engine, [(images, epochs, seed, graphs) for seed in range(trainings)])
         return 60 * trainings / (time.perf_counter() - start)
 
 
-def complete(engine: LocalEngine, todo: list[tuple[int, float, int]]) -> None:
+def complete(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
     left, running = list(todo), 0
     while left or running:
         while left and engine.idle:
@@ -65,8 +76,10 @@ def main() -> None:
     name = torch.cuda.get_device_name() if gpus() else "processor"
     print(f"{name}: resnet8 at 32 pixels, {asked.images:,} images, {asked.epochs:g} epochs")
     for at_once in asked.at_once:
-        rate = per_minute(at_once, 2 * max(asked.at_once), asked.images, asked.epochs)
-        print(f"  {at_once} at once: {rate:.2f} trainings per minute")
+        for graphs in (False, True) if gpus() else (False,):
+            rate = per_minute(at_once, 2 * max(asked.at_once), asked.images, asked.epochs, graphs)
+            how = ", CUDA graphs" if graphs else ""
+            print(f"  {at_once} at once{how}: {rate:.2f} trainings per minute", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import sysconfig
 import urllib.request
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -70,13 +71,14 @@ def _gpus() -> str:
 
 
 def _compiler() -> Finding:
-    """Networks are compiled on a GPU only, through Triton, which wants a C compiler."""
+    """Networks are compiled on a GPU only, through Triton, which compiles C against Python's headers."""
     if device().type == "cpu":
         return Finding("torch.compile", "not used without a GPU", True, "")
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
     missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
+    missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
     found = f"lacks {' and '.join(missing)}" if missing else "ready"
-    return Finding("torch.compile", found, not missing, "pip install triton; apt-get install gcc")
+    return Finding("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
 def _memory() -> Finding:

@@ -19,6 +19,13 @@ PROGRAM_FOLDERS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and theirs
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a GPU the compiler and CUDA have warnings of their own, which are no errors here."""
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
 @pytest.fixture(scope="session")
 def require() -> Callable[[str, str], str]:
     """Give a program's path; where it is missing, skip with the reason, but fail where CI=true."""

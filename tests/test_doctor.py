@@ -133,20 +133,23 @@ def test_a_hub_that_answers(monkeypatch):
 
 
 @pytest.fixture
-def gpu(machine):
+def gpu(machine, tmp_path):
     """The same machine with two GPUs."""
     machine.setattr(doctor.torch.cuda, "is_available", lambda: True)
     machine.setattr(doctor.torch.cuda, "device_count", lambda: 2)
     machine.setattr(doctor.torch.cuda, "get_device_name", lambda: "H200")
     machine.setattr(doctor.torch.cuda, "mem_get_info", lambda: (140 * 10**9, 150 * 10**9))
     machine.setattr(doctor.shutil, "which", lambda program: f"/usr/bin/{program}")
+    machine.setattr(doctor.sysconfig, "get_path", lambda kind: str(tmp_path / kind))
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "Python.h").touch()
     return machine
 
 
 def test_gpus_with_their_memory_and_a_compiler(gpu, tmp_path):
     assert found(tmp_path)["device"].found == "2 x H200, 140.0 GB of 150.0 GB free"
     assert found(tmp_path)["torch.compile"] == doctor.Finding(
-        "torch.compile", "ready", True, "pip install triton; apt-get install gcc"
+        "torch.compile", "ready", True, "pip install triton; apt-get install gcc python3-dev"
     )
 
 
@@ -155,6 +158,8 @@ def test_a_gpu_without_what_compiling_needs(gpu, tmp_path):
     assert found(tmp_path)["torch.compile"].found == "lacks a C compiler"
     gpu.setattr(doctor.importlib.util, "find_spec", lambda name: None)
     assert found(tmp_path)["torch.compile"].found == "lacks triton and a C compiler"
+    (tmp_path / "include" / "Python.h").unlink()
+    assert found(tmp_path)["torch.compile"].found == "lacks triton and a C compiler and Python's headers"
     assert not found(tmp_path)["torch.compile"].good
 
 

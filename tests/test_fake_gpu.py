@@ -13,8 +13,8 @@ from roarbench.estimators import ESTIMATORS, ensembles, find_estimator, gradient
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.models import build
-from roarbench.recipes import Augmentation, Decay, Precision, Recipe
-from roarbench.terms import Unit
+from roarbench.recipes import Augmentation, Decay, Recipe
+from roarbench.terms import Precision, Unit
 from roarbench.train import Normalisation, fit, normalise, predict
 from tests.fake_gpu import GPU, FakeGpu, fake_gpu
 

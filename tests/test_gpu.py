@@ -11,7 +11,7 @@ from roarbench.models import build
 from roarbench.recipes import Augmentation, Decay, Recipe
 from roarbench.streaming import StreamedImages
 from roarbench.terms import Order, Precision, Unit
-from roarbench.train import Normalisation, fit, normalise, predict
+from roarbench.train import Normalisation, _Training, fit, normalise, predict
 from tests.test_streaming import CPU, both
 
 pytestmark = [
@@ -70,6 +70,22 @@ def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_b
         logits.append(predict(model, inputs, NORM, batch=128))
     # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
     torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_no_step_waits_for_the_gpu(kind):
+    _, held = both(n=40)
+    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
+    recipe = replace(RECIPE, augmentation=kind, precision=Precision.BF16)
+    training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+    for _ in range(3):  # compiles, and fills the stores of memory
+        training.advance()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(12):
+            training.advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_evaluation_is_float32_on_a_gpu_too():

@@ -261,7 +261,8 @@ class _accused:  # noqa: N801 (reads like a word at its use)
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
         where = f" (line {frames[-1].lineno})" if frames else ""
         seen = _said(error)
-        if isinstance(error, MemoryError) or "not enough memory" in seen or "can't allocate memory" in seen:
+        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # the second is a GPU's
+        if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
         text = "".join(traceback.format_list(frames)) + seen
         raise _Accusation(self._kind, f"{self._verb} {seen}{where}", text) from None

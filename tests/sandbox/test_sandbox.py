@@ -95,6 +95,13 @@ def test_maps_on_a_gpu_are_float32_without_tf32() -> None:
     assert explain(make_task(asks + GRADIENT), CHECK, trust=True).fault is None
 
 
+def test_a_full_gpu_is_a_lack_of_memory() -> None:
+    full = "import torch\ndef estimate(m, x, t, g):\n    raise torch.OutOfMemoryError('CUDA out of memory')"
+    fault = explain(make_task(full), CHECK).fault
+    assert fault is not None
+    assert fault.kind is SubmissionFault.MEMORY
+
+
 def test_limits_are_of_all_processes_together() -> None:
     children = "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass"
     answer = explain(make_task(children), replace(CHECK, cpu=4, wall=300))
