@@ -138,8 +138,8 @@ def write_files(folder: Path, split: str, labels: list[list[int]]) -> None:
         pq.write_table(pa.table({"img": images, "label": some}), path)
 
 
-# The last of the first two of each class: the fourth of the second training file, the sixth of the first test file.
-IN_TURN = {"train": [[1, 1, 0], [0, 2, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
+# The last of the first two of each class: the third of the second training file, the sixth of the first test file.
+IN_TURN = {"train": [[1, 1, 0, 2], [0, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
 
 
 def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path) -> None:
@@ -149,10 +149,10 @@ def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path) -> None:
         (tmp_path / "in" / f"{beyond}.parquet").write_bytes(b"nobody reads this")
     record = replace(tiny, of_each=2, train_images=6, test_images=6)
     train, test = open_source(record, tmp_path / "in").values()
-    assert (train.rows.tolist(), train.labels.tolist()) == ([0, 1, 2, 3, 4, 6], [1, 1, 0, 0, 2, 2])
+    assert (train.rows.tolist(), train.labels.tolist()) == ([0, 1, 2, 3, 4, 6], [1, 1, 0, 2, 0, 2])
     assert test.rows.tolist() == [0, 1, 2, 3, 4, 5]
     data = decode_dataset(record, tmp_path / "store", tmp_path / "in")
-    assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 16, 17, 19]
+    assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 16, 18]
 
 
 def test_too_few_of_a_class_are_told(tiny, tmp_path) -> None:
@@ -446,7 +446,7 @@ def test_of_the_hub_no_file_is_fetched_beyond_the_last_that_is_needed(serve, tmp
     environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
     wanted = json.dumps({"of_each": 2, "train_images": 6, "test_images": 6})
     there = environment | {"HF_ENDPOINT": serve(Open)}
-    assert fetched_labels(there, tmp_path, "", "null", wanted) == [1, 1, 0, 0, 2, 2]
+    assert fetched_labels(there, tmp_path, "", "null", wanted) == [1, 1, 0, 2, 0, 2]
     offline = environment | {"HF_HUB_OFFLINE": "1"}
     assert fetched_labels(offline, tmp_path, "", "3", wanted) == [1, 0, 2]
     parquet = sorted(name for name in Open.fetched if name.endswith(".parquet"))
