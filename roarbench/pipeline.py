@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from roarbench import work
 from roarbench.bench import Bench
+from roarbench.devices import device
 from roarbench.engines.local import Job, LocalEngine, Outcome
 from roarbench.errors import CallerError
 from roarbench.estimators import Estimator, find_estimator
@@ -28,7 +29,7 @@ from roarbench.terms import Retrain, Split
 from roarbench.work import Scored
 
 SHARD = 512  # images that one job ranks at most
-_JOB = 260e6  # features that go through the reference in a job: seconds for a small network, minutes for a ResNet-18
+_JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
 _PATIENCE = 1.0  # seconds between looks at what another process does
 
 
@@ -106,7 +107,12 @@ def _shards(bench: Bench, specs: list[RankingSpec]) -> Iterator[tuple[tuple[Rank
 
 
 def _shard_size(specs: list[RankingSpec]) -> int:
-    """Images of one job, whole batches: the fewer, the more often the reference has to look at each."""
+    """Images of one job, whole batches: on a core the fewer, the more often the reference has to look at each.
+
+    On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
+    """
+    if device().type == "cuda":
+        return SHARD
     looks = max(1, passes(find_estimator(spec.name) for spec in specs).forward)
     batches = _JOB // (looks * prod(specs[0].shape) * work.EXPLAINED)
     return min(SHARD, max(1, int(batches)) * work.EXPLAINED)

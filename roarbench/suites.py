@@ -224,7 +224,7 @@ _TABLE = (
             Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),
             Block(MASK_ONLY, (*_QUICK, "random-blurred"), (0.9,), seeds=1),
             Block(ROAR, ("random-blurred",), (0.1, 0.5, 0.9), seeds=1),
-            Block(ROAR, (*CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=1, unit=Unit.PIXEL),
+            Block(ROAR, (*CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=2, unit=Unit.PIXEL),
         ),
     ),
     Suite(

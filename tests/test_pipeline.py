@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny_bench import SUITE, TEST, TRAIN, InlineEngine, make_bench, make_runs
 
 from roarbench import pipeline, work
@@ -481,6 +482,8 @@ def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
         assert size(*PAPER) == 64  # 400 looks
         assert size(*PAPER, side=32) == 192
         assert size(*PAPER, side=224) == 64
+        patch.setattr(pipeline, "device", lambda: torch.device("cuda"))
+        assert size(*PAPER, side=224) == 512
 
 
 def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, store, monkeypatch):

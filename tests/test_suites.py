@@ -36,7 +36,7 @@ FROZEN = {
     ("imagenet-noretrain", 2): "f4c6bd12063c290b2cca905e09053013",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
-    ("study-imagenette128", 1): "b74bae81aa02eb2b7a00434a35f1afbd",
+    ("study-imagenette128", 1): "b8fbba0d1d49e7d0dd1bbe271e3d8c43",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
     ("study-fashion-mnist", 1): "ccd78b480b00c9094cdf51b826a8e935",
 }
