@@ -143,6 +143,16 @@ _TABLE = (
         blocks=_paper_blocks(),
     ),
     Suite(
+        name="imagenette-brief",
+        version=1,
+        about="eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
+        dataset="imagenette",
+        model="resnet18",
+        recipe="imagenette@1",
+        reference_recipe="imagenette@1",
+        blocks=(Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),),
+    ),
+    Suite(
         name="imagenette-fast",
         version=1,
         about="imagenette by a short recipe; the same reference and rankings",

@@ -169,7 +169,7 @@ def _judged(gap: float, own: Estimate) -> str:
 def trial_order(parts: Sequence[Part]) -> str:
     """Kendall's tau of the trial's order and ours at t = .9."""
     lines = []
-    for part in parts:
+    for part in (part for part in parts if part.dataset in TRIAL):
         trial = TRIAL[part.dataset]
         ours = {name: part.evidence.roar.draws.accuracy((name, T)) for name in trial}
         known = {name: sample for name, sample in ours.items() if sample}

@@ -22,7 +22,12 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.terms import Unit
 
-SUITES = {"study-fashion-mnist": None, "study-imagenette64": None, "study-cifar10": 20_000}  # images a split; None: all
+SUITES = {  # images a split; None: all
+    "study-fashion-mnist": None,
+    "study-imagenette64": None,
+    "study-imagenette128": None,
+    "study-cifar10": 20_000,
+}
 T = 0.9  # where masks alone were tested
 
 

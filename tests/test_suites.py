@@ -22,6 +22,7 @@ FROZEN = {
     ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
     ("cifar10-fast", 1): "04d6a2d66c043945c8ffb4e02beb4635",
     ("imagenette", 1): "7c10c283a2c0fe4af021fa960218a886",
+    ("imagenette-brief", 1): "e75ec36372caa14dcdc95880717ae3a2",
     ("imagenette-fast", 1): "aea7a89ad2aeacf3ce72d2587ece7a7b",
     ("imagenet", 1): "869ddb3fc20e513748c167a52040e2ba",
     ("food101", 1): "573dfed4e848631f6ceb15bdd4e5a79d",
