@@ -238,11 +238,12 @@ def _table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def report(parts: Sequence[Part]) -> str:
     """All tables as one page."""
     helds = {part.dataset: part.evidence.standing for part in parts}.values()
+    leaky = list(filter(leaks, parts))
     chapters = {
         "Runs": cost_line(helds),
         "Accuracies and gains": "\n\n".join(map(accuracy_table, parts)),
         "The paper's claims": claims_table(parts),
-        "Masks alone against images at t = .9": "\n\n".join([explained_table(parts), *map(leak_table, parts)]),
+        "Masks alone against images at t = .9": "\n\n".join([explained_table(leaky), *map(leak_table, leaky)]),
         "Agreement of units and data sets": agreement_lines(parts),
         "The trial's numbers": f"{trial_table(parts)}\n\n{trial_order(parts)}",
         "Seeds": seeds_table(parts),
@@ -264,7 +265,8 @@ def main() -> None:
     whole = [part for part in parts if part.evidence.roar.areas]
     gains = {part.title: {name: part.evidence.roar.area(name) for name in part.rows} for part in whole}
     draw_gains(gains, arguments.out / "gains.png")
-    masks = {part.title: {row.estimator: (row.masks.value, row.images.value) for row in leaks(part)} for part in parts}
+    found = {part.title: {row.estimator: (row.masks.value, row.images.value) for row in leaks(part)} for part in parts}
+    masks = {title: points for title, points in found.items() if points}
     randoms = {part.title: part.evidence.roar.accuracy(RANDOM, T).value for part in parts}
     draw_leaks(masks, randoms, arguments.out / "masks.png")
 

@@ -29,6 +29,7 @@ FORM_NAMES = {
 MARKERS = {"grad": "o", "gb": "s", "ig": "^", "random": "X", "sobel": "P"}
 BASE_NAMES = {"grad": "gradient", "gb": "guided backprop", "ig": "integrated gradients"}
 PANEL = 2.3  # inches
+ACROSS = 4  # panels of gains beside each other
 
 
 def look(name: str) -> tuple[str, str]:
@@ -40,23 +41,27 @@ def look(name: str) -> tuple[str, str]:
 
 
 def draw_gains(parts: Mapping[str, Mapping[str, Estimate]], path: Path) -> None:
-    """A column of gains with intervals for each data set and unit, all with the same rows.
+    """A panel of gains with intervals for each data set and unit, all with the same rows and scale.
 
     Args:
         parts: By title, then by estimator.
         path: A PNG file.
     """
     names = list(dict.fromkeys(name for gains in parts.values() for name in gains))
-    figure = Figure(figsize=(1.9 * len(parts) + 1.0, 0.23 * len(names) + 0.9), layout="constrained")
-    columns = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
-    for axes, (title, gains) in zip(columns, parts.items(), strict=True):
+    lines = -(-len(parts) // ACROSS)
+    figure = Figure(figsize=(2.1 * ACROSS + 1.0, (0.2 * len(names) + 0.7) * lines), layout="constrained")
+    panels = figure.subplots(lines, ACROSS, sharex=True, sharey=True, squeeze=False)
+    for axes, (title, gains) in zip(panels.ravel(), parts.items(), strict=False):
         for row, name in enumerate(names):
             _draw_gain(axes, row, name, gains.get(name, Estimate()))
         axes.axvline(0, color=INK, linewidth=0.8)
-        _dress(axes, title.replace(", ", "\n"))
+        _dress(axes, title)
         axes.set_xlabel("gain, points", fontsize=8)
-    columns[0].set_yticks(range(len(names)), names, fontsize=8)
-    columns[0].invert_yaxis()
+        axes.tick_params(labelbottom=True)
+    for axes in panels.ravel()[len(parts) :]:
+        axes.axis("off")
+    panels[0, 0].set_yticks(range(len(names)), names)
+    panels[0, 0].invert_yaxis()
     _save(figure, path)
 
 

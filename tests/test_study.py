@@ -125,7 +125,7 @@ def test_the_trial_is_judged_by_its_side_of_random(
 def test_the_suites_of_the_study_exist_and_hold_what_the_trial_named(study: ModuleType, analysis: ModuleType) -> None:
     for name in analysis.SUITES:
         suite = find_suite(name)
-        named = {*study.TRIAL[suite.dataset], *study.TRIAL_MASKS.get(suite.dataset, {})}
+        named = {*study.TRIAL.get(suite.dataset, {}), *study.TRIAL_MASKS.get(suite.dataset, {})}
         assert named <= set(suite.estimators)
 
 
