@@ -66,9 +66,10 @@ def detectable(pairs: Pairs) -> float | None:
     """The true difference of two of these that a single comparison finds with a chance of 80%; their median.
 
     A difference of half an interval's width is found half of the time; 80% takes another 0.84 standard errors.
-    None for fewer than two samples.
+    None for fewer than two samples, and where they never differ: a handful of images, all answered alike, can tell
+    nothing.
     """
     halves = pairs.halves[pairs.upper]
-    if not halves.size:
+    if not halves.any():
         return None
     return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + pairs.confidence) / 2)))

@@ -56,6 +56,11 @@ def test_detectable_is_two_point_eight_standard_errors() -> None:
     assert detectable(Pairs.of(samples[:1], 0.95)) is None
 
 
+def test_samples_that_never_differ_find_nothing() -> None:
+    same = Sample(0.0, np.zeros(500))
+    assert detectable(Pairs.of([same, same], 0.95)) is None
+
+
 def test_a_detectable_difference_is_found_four_times_in_five() -> None:
     shift = 2.8016
     found = sum(
