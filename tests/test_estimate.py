@@ -62,11 +62,11 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     def counting(what, real, count):
         return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
 
-    def maps(estimators, model, batch, black):
+    def maps(estimators, model, *arguments):
         if model is None:
-            return importance_maps(estimators, model, batch, black)
+            return importance_maps(estimators, model, *arguments)
         with model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0]))):
-            return importance_maps(estimators, model, batch, black)
+            return importance_maps(estimators, model, *arguments)
 
     step = train._Training._add_gradients
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
