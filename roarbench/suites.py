@@ -60,18 +60,23 @@ def _published_blocks() -> tuple[Block, ...]:
     )
 
 
-def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
-    """The paper's experiment with its network, on its data or on a reduced form of them."""
+def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """The paper's experiment and the validity panel on small images."""
     return Suite(
         name=name,
         version=1,
         about=about,
         dataset=dataset or name,
-        model="resnet50",
+        model=model,
         recipe=recipe,
         reference_recipe=reference_recipe or recipe,
-        blocks=_published_blocks(),
+        blocks=_paper_blocks(),
     )
+
+
+def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """The paper's experiment with its network, on its data or on a reduced form of them."""
+    return replace(_small(name, about, "resnet50", recipe, reference_recipe, dataset), blocks=_published_blocks())
 
 
 _TABLE = (
@@ -92,55 +97,21 @@ _TABLE = (
             Block(ROAR, _QUICK_TWINS, (0.5, 0.9), seeds=1),
         ),
     ),
-    Suite(
-        name="imagenette64",
-        version=1,
-        about="the paper's experiment on Imagenette at 64 x 64 with a ResNet-18",
-        dataset="imagenette64",
-        model="resnet18",
-        recipe="imagenette64@1",
-        reference_recipe="imagenette64@1",
-        blocks=_paper_blocks(),
+    _small(
+        "imagenette64", "the paper's experiment on Imagenette at 64 x 64 with a ResNet-18", "resnet18", "imagenette64@1"
     ),
-    Suite(
-        name="cifar10",
-        version=1,
-        about="the paper's experiment on CIFAR-10 with a ResNet-8",
+    _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1"),
+    _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@1"),
+    _small(
+        "cifar10-fast",
+        "cifar10 by a short recipe; the same reference and rankings",
+        "resnet8",
+        "cifar10-fast@1",
         dataset="cifar10",
-        model="resnet8",
-        recipe="cifar10@1",
         reference_recipe="cifar10@1",
-        blocks=_paper_blocks(),
     ),
-    Suite(
-        name="fashion-mnist",
-        version=1,
-        about="the paper's experiment on Fashion-MNIST with a ResNet-8",
-        dataset="fashion-mnist",
-        model="resnet8",
-        recipe="fashion-mnist@1",
-        reference_recipe="fashion-mnist@1",
-        blocks=_paper_blocks(),
-    ),
-    Suite(
-        name="cifar10-fast",
-        version=1,
-        about="cifar10 by a short recipe; the same reference and rankings",
-        dataset="cifar10",
-        model="resnet8",
-        recipe="cifar10-fast@1",
-        reference_recipe="cifar10@1",
-        blocks=_paper_blocks(),
-    ),
-    Suite(
-        name="imagenette",
-        version=1,
-        about="the paper's experiment on Imagenette at 128 x 128 with a ResNet-18",
-        dataset="imagenette",
-        model="resnet18",
-        recipe="imagenette@1",
-        reference_recipe="imagenette@1",
-        blocks=_paper_blocks(),
+    _small(
+        "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
     ),
     Suite(
         name="imagenette-brief",
@@ -152,15 +123,13 @@ _TABLE = (
         reference_recipe="imagenette@1",
         blocks=(Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),),
     ),
-    Suite(
-        name="imagenette-fast",
-        version=1,
-        about="imagenette by a short recipe; the same reference and rankings",
+    _small(
+        "imagenette-fast",
+        "imagenette by a short recipe; the same reference and rankings",
+        "resnet18",
+        "imagenette-fast@1",
         dataset="imagenette",
-        model="resnet18",
-        recipe="imagenette-fast@1",
         reference_recipe="imagenette@1",
-        blocks=_paper_blocks(),
     ),
     _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1"),
     _published("food101", "the paper's experiment: Food-101 at 224 x 224, ResNet-50", "food101@1"),
