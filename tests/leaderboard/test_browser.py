@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import hostile
 import pytest
 from board_store import make_store, results
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -211,6 +213,8 @@ def tab(driver: webdriver.Chrome, count: int) -> list[tuple[str, str, bool]]:
     found = []
     for _ in range(count):
         webdriver.ActionChains(driver).send_keys(Keys.TAB).perform()
+        with suppress(TimeoutException):  # a border of the app takes a moment to become blue
+            WebDriverWait(driver, 1, 0.05).until(lambda d: d.execute_script(FOCUS)[2])
         found.append(tuple(driver.execute_script(FOCUS)))
     return found
 
