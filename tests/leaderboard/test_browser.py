@@ -149,7 +149,7 @@ def test_static_protocol_and_level_change_the_numbers_and_the_address(driver: we
     address, shown = driver.current_url, gains(driver)
     driver.get("about:blank")
     driver.get(address)
-    assert gains(driver) == shown
+    WebDriverWait(driver, 10).until(lambda d: gains(d) == shown)  # the page is drawn first, then as its address asks
     Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")  # which has that level alone
     assert driver.find_element(By.NAME, "level").get_property("value") == ""
 
