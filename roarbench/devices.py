@@ -51,6 +51,22 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return forward
 
 
+def device_name(device: torch.device) -> str:
+    """`cpu`, or what the GPU is called."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def gpu_libraries(device: torch.device) -> dict[str, str]:
+    """Versions of CUDA and cuDNN where the device is a GPU; nothing else computes with them."""
+    versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
+    return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
+
+
+def precision_used(asked: Precision, device: torch.device) -> Precision:
+    """What is computed with on this device where this is asked for."""
+    return Precision.BF16 if uses_bf16(asked, device) else Precision.FLOAT32
+
+
 def uses_bf16(precision: Precision, device: torch.device) -> bool:
     """Whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
     if precision is Precision.FLOAT32:

@@ -22,7 +22,6 @@ from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.plan import CLEAN, Run, missing
 from roarbench.store.claims import Owner
-from roarbench.store.provenance import provenance
 from roarbench.store.rankings import RankingSpec, covers
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
 from roarbench.terms import Retrain, Split
@@ -277,7 +276,7 @@ def result_of(run: Run, scored: Scored) -> Result:
         total=len(scored.correct),
         bits=pack_answers(scored.correct),
         seconds=scored.seconds,
-        provenance=provenance(),
+        provenance=scored.provenance,
         probability=None if scored.probability is None else pack_probabilities(scored.probability),
         rankings=scored.rankings,
         smoothness=scored.smoothness,

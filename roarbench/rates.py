@@ -13,7 +13,7 @@ from PIL import Image
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.datasets.images import decode_image
 from roarbench.degrade import DegradedImages
-from roarbench.devices import device, uses_bf16
+from roarbench.devices import device, precision_used
 from roarbench.estimate import Work, images_at_once, suite_cost
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
@@ -22,7 +22,7 @@ from roarbench.models import build
 from roarbench.plan import Suite
 from roarbench.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.recipes import find_recipe
-from roarbench.terms import Precision, Unit
+from roarbench.terms import Unit
 from roarbench.train import Normalisation, fit, predict, scored_at_once
 from roarbench.work import EXPLAINED
 from roarbench.workspace import stored_levels
@@ -139,7 +139,7 @@ def measure(suite: Suite) -> Rates:
     labels = torch.randint(record.classes, (n,), generator=generator)
     short = replace(recipe, batch=batch, epochs=steps * batch / n)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
-    precision = Precision.BF16 if uses_bf16(suite.maps, where) else Precision.FLOAT32
+    precision = precision_used(suite.maps, where)
     grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)

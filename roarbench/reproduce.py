@@ -52,12 +52,12 @@ class Reproduction:
 
     @property
     def differences(self) -> list[str]:
-        """Versions and hardware that are not the same."""
+        """Versions and hardware that are not the same, as far as both rows say."""
         old, new = self.stored.provenance, self.again.provenance
-        pairs: list[tuple[str, object, object]] = [("code", old.code_version, new.code_version)]
-        for before, now in ((old.versions, new.versions), (old.hardware, new.hardware)):
-            pairs += [(name, before.get(name), now.get(name)) for name in sorted({*before, *now})]
-        return [f"{name} {before} then, {now} now" for name, before, now in pairs if before != now]
+        pairs = [("code", old.code_version, new.code_version)]
+        before, now = old.known, new.known
+        pairs += [(name, before[name], now[name]) for name in before if name in now]
+        return [f"{name} {then} then, {here} now" for name, then, here in pairs if then != here]
 
     def text(self) -> str:
         """For a terminal."""

@@ -79,13 +79,27 @@ class Standing:
         The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
         not say what they were made from are taken to belong to the others.
         """
+        usual = Counter(result.weights for result in self.results.values() if result.weights).most_common(1)
+        curves = self._curves(protocol, unit, fill)
+        reasons = {name: _mixture(found, {weights for weights, _ in usual}) for name, found in curves.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def machines(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, dict[str, list[str]]]:
+        """What the results of one curve were computed with, by estimator, where they differ in it.
+
+        Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
+        what they were computed with are taken to be like the others.
+        """
+        differing = {name: _differing(found) for name, found in self._curves(protocol, unit, fill).items()}
+        return {name: values for name, values in differing.items() if values}
+
+    def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:
+        """The results of each estimator, with those on untouched images, which all share."""
         rows: defaultdict[str, list[Result]] = defaultdict(list)
         for (name, _), result in self._rows(protocol, unit, fill):
             rows[name].append(result)
         clean = rows.pop(CLEAN, [])
-        usual = Counter(result.weights for result in self.results.values() if result.weights).most_common(1)
-        reasons = {name: _mixture([*clean, *found], {weights for weights, _ in usual}) for name, found in rows.items()}
-        return {name: reason for name, reason in reasons.items() if reason}
+        return {name: [*clean, *found] for name, found in rows.items()}
 
     def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
         """Results of one protocol with the point of the curve that each belongs to."""
@@ -123,6 +137,15 @@ def _mixture(results: Iterable[Result], usual: set[str]) -> str:
     if len(rankings) > 1:
         return f"made from {len(rankings)} different rankings; do it again in a fresh --store"
     return ""
+
+
+def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
+    """In what these were computed differently: its name and the different values."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for result in results:
+        for name, value in result.provenance.computed_with.items():
+            values[name].add(value)
+    return {name: sorted(found) for name, found in values.items() if len(found) > 1}
 
 
 def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: str | None = None) -> Standing:

@@ -77,7 +77,7 @@ class ShownTable:
     @property
     def footnote(self) -> str:
         """What the intervals cover, how small a difference could have been found, and what stands apart."""
-        return " ".join(part for part in (self._certainty, *self._mixtures, self._beside) if part)
+        return " ".join(part for part in (self._certainty, *self._mixtures, self._machines, self._beside) if part)
 
     @property
     def _mixtures(self) -> list[str]:
@@ -85,6 +85,20 @@ class ShownTable:
         shown = [row.estimator for row in self.board.rows if row.estimator in mixed]
         against = " (and so none against it)"
         return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
+
+    @property
+    def _machines(self) -> str:
+        found = self.standing.machines(self.board.protocol, self.unit)
+        shown = [row.estimator for row in self.board.rows if row.estimator in found]
+        values: dict[str, set[str]] = {}
+        for name in shown:
+            for what, each in found[name].items():
+                values.setdefault(what, set()).update(each)
+        if not values:
+            return ""
+        differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
+        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+        return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
 
     @property
     def _beside(self) -> str:

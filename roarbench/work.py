@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
-from roarbench.devices import device, gpu_memory, uses_bf16
+from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, precision_used
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -34,6 +34,7 @@ from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explai
 from roarbench.sandbox.limits import suite_limits
 from roarbench.smoothness import smoothness
 from roarbench.store.making import Made, merged
+from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
 from roarbench.terms import Precision, Retrain, Split
@@ -56,6 +57,7 @@ class Scored(NamedTuple):
         weights: Checksum of the explained model's weights; empty where nothing depends on it, or it was not noted.
         loss: Mean training loss of the last epoch, in nats; None where nothing was trained.
         seconds: Wall time of training and scoring.
+        provenance: What it was computed with, as the process says that did it.
     """
 
     correct: NDArray[np.bool_]
@@ -65,6 +67,7 @@ class Scored(NamedTuple):
     weights: str
     loss: float | None
     seconds: float
+    provenance: Provenance
 
 
 class Ranked(NamedTuple):
@@ -202,12 +205,19 @@ def score(bench: Bench, run: Run) -> Scored:
     logits = predict(model, _inputs(bench, run, Split.TEST), norm, scored_at_once(bench.data.record.size))
     correct = logits.argmax(1).numpy() == bench.data.test.labels
     probability = _target_probability(bench, logits) if run.cell.retrain is Retrain.NONE else None
-    seconds = time.perf_counter() - start
-    if rankings is None:
-        return Scored(correct, probability, "", None, weights, loss, seconds)
-    layout = rankings.layout
-    smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
-    return Scored(correct, probability, rankings.checksum, smooth, weights, loss, seconds)
+    seconds, smooth = time.perf_counter() - start, None
+    if rankings:
+        layout = rankings.layout
+        smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
+    checksum = rankings.checksum if rankings else ""
+    return Scored(correct, probability, checksum, smooth, weights, loss, seconds, _computed_with(run))
+
+
+def _computed_with(run: Run) -> Provenance:
+    """What a run is computed with by this process; scoring is always in float32."""
+    trained = run.cell.retrain is not Retrain.NONE
+    asked = find_recipe(run.recipe).precision if trained else Precision.FLOAT32
+    return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
 def image_ids(split: Split, start: int, stop: int) -> Tensor:
@@ -269,7 +279,7 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
         classes = bench.data.record.classes
         batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
     size, sizes = images_at_once(bench, len(estimators)), list[int]()
-    precision = Precision.BF16 if model and uses_bf16(bench.maps, device()) else Precision.FLOAT32
+    precision = precision_used(bench.maps, device()) if model else Precision.FLOAT32
     batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
     found = (
         importance_maps(estimators, model, part.to(device()), bench.black, precision, sizes.append) for part in batches

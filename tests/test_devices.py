@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from roarbench import devices, inputs, session, work
-from roarbench.devices import SHARING, compiled, device, gpu_memory, gpus, sent
+from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpus, sent
 from roarbench.models import build
 from roarbench.store.provenance import cores
 from tests.tiny_bench import TEST, TRAIN, make_bench
@@ -76,3 +76,12 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
         forward(torch.zeros(2, 3, side, side))
     assert len(graphs) == 9 < devices.VARIANTS
     torch.compiler.reset()
+
+
+def test_a_device_has_a_name_and_only_a_gpu_has_libraries(monkeypatch):
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"some card, {device}")
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    assert (device_name(cpu), device_name(gpu)) == ("cpu", "some card, cuda")
+    assert (gpu_libraries(cpu), gpu_libraries(gpu)) == ({}, {"cuda": "12.8", "cudnn": "91002"})

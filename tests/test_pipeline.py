@@ -262,6 +262,30 @@ def test_rows_hold_what_was_scored(done):
             np.testing.assert_array_equal(result.probabilities, scored.probability)
 
 
+@pytest.mark.parametrize("hardware", [True, False])
+def test_rows_say_what_the_worker_computed_with(tmp_path, store, monkeypatch, hardware):
+    """Not what the command's process would: it never looks at a device."""
+    computed = []
+    autocast = torch.autocast
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: hardware)
+    monkeypatch.setattr(
+        torch, "autocast", lambda *how, enabled: computed.append(enabled) or autocast(*how, enabled=enabled)
+    )
+    monkeypatch.setattr(work, "device_name", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(work, "gpu_libraries", lambda device: {"cuda": "12.8", "cudnn": "91002"})
+    bench = make_bench(tmp_path)
+    trained, scored = runs = [run for run in make_runs(bench) if (run.cell.estimator, run.seed) == ("none", 0)]
+    assert [run.cell.retrain for run in runs] == [Retrain.IMAGES, Retrain.NONE]
+    assert not any(event.failure for event in complete(bench, runs, store, InlineEngine()))
+    assert set(computed) == {hardware}
+    found = store.results([run.key for run in runs])
+    for run, precision in ((trained, "bf16" if hardware else "float32"), (scored, "float32")):
+        made = found[run.key].provenance
+        assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
+        assert (made.versions["cuda"], made.versions["cudnn"]) == ("12.8", "91002")
+        assert made.hardware["cpu"]
+
+
 def test_a_second_time_nothing_is_done(done):
     bench, runs, *_, store = done
     engine = InlineEngine()

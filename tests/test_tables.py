@@ -16,6 +16,7 @@ from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.tables import ShownTable, as_text, interval, percent, place, render
@@ -297,6 +298,35 @@ def test_a_store_of_results_gives_numbers_that_json_can_hold():
         assert row["place_low"] <= row["place"] <= row["place_high"]
         assert row["gain_low"] <= row["gain"] <= row["gain_high"]
         assert all(0 <= accuracy <= 1 for accuracy in row["curve"].values())
+
+
+def made_on(machines, default):
+    """ROAR's table of a store whose rows were computed on these machines, by estimator and seed."""
+    results = {
+        point: replace(row, provenance=Provenance("0", {}, machines.get((point.cell.estimator, point.seed), default)))
+        for point, row in held().results.items()
+    }
+    return shown_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
+
+
+def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
+    epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
+    assert "machines" not in made_on({}, epyc).footnote
+    one = made_on({("grad", 1): card}, epyc)
+    said = "Within one curve the machines differ (grad): device H200 or cpu; precision bf16 or float32."
+    assert said in one.footnote
+    assert said in render(one, "markdown")
+    assert said in " ".join(printed(one).split())
+    every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
+    assert "(random, grad, var-grad): device" in every.footnote
+    assert "machines" not in made_on({("sobel", 0): card}, epyc).footnote  # not shown
+
+
+def test_a_row_that_does_not_say_its_machine_is_like_any_other():
+    old, new = {"device": "cpu", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16", "cpu": "EPYC"}
+    assert "machines" not in made_on({("grad", 1): new}, old).footnote
+    assert "machines" not in made_on({("grad", 1): new}, {}).footnote
+    assert "(grad): processor EPYC or other." in made_on({("grad", 1): {"cpu": "other"}}, old).footnote
 
 
 def test_a_row_without_a_place_says_why_in_every_format():

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 
-from roarbench import train, work
+from roarbench import devices, train, work
 from roarbench.augment import Augmentation
 from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import engine, find_estimator
@@ -290,7 +290,7 @@ def made_by(bench, spec, split):
 @pytest.mark.parametrize("hardware", [True, False])
 def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(bench, tmp_path, monkeypatch, hardware):
     asked = []
-    monkeypatch.setattr(work, "uses_bf16", lambda *question: asked.append(question) or hardware)
+    monkeypatch.setattr(devices, "uses_bf16", lambda *question: asked.append(question) or hardware)
     other = replace(bench, workspace=replace(bench.workspace, root=tmp_path), maps=Precision.BF16)
     shutil.copytree(bench.workspace.references, other.workspace.references)
     specs = [spec_of(other, name, Unit.SCALAR) for name in ("grad", "random")]

@@ -2,11 +2,14 @@
 
 import os
 import platform
+import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
 
@@ -18,24 +21,49 @@ class Provenance:
     Attributes:
         code_version: Version of roarbench, with the commit where it runs from a checkout.
         versions: Of Python and of the libraries that can change a result; those not installed are left out.
-        hardware: `machine`, `cpu`, `cores` that this process may use, and `device` that the tensors were on.
+        hardware: `machine`, `cpu`, `cores` that the process could use, `device` that the tensors were on, and
+            `precision` that networks were trained in.
     """
 
     code_version: str
     versions: dict[str, str]
     hardware: dict[str, str | int]
 
+    @property
+    def known(self) -> dict[str, str]:
+        """Versions and hardware by name, without what is not known, in letters that nothing takes for markup.
 
-def provenance(device: str = "cpu") -> Provenance:
+        Rows without a precision are from before workers were asked: all of them say `cpu`, whatever the device was.
+        """
+        said: dict[str, str | int] = {**self.versions, **self.hardware}
+        if "precision" not in said:
+            said.pop("device", None)
+        return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in said.items()}
+
+    @property
+    def computed_with(self) -> dict[str, str]:
+        """What changes a result by rounding alone, as far as it is known, under the names that people use."""
+        known = self.known
+        return {word: known[name] for name, word in _WORDS.items() if name in known}
+
+
+_WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
+
+
+def provenance(
+    device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
+) -> Provenance:
     """What computes here and now.
 
     Args:
         device: What the tensors are on: `cpu`, or the name of the accelerator.
+        precision: What networks are trained in.
+        libraries: Versions of the accelerator's own libraries.
     """
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := _version(name))}
-    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores(), "device": device}
-    return Provenance(code_version(), versions, hardware)
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores()}
+    return Provenance(code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision})
 
 
 @cache

@@ -205,7 +205,15 @@ def test_what_differs_is_told() -> None:
     again = replace(stored, bits=bytes(bits), correct=stored.correct - 1, provenance=origin)
     near = Reproduction(stored, again, margin=1 / stored.total)
     assert near.verdict is Verdict.WITHIN
-    assert near.differences == ["torch 2.13.0 then, 9 now"]
+    assert near.differences == ["torch 2.13.0 then, 9 now"]  # the cores are the same, the rest is not known
+    there = {"cpu": "other", "device": "some card", "precision": "bf16"}
+    far = replace(again, provenance=replace(origin, hardware=there))
+    assert Reproduction(stored, far, margin=1).differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]
+    here = replace(stored, provenance=replace(origin, hardware={"device": "cpu", "precision": "float32"}))
+    assert Reproduction(here, far, margin=1).differences == [
+        "device cpu then, some card now",
+        "precision float32 then, bf16 now",
+    ]
     assert "1 answers differ, same rankings" in near.text()
     assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is Verdict.DIFFERENT
     assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is Verdict.WITHIN

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.store import provenance as provenance_module
-from roarbench.store.provenance import code_version, provenance
+from roarbench.store.provenance import Provenance, code_version, provenance
 
 
 @pytest.fixture
@@ -27,10 +27,12 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def test_the_machine_and_the_libraries_are_named():
-    found = provenance("cuda: some card")
+    found = provenance("cuda: some card", "bf16", {"cuda": "12.8"})
     assert found.versions["python"] == sys.version.split()[0]
     assert found.versions["torch"] == _torch_version()
     assert found.hardware["device"] == "cuda: some card"
+    assert found.hardware["precision"] == "bf16"
+    assert found.versions["cuda"] == "12.8"
     assert found.hardware["cores"] >= 1
     assert all(found.hardware.values())
     assert found.code_version == code_version()
@@ -72,3 +74,19 @@ def test_without_git_there_is_no_commit(checkout: Path, monkeypatch: pytest.Monk
 def test_a_library_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(provenance_module, "LIBRARIES", ("numpy", "no-such-library"))
     assert set(provenance().versions) == {"python", "numpy"}
+
+
+def test_what_is_not_known_is_not_said():
+    """Rows from before workers were asked say `cpu` whatever the device was."""
+    old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
+    assert old.known == {"torch": "2", "cpu": "EPYC", "cores": "2"}
+    assert old.computed_with == {"processor": "EPYC"}
+    new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})
+    assert new.computed_with == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
+
+
+def test_what_somebody_else_computed_with_is_no_markup():
+    hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
+    said = Provenance("0", {}, hostile).computed_with
+    assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
+    assert len(said["processor"]) == 60
