@@ -92,6 +92,8 @@ class Watch(Meter):
         """Show that a step ended."""
         self._done += cost
         text = _words(event)
+        if event.note:
+            self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
             self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
         else:

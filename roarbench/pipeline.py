@@ -51,10 +51,17 @@ class Step(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A step that ended, with the reason if it failed."""
+    """A step that ended.
+
+    Attributes:
+        step: Which.
+        failure: The reason if it failed.
+        note: A line on what happened meanwhile; empty if there is nothing to say.
+    """
 
     step: Step
     failure: str
+    note: str = ""
 
 
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
@@ -252,12 +259,14 @@ def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Ow
     if outcome.error is not None:
         return _fail(schedule, step, str(outcome.error), store, owner)
     schedule.ended(step)
+    note = outcome.value if step.kind == "reference" else ""
     if step.run:
         store.add(result_of(step.run, outcome.value))
+        note = outcome.value.note
     if step.kind == "rank":
         for spec, reason in outcome.value.items():
             schedule.block(_seal_name(spec), reason)
-    return Event(step, "")
+    return Event(step, "", note)
 
 
 def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owner: Owner) -> Event:

@@ -58,6 +58,7 @@ class Scored(NamedTuple):
         loss: Mean training loss of the last epoch, in nats; None where nothing was trained.
         seconds: Wall time of training and scoring.
         provenance: What it was computed with, as the process says that did it.
+        note: A line for the one who waits; empty if there is nothing to say.
     """
 
     correct: NDArray[np.bool_]
@@ -68,6 +69,7 @@ class Scored(NamedTuple):
     loss: float | None
     seconds: float
     provenance: Provenance
+    note: str
 
 
 class Ranked(NamedTuple):
@@ -86,19 +88,24 @@ class TimedMap(NamedTuple):
     made: list[Made]
 
 
-def train_reference(bench: Bench) -> None:
-    """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done."""
-    store, reference = bench.references, bench.reference
+def train_reference(bench: Bench) -> str:
+    """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done.
+
+    Returns:
+        A line for the one who waits; empty if there is nothing to say.
+    """
+    store, reference, note = bench.references, bench.reference, ""
     with store.lock(reference):
         if not store.has(reference):
-            _make_reference(bench)
+            note = _make_reference(bench)
         for split in bench.splits:
             if not store.predicted(reference, split):
                 store.save_predictions(reference, split, _predictions(bench, split))
+    return note
 
 
-def _make_reference(bench: Bench) -> None:
-    """Train it, or read its given weights, and keep it."""
+def _make_reference(bench: Bench) -> str:
+    """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
     start, reference = time.perf_counter(), bench.reference
     model, norm = bench.network(reference.model, reference.seed).to(device()), None
     checkpoint = bench.checkpoint(reference.key)
@@ -109,6 +116,7 @@ def _make_reference(bench: Bench) -> None:
         fit(model, images, labels, bench.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
     bench.references.save(reference, model, time.perf_counter() - start, norm)
     checkpoint.remove()
+    return checkpoint.note
 
 
 def _predictions(bench: Bench, split: Split) -> Predictions:
@@ -210,7 +218,8 @@ def score(bench: Bench, run: Run) -> Scored:
         layout = rankings.layout
         smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
     checksum = rankings.checksum if rankings else ""
-    return Scored(correct, probability, checksum, smooth, weights, loss, seconds, _computed_with(run))
+    made = _computed_with(run)
+    return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
 
 
 def _computed_with(run: Run) -> Provenance:

@@ -76,6 +76,17 @@ def test_a_failure_is_always_told_on_one_line(bench, clock):
     assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
 
 
+def test_what_happened_meanwhile_is_always_told_on_one_line(bench, clock):
+    console = log()
+    with Watch(console, total=100.0, workers=1) as watch:
+        for _ in range(2):
+            watch.note(event(bench)._replace(note="its checkpoint was damaged"), 1.0)
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "%" not in line] == [
+        "roar none t=0 scalar seed 0: its checkpoint was damaged"
+    ] * 2
+
+
 @pytest.mark.parametrize(
     "kind, words",
     [("reference", "reference trained"), ("rank", "rank controls train 0"), ("seal", "seal grad pixel")],

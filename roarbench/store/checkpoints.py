@@ -1,9 +1,11 @@
 """Unfinished trainings on disk, one file each, so that a killed run goes on where it was."""
 
 import io
+import secrets
+from contextlib import suppress
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 
@@ -12,28 +14,41 @@ from roarbench.store.files import write_whole, writing
 
 
 class CheckpointFile:
-    """The file of one training; of one process at a time, the one that has claimed the run.
+    """The file of one training. Two processes that do the same run by mistake do not disturb each other.
 
     Args:
         path: Where it lies; its folder is made when something is written.
         rankings: Checksum of the rankings that are trained on; a training on others is not continued.
+
+    Attributes:
+        note: A line on what `load` found damaged and dropped; empty if nothing.
     """
 
     def __init__(self, path: Path, rankings: str = "") -> None:
         self._path, self._rankings = path, rankings
+        self.note = ""
 
     def load(self) -> dict[str, Any] | None:
         """What was saved last, tensors on the CPU; None if nothing was, or of a training on other rankings.
 
+        A damaged file is dropped, so that the training starts anew.
+
         Raises:
-            StoreError: The file cannot be read.
+            StoreError: The file cannot be opened, or a damaged one cannot be removed.
         """
         try:
-            state: dict[str, Any] = torch.load(self._path, map_location="cpu", weights_only=True)
+            content = self._path.read_bytes()
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, RuntimeError, UnpicklingError) as error:
-            raise StoreError(f"the checkpoint {self._path} is damaged; delete it and run again") from error
+        except OSError as error:
+            raise StoreError(f"cannot read {self._path}: {error.strerror or error}; delete it and run again") from error
+        try:
+            state = _state(content)
+        except Exception:  # of garbage, zip and pickle can say anything: IndexError, KeyError, UnicodeDecodeError, …
+            with writing(self._path):
+                self.remove()
+            self.note = f"the checkpoint {self._path} was damaged and is dropped; its training started anew"
+            return None
         return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
@@ -46,9 +61,20 @@ class CheckpointFile:
         torch.save({**state, "rankings": self._rankings}, buffer)
         with writing(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self._path.with_suffix(".partial")
-            write_whole(self._path, lambda beside: beside.write_bytes(buffer.getbuffer()), partial)
+            own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")
+            with suppress(FileNotFoundError):  # another process is through with the run, and removed all its files
+                write_whole(self._path, lambda beside: beside.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
-        """The training is over and what it found is stored."""
+        """The training is over and what it found is stored; what killed writers left goes, too."""
         self._path.unlink(missing_ok=True)
+        for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
+            partial.unlink(missing_ok=True)
+
+
+def _state(content: bytes) -> dict[str, Any]:
+    """What a checkpoint holds; any exception if it is damaged, in a single bit even."""
+    with ZipFile(io.BytesIO(content)) as parts:  # torch reads numbers without looking at their checksums
+        if broken := parts.testzip():
+            raise ValueError(f"{broken} is damaged")
+    return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))

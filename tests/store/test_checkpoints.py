@@ -1,5 +1,6 @@
 """Unfinished trainings: what comes back, what a kill -9 leaves, and when the file goes away."""
 
+import io
 import os
 import signal
 import subprocess
@@ -14,8 +15,10 @@ from roarbench import train, work
 from roarbench.errors import StoreError
 from roarbench.pipeline import complete
 from roarbench.recipes import RECIPES, find_recipe
+from roarbench.store import files
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.results import ResultsStore
+from roarbench.terms import Retrain
 from tests.tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
 TESTS = Path(__file__).parents[1]
@@ -51,11 +54,99 @@ def test_a_write_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch):
     assert file.load()["step"] == 3
 
 
-def test_a_file_that_is_none_is_named(tmp_path):
+def pickled(value):
+    """A file of torch's that holds this."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def flipped(content):
+    """The same with one bit of the tensor's numbers changed, which torch reads without a word."""
+    place = content.index(STATE["weights"]["a"].numpy().tobytes())
+    return content[: place + 6] + bytes([content[place + 6] ^ 1]) + content[place + 7 :]
+
+
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut off": lambda content: content[: len(content) // 2],
+    "text": lambda content: b"nothing of the kind",
+    "zeros": lambda content: bytes(len(content)),
+    "a pickle's garbage": lambda content: b"\x80\x02.",  # IndexError, where torch expects a value
+    "one bit": flipped,
+    "no training": lambda content: pickled(torch.arange(3.0)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_dropped_with_a_line(tmp_path, damage):
     path = tmp_path / "run.pt"
-    path.write_bytes(b"nothing of the kind")
-    with pytest.raises(StoreError, match=r"the checkpoint .*run\.pt is damaged; delete it"):
-        CheckpointFile(path).load()
+    CheckpointFile(path).save(STATE)
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    file = CheckpointFile(path)
+    assert file.load() is None
+    assert file.note == f"the checkpoint {path} was damaged and is dropped; its training started anew"
+    assert list(tmp_path.iterdir()) == []
+    file.save(STATE)
+    again = CheckpointFile(path)
+    torch.testing.assert_close(again.load(), STATE, rtol=0, atol=0)
+    assert again.note == ""
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    (tmp_path / "run.pt").mkdir()
+    with pytest.raises(StoreError, match=r"cannot read .*run\.pt: .*; delete it and run again"):
+        CheckpointFile(tmp_path / "run.pt").load()
+
+
+def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch):
+    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
+    sync, began = files.sync, []
+
+    def amid(path):
+        if not began:
+            began.append(path)
+            other.save(STATE | {"step": 8})
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", amid)
+    one.save(STATE)
+    torch.testing.assert_close(one.load(), STATE, rtol=0, atol=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_a_writer_whose_run_is_over_elsewhere_goes_on(tmp_path, monkeypatch):
+    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
+    sync = files.sync
+    monkeypatch.setattr(files, "sync", lambda path: (other.remove(), sync(path)))
+    one.save(STATE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_goes_with_the_run(tmp_path):
+    file = CheckpointFile(tmp_path / "run.pt")
+    file.save(STATE)
+    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):
+        (tmp_path / name).write_bytes(b"half")
+    file.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["other.0123.partial"]
+
+
+def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_so(tmp_path):
+    bench = make_bench(tmp_path)
+    run = next(run for run in make_runs(bench) if run.cell.retrain is Retrain.NONE)
+    trained = next(run for run in make_runs(bench) if run.cell.estimator == "none" and run.reference == "")
+    paths = [bench.workspace.checkpoints / f"{key}.pt" for key in (bench.reference.key, trained.key)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(b"half of")
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        events = list(complete(bench, [run, trained], store, InlineEngine()))
+        assert store.done([run.key, trained.key]) == {run.key, trained.key}
+    notes = {event.step.job.name: event.note for event in events if event.note}
+    said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
+    assert notes == {"reference": said[0], trained.key: said[1]}
+    assert not any(event.failure for event in events)
 
 
 CHILD = """
