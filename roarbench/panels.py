@@ -54,7 +54,11 @@ class Style(NamedTuple):
 
 def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
     """One style per estimator; the same form of another base looks the same in its own panel."""
-    styles = {"random": Style("#000000", "x", "-."), "sobel": Style("#777777", "+", "-.")}
+    styles = {
+        "random": Style("#000000", "x", "-."),
+        "sobel": Style("#777777", "+", "-."),
+        "random-blurred": Style("#000000", "o", ":"),
+    }
     others = 0
     for curve in curves:
         if curve.estimator in styles:

@@ -37,7 +37,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "model": suite.model,
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
-        "twins": sum(bool(find_estimator(name).twin) for name in suite.estimators),
+        "twins": sum(not find_estimator(name).placed for name in suite.estimators),
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * find_dataset(suite.dataset).train_images),

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from roarbench.estimators import CONTROLS
+from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.faithfulness import score_specs
 from roarbench.plan import CLEAN, Point, Suite, expand
 from roarbench.stats.board import Board, board
@@ -71,7 +71,8 @@ class Standing:
             if name == CLEAN or name in needed:
                 found[name, t].append(result.answers)
         correct = {point: np.stack(bits) for point, bits in found.items()}
-        return Scores(chosen, levels, correct, frozenset(self.mixed(protocol, unit, fill)))
+        checks = frozenset(name for name in chosen if not find_estimator(name).placed)
+        return Scores(chosen, levels, correct, frozenset(self.mixed(protocol, unit, fill)), checks)
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
         """Why estimators have no gain and no place though their points may all be there: these do not belong together.

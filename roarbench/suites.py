@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.errors import UnknownName
-from roarbench.estimators import CONTROLS, PAPER
+from roarbench.estimators import PAPER
 from roarbench.plan import Block, Suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
 
-_QUICK = (*CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
+_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
+_QUICK = (*_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
 _QUICK_TWINS = ("random-blurred", *(f"{name}~blurred" for name in _QUICK[2:]))
-_ALL = (*CONTROLS, *PAPER)
+_ALL = (*_CONTROLS, *PAPER)
 _TWINS = (
     "random-blurred",
     "random-redrawn",
@@ -19,7 +20,7 @@ _TWINS = (
 )
 _PLANTED = ("truth", "random", "truth-inverted")
 _STUDY = (
-    *CONTROLS,
+    *_CONTROLS,
     *("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad"),
     *("gb", "gb-sq", "sgsq-gb", "var-gb"),
     *("ig", "ig-sq"),
@@ -203,7 +204,7 @@ _TABLE = (
             Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),
             Block(MASK_ONLY, (*_QUICK, "random-blurred"), (0.9,), seeds=1),
             Block(ROAR, ("random-blurred",), (0.1, 0.5, 0.9), seeds=1),
-            Block(ROAR, (*CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=2, unit=Unit.PIXEL),
+            Block(ROAR, (*_CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=2, unit=Unit.PIXEL),
         ),
     ),
     Suite(
@@ -275,7 +276,7 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
     added = tuple(entries)
     blocks = (
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *added))))
-        if CONTROLS[0] in block.estimators
+        if _CONTROLS[0] in block.estimators
         else block
         for block in suite.blocks
     )

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -39,8 +40,8 @@ class ShownTable:
 
     @property
     def rows(self) -> list[Row]:
-        """By gain, the best first; rows without a gain last, in the suite's order."""
-        return sorted(self.board.rows, key=lambda row: -row.gain.value if row.gain.value is not None else float("inf"))
+        """By gain, the best first, then those without a gain in the suite's order; checks of other rows below all."""
+        return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -77,7 +78,9 @@ class ShownTable:
     @property
     def footnote(self) -> str:
         """What the intervals cover, how small a difference could have been found, and what stands apart."""
-        return " ".join(part for part in (self._certainty, *self._mixtures, self._machines, self._beside) if part)
+        return " ".join(
+            part for part in (self._certainty, *self._mixtures, self._machines, self._checks, self._beside) if part
+        )
 
     @property
     def _mixtures(self) -> list[str]:
@@ -99,6 +102,12 @@ class ShownTable:
         differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
         more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
         return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+
+    @property
+    def _checks(self) -> str:
+        count = sum(row.check for row in self.board.rows)
+        rows = "row is a check of another row" if count == 1 else f"{count} rows are checks of other rows"
+        return f"The last {rows}, without place and verdict." if count else ""
 
     @property
     def _beside(self) -> str:
@@ -145,7 +154,7 @@ def as_text(table: ShownTable, width: int) -> Table:
     columns = _columns(table)
     kept = _fitting(columns, width)
     left = [column.heading for column in columns if column not in kept]
-    notes = [table.caption, table.footnote, f"Random, Sobel: its gain against theirs; {SAME} not told apart."]
+    notes = [table.caption, table.footnote, f"Random, Sobel, Blurred: its gain against theirs; {SAME} not told apart."]
     notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
     shown = Table(
         title=table.standing.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
@@ -153,6 +162,8 @@ def as_text(table: ShownTable, width: int) -> Table:
     for column in kept:
         shown.add_column(column.short, justify=column.justify, no_wrap=True)
     for number, row in enumerate(table.rows):
+        if row.check and not table.rows[number - 1].check:
+            shown.add_section()
         shown.add_row(
             *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept), style="" if row.place else "dim"
         )
@@ -186,6 +197,7 @@ def _columns(table: ShownTable) -> list[_Column]:
         ("gain [95%]", "gain [95%]", "right", 0),
         ("vs Random", "Random", "left", 0),
         ("vs Sobel", "Sobel", "left", 0),
+        ("vs Random blurred", "Blurred", "left", 0),
     ]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
     ways += [(metric.heading, metric.heading, "right", 1) for metric in table.metrics]
@@ -218,6 +230,7 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
         interval(row.gain),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
+        row.random_blurred.verdict.value if row.random_blurred else MISSING,
         *(percent(estimate) for estimate in row.accuracies),
         *(MISSING if value is None else f"{value:.3f}" for value in table.quantus(row).values()),
     ]
@@ -287,6 +300,7 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
         "place_high": position.high if position else None,
         "verdict": row.random.verdict if row.random else None,
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
+        "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         "flag": table.doubts.get(row.estimator),
         "gain": row.gain.value,
         "gain_low": row.gain.low,

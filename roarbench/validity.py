@@ -152,9 +152,8 @@ def flags_of(evidence: Evidence) -> dict[str, str]:
 
 
 def _shown(standing: Standing) -> list[str]:
-    """All but the twins and Random's redrawn form, which stand in the rows of what they are made from."""
-    rows = [find_estimator(name) for name in standing.suite.estimators]
-    return [row.id for row in rows if row.mapped and not row.twin]
+    """All but the checks, which stand in the rows of what they are made from."""
+    return [name for name in standing.suite.estimators if find_estimator(name).placed]
 
 
 def _row(evidence: Evidence, name: str) -> Validity:

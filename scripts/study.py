@@ -42,11 +42,19 @@ TRIAL_MASKS = {"imagenette64": {"var-grad": 0.43, "gb": 0.77}, "fashion-mnist": 
 
 
 def accuracy_table(part: Part) -> str:
-    """Gains, verdicts and accuracies of all rows, twins among them, best first."""
+    """Gains, verdicts and accuracies of all rows, best first; checks, twins among them, have no verdicts."""
     board = part.evidence.board(ROAR, part.unit, part.evidence.roar.scores.estimators)
     if board is None:
         return ""
-    heading = ("estimator", "gain [95%]", "vs Random", "vs Sobel", *(f"t = {t:g}" for t in board.levels), "masks alone")
+    heading = (
+        "estimator",
+        "gain [95%]",
+        "vs Random",
+        "vs Sobel",
+        "vs Random blurred",
+        *(f"t = {t:g}" for t in board.levels),
+        "masks alone",
+    )
     begun = [row for row in board.rows if any(accuracy.value is not None for accuracy in row.accuracies)]
     rows = sorted(begun, key=lambda row: np.inf if row.gain.value is None else -row.gain.value)
     lines = [
@@ -55,6 +63,7 @@ def accuracy_table(part: Part) -> str:
             interval(row.gain),
             row.random.verdict if row.random else MISSING,
             row.sobel.verdict if row.sobel else MISSING,
+            row.random_blurred.verdict if row.random_blurred else MISSING,
             *(_percent(accuracy) for accuracy in row.accuracies),
             _percent(part.evidence.masks.accuracy(row.estimator, T)),
         )

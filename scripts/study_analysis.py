@@ -45,9 +45,8 @@ class Part(NamedTuple):
 
     @property
     def rows(self) -> list[str]:
-        """Estimators and controls without twins."""
-        rows = [find_estimator(name) for name in self.evidence.roar.scores.estimators]
-        return [row.id for row in rows if row.mapped and not row.twin]
+        """Estimators and controls without checks."""
+        return [name for name in self.evidence.roar.scores.estimators if find_estimator(name).placed]
 
 
 class Leak(NamedTuple):

@@ -26,7 +26,8 @@ FORM_NAMES = {
     "smoothed-square": "SmoothGrad-Squared",
     "variance": "VarGrad",
 }
-MARKERS = {"grad": "o", "gb": "s", "ig": "^", "random": "X", "sobel": "P"}
+MARKERS = {"grad": "o", "gb": "s", "ig": "^"}
+CONTROLS = {"random": ("#000000", "X"), "sobel": ("#777777", "P"), "random-blurred": ("#000000", "D")}
 BASE_NAMES = {"grad": "gradient", "gb": "guided backprop", "ig": "integrated gradients"}
 PANEL = 2.3  # inches
 ACROSS = 4  # panels of gains beside each other
@@ -36,7 +37,7 @@ def look(name: str) -> tuple[str, str]:
     """Colour and marker of an estimator: its form and its base."""
     estimator = find_estimator(name)
     if estimator.control:
-        return {"random": "#000000", "sobel": "#777777"}[estimator.base], MARKERS[estimator.base]
+        return CONTROLS[name]
     return FORMS[estimator.form], MARKERS[estimator.base]
 
 
@@ -122,7 +123,9 @@ def _legend() -> Sequence[Line2D]:
     bases = [handle(MARKERS[base], "#555555", name) for base, name in BASE_NAMES.items()]
     forms = [handle("o", colour, FORM_NAMES[form]) for form, colour in FORMS.items()]
     lines = [handle("", "#000000", "Random, images", "--"), handle("", "#999999", "images = masks", ":")]
-    return [*bases, *forms, handle(MARKERS["sobel"], "#777777", "Sobel"), *lines]
+    looks = {"Sobel": CONTROLS["sobel"], "Random blurred": CONTROLS["random-blurred"]}
+    controls = [handle(marker, colour, label) for label, (colour, marker) in looks.items()]
+    return [*bases, *forms, *controls, *lines]
 
 
 def _dress(axes: Axes, title: str) -> None:

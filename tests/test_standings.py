@@ -140,6 +140,17 @@ def test_rows_that_are_asked_for_come_in_the_suites_order_with_the_same_numbers(
         assert row.sobel is not None
 
 
+def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
+    rows = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
+    placed = {name for name, row in rows.items() if row.place}
+    assert placed == {*MAIN, "random-blurred"}
+    assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
+    assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
+    assert all(rows[name].random_blurred for name in MAIN)
+    pixels = whole.board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
+    assert all(row.place and row.random_blurred is None for row in pixels)
+
+
 def test_what_the_intervals_cover(whole):
     assert whole.board(ROAR, Unit.SCALAR).covers is Covers.BOTH
     assert whole.board(KAR, Unit.SCALAR).covers is Covers.BOTH  # its single seeds vary like ROAR's three

@@ -100,7 +100,7 @@ def test_luck_of_a_seed_along_a_curve_is_found(analysis: ModuleType, monkeypatch
 
 def test_the_rows_have_no_twins_and_leaks_no_random(analysis: ModuleType) -> None:
     made = part(analysis, standing=held(accuracy=leaky(0.6)))
-    assert made.rows == ["random", "sobel", "grad", "var-grad"]
+    assert made.rows == ["random", "sobel", "grad", "var-grad", "random-blurred"]
     assert [row.estimator for row in analysis.leaks(made)] == ["sobel", "grad", "var-grad"]
     assert [row.masks.value for row in analysis.leaks(made)][2] == pytest.approx(0.6, abs=0.05)
 
@@ -131,7 +131,7 @@ def test_the_suites_of_the_study_exist_and_hold_what_the_trial_named(study: Modu
 
 def test_every_row_has_a_look_of_its_own(analysis: ModuleType) -> None:
     figures = import_module("study_figures")
-    names = [name for name in find_suite(next(iter(analysis.SUITES))).estimators if not find_estimator(name).twin]
+    names = [name for name in find_suite(next(iter(analysis.SUITES))).estimators if find_estimator(name).placed]
     assert len({figures.look(name) for name in names}) == len(names)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.datasets import DATASETS, find_dataset
 from roarbench.errors import UnknownName
-from roarbench.estimators import CONTROLS, PAPER, find_estimator
+from roarbench.estimators import PAPER, find_estimator
 from roarbench.models import MODELS
 from roarbench.plan import expand, fingerprint
 from roarbench.ranking import removed_count
@@ -115,7 +115,7 @@ def test_the_papers_experiment_at_its_size(name):
     assert suite.model == "resnet50"
     for protocol, seeds in ((ROAR, 5), (KAR, 5), (MORF, 1), (LERF, 1)):
         (block,) = blocks(name, protocol)
-        assert (set(block.estimators), block.levels, block.seeds) == ({*CONTROLS, *PAPER}, PAPER_LEVELS, seeds)
+        assert (set(block.estimators), block.levels, block.seeds) == ({"random", "sobel", *PAPER}, PAPER_LEVELS, seeds)
         assert block.unit is Unit.SCALAR
     retrained = [point for point in expand(suite) if point.cell.retrain is Retrain.IMAGES]
     assert len(retrained) == 2 * 20 * 5 * 5 + 5  # both protocols share the untouched images
@@ -135,7 +135,7 @@ def test_a_smaller_imagenet_differs_in_its_images_alone(name):
 
 
 def test_quick_is_what_make_run_promises():
-    eight = {*CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    eight = {"random", "sobel", "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     roar, *twins = blocks("quick", ROAR)
     assert (set(roar.estimators), roar.levels, roar.seeds) == (eight, (0.5, 0.9), 2)
     for protocol, levels in ((MORF, (0.5, 0.9)), (LERF, (0.5, 0.9)), (KAR, (0.9,)), (MASK_ONLY, (0.9,))):
@@ -154,7 +154,7 @@ def test_the_papers_experiment(name, model):
     assert (suite.dataset, suite.model) == (name, model)
     for protocol in (ROAR, KAR, MASK_ONLY):
         whole = blocks(name, protocol)[0]
-        assert (set(whole.estimators), whole.levels, whole.seeds) == ({*CONTROLS, *PAPER}, PAPER_LEVELS, 5)
+        assert (set(whole.estimators), whole.levels, whole.seeds) == ({"random", "sobel", *PAPER}, PAPER_LEVELS, 5)
     assert len(PAPER) == 18
 
 

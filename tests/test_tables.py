@@ -28,8 +28,8 @@ CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
 
 
-def make_row(name, accuracies, gain, position=None, random=None, sobel=None, seeds=2):
-    return Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, position)
+def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
+    return Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, blurred, position, check)
 
 
 ROWS = (
@@ -45,6 +45,7 @@ ROWS = (
         Place(1, 1, 1),
         BETTER,
         BETTER,
+        SAME,
     ),
     make_row(
         "sobel", (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6)), Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER
@@ -110,6 +111,7 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "place_high": 1,
         "verdict": "better",
         "verdict_sobel": "better",
+        "verdict_random_blurred": "not told apart",
         "flag": "Its masks tell the class.",
         "gain": 12.345,
         "gain_low": 10.0,
@@ -128,6 +130,7 @@ def test_json_has_null_where_something_is_missing():
         "place_high": None,
         "verdict": None,
         "verdict_sobel": None,
+        "verdict_random_blurred": None,
         "flag": None,
         "gain": None,
         "gain_low": None,
@@ -160,13 +163,13 @@ def test_markdown_is_a_table_with_its_caption():
     assert render(TABLE, "markdown").splitlines() == [
         "**made-up v1**",
         "",
-        "| place | estimator | gain [95%] | vs Random | vs Sobel | t=0.5 | t=0.9 |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | 70.0 | 50.0 |",
-        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | 70.0 | 50.0 |",
-        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | 80.0 | 60.0 |",
-        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | 70.0 | 45.7 |",
-        "| – | grad | – | – | – | 75.0 | – |",
+        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred | t=0.5 | t=0.9 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not told apart | 70.0 | 50.0 |",
+        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | 70.0 | 50.0 |",
+        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | 80.0 | 60.0 |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | – | 70.0 | 45.7 |",
+        "| – | grad | – | – | – | – | 75.0 | – |",
         "",
         f"{TABLE.caption}. {TABLE.footnote}",
     ]
@@ -189,8 +192,22 @@ def test_text_has_the_same_cells():
         line = next(line for line in text.splitlines() if f" {row.estimator} " in line)
         assert [cell for cell in (place(row), interval(row.gain)) if cell not in line] == []
         assert [percent(accuracy) for accuracy in row.accuracies if percent(accuracy) not in line] == []
-        assert ("≈" in line) == (row.random is SAME)
+        assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
     assert "≈ not told apart" in text
+
+
+def test_checks_stand_below_all_rows_without_places():
+    check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
+    table = replace(TABLE, board=replace(BOARD, rows=(check, *ROWS)))
+    assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
+    (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
+    assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
+    assert table.footnote.endswith("The last row is a check of another row, without place and verdict.")
+    lines = printed(table).splitlines()
+    below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
+    assert not lines[below - 1].strip() and " grad " in lines[below - 2]
+    assert lines[below].split()[:2] == ["–", "ig~blurred"]
+    assert "check of another row" not in TABLE.footnote
 
 
 def wide_table(levels):
@@ -204,7 +221,7 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     assert max(map(len, text.splitlines())) <= 80
     shown = [t for t in levels if f" t={t:g} " in text.splitlines()[2]]
     assert shown == list(levels[-len(shown) :])  # where the most is gone
-    assert len(shown) >= 3
+    assert len(shown) >= 2
     assert text.count("98.8") == len(shown)
     left = "".join(text.split()).partition("Leftouthere:")[2].partition(";")[0]
     assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
@@ -222,7 +239,7 @@ def test_the_demo_fits_into_80_columns():
     with ResultsStore.open(default_url(DEMO), read_only=True) as results:
         shown = shown_table(standing(find_suite("quick"), results), "roar", None, None)
     assert shown.standing.complete
-    assert all(row.place for row in shown.rows)  # rows from before weights were noted
+    assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)
     assert max(map(len, text.splitlines())) <= 80
     assert "Left out here" not in text
@@ -295,7 +312,7 @@ def test_a_store_of_results_gives_numbers_that_json_can_hold():
     found = json.loads(render(ShownTable(standing, standing.board(ROAR, Unit.SCALAR), Unit.SCALAR, {}), "json"))
     assert found["complete"] is True
     for row in found["rows"]:
-        assert row["place_low"] <= row["place"] <= row["place_high"]
+        assert row["place"] is None or row["place_low"] <= row["place"] <= row["place_high"]
         assert row["gain_low"] <= row["gain"] <= row["gain_high"]
         assert all(0 <= accuracy <= 1 for accuracy in row["curve"].values())
 

@@ -89,7 +89,8 @@ def made(whole: Standing) -> Panel:
 
 
 def test_what_the_panel_is_of(made: Panel) -> None:
-    assert [found.estimator for found in made.rows] == list(MAIN), "twins stand in the rows of what they are made from"
+    names = [found.estimator for found in made.rows]
+    assert names == [*MAIN, "random-blurred"], "checks stand in the rows of what they are made from"
     assert (made.unit, made.chance) == (Unit.SCALAR, 0.25)
     assert (made.levels, made.mask_levels, made.reference_levels) == (LEVELS, LEVELS, LEVELS)
     assert made.retrained_levels == (0.9,), "KAR has .5 and .9, ROAR .3 and .9"

@@ -68,7 +68,7 @@ def table(
     limit: Limit = None,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
-    """Show the estimators against Random and Sobel, with intervals and places."""
+    """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
     from roarbench.reading import shown_table
 
@@ -118,7 +118,7 @@ def plot(
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
 
-    Twins are drawn where --estimators names them.
+    Twins and other checks are drawn where --estimators names them.
     """
     asked = find_suite(suite)
     from roarbench.charts import chart
@@ -127,7 +127,7 @@ def plot(
 
     held = _held(asked, store, db, limit)
     rows = chosen_estimators(held.suite, estimators) or [
-        name for name in held.suite.estimators if not find_estimator(name).twin
+        name for name in held.suite.estimators if find_estimator(name).placed
     ]
     draw_curves(chart(shown_table(held, protocol, unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)

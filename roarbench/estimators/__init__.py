@@ -75,6 +75,11 @@ class Estimator:
         """Has importance maps; `random-redrawn` is drawn while training and has none."""
         return self.form != "redrawn"
 
+    @property
+    def placed(self) -> bool:
+        """Is a row of its own; twins and `random-redrawn` are checks of another row, without verdict and place."""
+        return self.id in CONTROLS or (self.mapped and not self.twin)
+
 
 _TABLE = (
     Estimator("random", "random", "base", "an exact-count random ranking, fixed per image", control=True),
@@ -106,7 +111,7 @@ _TABLE = (
 )
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
-CONTROLS = ("random", "sobel")
+CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from roarbench.estimators import CONTROLS
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate, seed_spread
 from roarbench.stats.curves import POINTS, UNTOUCHED, Scores, gain
 from roarbench.stats.pairs import Pairs
@@ -12,7 +13,7 @@ from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.verdicts import Comparison, compare, detectable
 from roarbench.terms import Protocol, Retrain
 
-RANDOM, SOBEL = "random", "sobel"
+RANDOM, SOBEL, BLURRED = CONTROLS
 
 
 class Covers(StrEnum):
@@ -35,8 +36,10 @@ class Row:
         differences: Per level, its accuracy minus Random's, in [-1, 1].
         gain: In accuracy points.
         over_sobel: Its gain minus Sobel's, in accuracy points.
-        random, sobel: The comparisons; None with the control itself, without intervals or where a gain is missing.
-        place: None where the gain is missing.
+        random, sobel, random_blurred: The comparisons with the controls; None with the control itself, of a check,
+            without intervals or where a gain is missing.
+        place: None of a check and where the gain is missing.
+        check: It is a check of another row, and changes no verdict and no place.
     """
 
     estimator: str
@@ -48,7 +51,9 @@ class Row:
     over_sobel: Estimate
     random: Comparison | None
     sobel: Comparison | None
+    random_blurred: Comparison | None
     place: Place | None
+    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, 
     random = draws.curve(scores.curve(RANDOM))
     gains = {
         name: gain(levels, draws.curve(scores.curve(name)), random, protocol.order)
-        for name in dict.fromkeys((*scores.estimators, RANDOM, SOBEL))
+        for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.complete(name)
     }
     return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
@@ -163,8 +168,9 @@ class _Judge:
 
     @property
     def placed(self) -> dict[str, Sample]:
-        """The gains of the rows, without those of controls that are not shown."""
-        return {name: self.gains[name] for name in self.scores.estimators if name in self.gains}
+        """The gains of the rows that are compared, without those of checks and of controls that are not shown."""
+        rows = (name for name in self.scores.estimators if name not in self.scores.checks)
+        return {name: self.gains[name] for name in rows if name in self.gains}
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -179,7 +185,7 @@ class _Judge:
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         if self.covers is Covers.NOTHING:
             return {}
-        pairs = {(name, control): d for control in (RANDOM, SOBEL) for name, d in self.over(control).items()}
+        pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
         return compare({(name, control): d for (name, control), d in pairs.items() if name != control})
 
     def places(self) -> dict[str, Place]:
@@ -202,7 +208,9 @@ def _rows(judge: _Judge) -> tuple[Row, ...]:
             over_sobel=judge.estimate(over_sobel.get(name)),
             random=comparisons.get((name, RANDOM)),
             sobel=comparisons.get((name, SOBEL)),
+            random_blurred=comparisons.get((name, BLURRED)),
             place=positions.get(name),
+            check=name in scores.checks,
         )
         for name in scores.estimators
     )

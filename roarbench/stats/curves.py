@@ -27,6 +27,7 @@ class Scores:
         correct: Bits of shape (seeds, images) under (estimator, level), those of the untouched images under
             `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.
         mixed: Estimators whose points are no one curve, because they were not made from the same rankings.
+        checks: Estimators that are checks of others: they have gains, but neither verdicts nor places.
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], or the bits do not fit together.
@@ -36,6 +37,7 @@ class Scores:
     levels: tuple[float, ...]
     correct: Mapping[Point, Bits]
     mixed: frozenset[str] = frozenset()
+    checks: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

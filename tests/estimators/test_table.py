@@ -17,6 +17,13 @@ def test_the_papers_18_are_six_forms_of_three_bases():
     assert all(ESTIMATORS[name].control for name in CONTROLS)
 
 
+def test_a_blurred_random_map_is_a_control_and_twins_are_no_rows_of_their_own():
+    assert CONTROLS == ("random", "sobel", "random-blurred")
+    assert all(find_estimator(name).placed for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
+    checks = ("random-redrawn", "sobel~blurred", *(f"grad~{twin}" for twin in TWINS))
+    assert not any(find_estimator(name).placed for name in checks)
+
+
 @pytest.mark.parametrize("twin", TWINS)
 def test_twins_are_their_parents_with_a_twin(twin):
     found, parent = find_estimator(f"var-grad~{twin}"), find_estimator("var-grad")

@@ -191,3 +191,27 @@ def test_accuracies_stay_between_0_and_1() -> None:
     nearly["bad", 0.5][0, :3] = False
     judged = board(replace(scores, correct=nearly), ROAR, BOOTSTRAP)
     assert row(judged, "bad").accuracies[0].high == 1.0
+
+
+def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared() -> None:
+    scores = synthetic(2, (*STRENGTHS, "best~blurred", "another~blurred"))
+    spread = seed_spread([scores])
+    checks = frozenset({"best~blurred", "another~blurred"})
+    judged = board(replace(scores, checks=checks), ROAR, BOOTSTRAP, spread)
+    alone = board(replace(scores, estimators=tuple(STRENGTHS)), ROAR, BOOTSTRAP, spread)
+    assert judged.rows[: len(STRENGTHS)] == alone.rows
+    assert judged.detectable == alone.detectable
+    for check in judged.rows[len(STRENGTHS) :]:
+        assert check.check and check.gain.low is not None
+        assert (check.place, check.random, check.sobel, check.random_blurred) == (None, None, None, None)
+    together = board(scores, ROAR, BOOTSTRAP, spread)
+    assert row(together, "same").place != row(alone, "same").place  # as rows they would have changed it
+
+
+def test_rows_are_held_against_a_blurred_random_map_where_there_is_one() -> None:
+    judged = board(synthetic(2, (*STRENGTHS, "random-blurred")), ROAR, BOOTSTRAP)
+    assert row(judged, "bad").random_blurred.verdict is Verdict.WORSE  # type: ignore[union-attr]
+    assert row(judged, "good").random_blurred.verdict is Verdict.BETTER  # type: ignore[union-attr]
+    assert row(judged, "random-blurred").random_blurred is None
+    assert row(judged, "random-blurred").place is not None
+    assert {one.random_blurred for one in board(synthetic(2), ROAR, BOOTSTRAP).rows} == {None}
