@@ -13,7 +13,7 @@ from roarbench.tables import interval
 
 Records = Sequence[Mapping[str, Any]]
 
-_DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points
+DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points; in files and in what pages compute with
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet compute a text (OWASP, "CSV Injection")
 _HEADINGS = ("place", "estimator", "gain", "vs Random", "vs Sobel", "KAR gain", "no-retrain gain", "seeds")
 _LATEX = {
@@ -73,7 +73,7 @@ def to_csv(records: Records) -> str:
 
 
 def _rounded(records: Records) -> Records:
-    return [{k: round(v, _DECIMALS) if isinstance(v, float) else v for k, v in row.items()} for row in records]
+    return [{k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in row.items()} for row in records]
 
 
 def _harmless(value: object) -> object:

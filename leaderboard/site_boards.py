@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from leaderboard.formats import DECIMALS
 from leaderboard.shown import SuiteShown
 from leaderboard.source import protocols, units
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import PROTOCOLS
 from roarbench.stats.bootstrap import Estimate
-
-_DIGITS = 3  # of points in a page's data: it shows one
 
 
 class Scale(NamedTuple):
@@ -98,9 +97,10 @@ def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, 
         "about": PROTOCOLS[table.protocol],
         "unit": str(table.unit),
         "level": choice.level,
+        "levels": list(table.levels),
         "caption": table.caption,
         "footnote": table.footnote,
-        "scale": [round(end, _DIGITS) for end in scale(table)],
+        "scale": [round(end, DECIMALS) for end in scale(table)],
         "sobel": table.sobel,
         "rows": [_packed(entries[name]) if name in entries else None for name in names],
     }
@@ -109,9 +109,9 @@ def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, 
 def _packed(entry: Entry) -> dict[str, Any]:
     """What differs from board to board in one row."""
     return {
-        "gain": _rounded(entry.gain),
-        "kar": _rounded(entry.kar),
-        "unretrained": _rounded(entry.unretrained),
+        "gain": rounded(entry.gain),
+        "kar": rounded(entry.kar),
+        "unretrained": rounded(entry.unretrained),
         "random": entry.random,
         "sobel": entry.sobel,
         "groups": list(entry.place.groups) if entry.place else [],
@@ -121,5 +121,6 @@ def _packed(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _rounded(found: Estimate) -> list[float | None]:
-    return [None if value is None else round(value, _DIGITS) for value in found]
+def rounded(found: Estimate) -> list[float | None]:
+    """Value and ends as the files of a board have them, so that what a page computes is what they say."""
+    return [None if value is None else round(value, DECIMALS) for value in found]

@@ -1,15 +1,17 @@
 """What goes into the templates of the static pages, beside `content`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from leaderboard import content, figures, pictures
 from leaderboard.curves import PUBLISHED, CurveTable, curve_records, curve_tables
-from leaderboard.duel import duel_records
+from leaderboard.duel import Duel, duel_records
 from leaderboard.entries import command, runs_of, shared
 from leaderboard.papers import HOOKER
 from leaderboard.shown import SuiteShown
+from leaderboard.site_boards import rounded
 from leaderboard.strip import Bytes, Strip
 from leaderboard.svg import to_svg
 from leaderboard.tables import Entry
@@ -81,7 +83,15 @@ def compare(shown: SuiteShown) -> dict[str, Any]:
     names = [entry.estimator for i, entry in enumerate(entries) if i < PAIRED or entry.estimator in CONTROLS]
     duels = [shown.arena.duel(*pair) for pair in combinations(names, 2)] if shown.arena else []
     records = [row for duel in duels for row in duel_records(duel)]
-    return {"names": names, "duels": duels, "records": records, "cut": len(names) < len(entries)}
+    pairs = [_pair(duel, names) for duel in duels]
+    return {"names": names, "duels": duels, "pairs": pairs, "records": records, "cut": len(names) < len(entries)}
+
+
+def _pair(duel: Duel, names: list[str]) -> dict[str, Any]:
+    """A pair as a page's data, its names by number: the page's script shows any of them, from either side."""
+    levels = [{**asdict(level), "difference": rounded(level.difference)} for level in duel.levels]
+    pair = {"first": names.index(duel.first), "second": names.index(duel.second)}
+    return {**pair, "caption": duel.caption, "gain": rounded(duel.gain), "levels": levels}
 
 
 Save = Callable[[Bytes], str]  # keeps a picture as a file; returns its name

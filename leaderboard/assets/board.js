@@ -1,13 +1,42 @@
 // Sorting, filtering and comparing on static pages. Text is only ever read and written as text.
 "use strict";
 
-const state = new URLSearchParams(location.hash.slice(1));
+// The address holds every choice, in its hash. Each view shows what it asks for; back and forward move between choices.
+let state = new URLSearchParams(location.hash.slice(1));
+const views = [];
+const unknown = [];  // sentences about what the address asks for and the page does not have
 
-// A link to another view of the page that is open changes the address alone; `remember` does not fire this.
-addEventListener("hashchange", () => { if (location.hash !== "#main") location.reload(); });  // that is the skip link
+function showAll() {
+  unknown.length = 0;
+  for (const view of views) view();
+  const place = document.getElementById("unknown");
+  if (!place) return;
+  place.textContent = unknown.join(" ");
+  place.hidden = unknown.length === 0;
+}
 
-function remember() {
-  history.replaceState(null, "", "#" + state.toString());
+addEventListener("popstate", () => {
+  if (location.hash === "#main") return;  // the skip link
+  state = new URLSearchParams(location.hash.slice(1));
+  showAll();
+});
+
+function choose(choices, typing = false) {
+  for (const [name, value] of Object.entries(choices)) {
+    if (value) state.set(name, value); else state.delete(name);
+  }
+  const address = "#" + state;
+  if (address === (location.hash || "#")) return;
+  if (typing) history.replaceState(null, "", address); else history.pushState(null, "", address);
+  showAll();
+}
+
+// What the address asks for under a name, if that is one of `known`; else `instead`, and a sentence that says so.
+function asked(name, known, instead, label = name, nothing = "all") {
+  const value = state.get(name);
+  if (!value || known.includes(value)) return value || instead;
+  unknown.push(`There is no ${label} '${value}' here; shown: ${instead || nothing}.`);
+  return instead;
 }
 
 function number(text) {
@@ -15,12 +44,10 @@ function number(text) {
 }
 
 // Some drivers and assistive tools only fire "change" on a list, browsers also "input" while one types.
-function onChoice(form, show) {
+function onChoice(form) {
   for (const kind of ["input", "change"]) {
-    form.addEventListener(kind, (event) => {
-      state.set(event.target.name, event.target.value);
-      remember();
-      show();
+    form.addEventListener(kind, ({ target }) => {
+      choose({ [target.name]: target.value }, target.type === "search" && state.has(target.name));
     });
   }
 }
@@ -32,15 +59,20 @@ const FILTERS = ["search", "protocol", "unit", "level", "family", "status"];
 
 // A row's values under the chosen board are kept on its element as `values`; they are null where the board lacks it.
 function chosenBoard(boards) {
-  const asked = boards.filter((board) => board.protocol === (state.get("protocol") || boards[0].protocol));
-  const unit = asked.filter((board) => board.unit === (state.get("unit") || boards[0].unit));
-  const found = unit.length ? unit : asked.length ? asked : boards;
-  return found.find((board) => board.level === (state.get("level") || "")) || found[0];
+  const names = (found, key) => [...new Set(found.map((board) => board[key]))];
+  const protocol = asked("protocol", names(boards, "protocol"), boards[0].protocol);
+  const under = boards.filter((board) => board.protocol === protocol);
+  const unit = asked("unit", names(under, "unit"), under[0].unit, `unit under ${protocol.toUpperCase()}`);
+  const found = under.filter((board) => board.unit === unit);
+  const whole = found[0], level = state.get("level");
+  if (whole.levels.length === 1 && level === String(whole.levels[0])) return whole;
+  const chosen = asked("level", names(found, "level"), "", `level under ${protocol.toUpperCase()}`);
+  return found.find((board) => board.level === chosen);
 }
 
 function signed(points) {
-  const rounded = Math.round(Math.abs(points) * 10) / 10;
-  return (points < 0 && rounded > 0 ? "-" : "+") + rounded.toFixed(1);
+  const rounded = Math.abs(points).toFixed(1);
+  return (points < 0 && rounded !== "0.0" ? "-" : "+") + rounded;
 }
 
 function writeSpan(cell, [value, low, high]) {
@@ -99,15 +131,14 @@ function value(row, key) {
   return (row.values[key] ?? row.dataset[key]).toLowerCase();
 }
 
-function sortRows(body, key, descending) {
-  const rows = [...body.rows].filter((row) => row.values);
+function sortRows(table, key, descending) {
   const sign = descending ? -1 : 1;
-  rows.sort((one, other) => {
+  const rows = table.rowsInOrder.filter((row) => row.values).sort((one, other) => {
     const a = value(one, key), b = value(other, key);
     if (a === null || b === null || a === "" || b === "") return (a === null || a === "") - (b === null || b === "");
     return a < b ? -sign : a > b ? sign : 0;
   });
-  body.append(...rows);
+  table.tBodies[0].append(...rows);
 }
 
 // Rows are told apart if they share no tie group; the tests hold for all pairs at once, so also for those shown.
@@ -128,35 +159,38 @@ function placeRows(rows) {
   }
 }
 
-function passes(row, words) {
+function passes(row, wanted) {
   const text = (row.dataset.estimator + " " + row.dataset.about).toLowerCase();
   return row.values !== null
-    && (!state.get("family") || row.dataset.family === state.get("family"))
-    && (!state.get("status") || row.dataset.status === state.get("status"))
-    && words.every((word) => text.includes(word));
+    && (!wanted.family || row.dataset.family === wanted.family)
+    && (!wanted.status || row.dataset.status === wanted.status)
+    && wanted.search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
 function showBoard(table, form, boards) {
   const board = chosenBoard(boards);
   writeBoard(table, board);
-  const words = (state.get("search") || "").toLowerCase().split(/\s+/).filter(Boolean);
+  const options = (name) => [...form.elements[name].options].map((option) => option.value);
+  const wanted = { search: state.get("search") || "" };
+  for (const name of ["family", "status"]) wanted[name] = asked(name, options(name), "");
   const shown = table.rowsInOrder.filter((row) => {
-    row.hidden = !passes(row, words);
+    row.hidden = !passes(row, wanted);
     return !row.hidden;
   });
   placeRows(shown);
   const whole = board.rows.filter(Boolean).length;
   document.getElementById("shown").textContent = `${shown.length} of ${whole} rows. Places are among the rows shown.`;
-  const key = state.get("sort") || "gain";
+  const buttons = [...table.tHead.querySelectorAll("button")];
+  const key = asked("sort", buttons.map((button) => button.dataset.sort), "gain", "column to sort by");
   const descending = state.has("down") ? state.get("down") === "1" : !ASCENDING.has(key);
-  sortRows(table.tBodies[0], key, descending);
-  for (const button of table.tHead.querySelectorAll("button")) {
+  sortRows(table, key, descending);
+  for (const button of buttons) {
     const cell = button.closest("th");
     if (button.dataset.sort === key) cell.setAttribute("aria-sort", descending ? "descending" : "ascending");
     else cell.removeAttribute("aria-sort");
   }
-  const fields = { search: state.get("search"), family: state.get("family"), status: state.get("status"), ...board };
-  for (const field of form.elements) if (field.name) field.value = fields[field.name] || "";
+  const fields = { ...wanted, ...board };
+  for (const field of form.elements) if (field.name) field.value = fields[field.name];
 }
 
 function startBoard(table, form, boards) {
@@ -164,25 +198,19 @@ function startBoard(table, form, boards) {
   table.tHead.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
-    const key = button.dataset.sort;
-    const same = (state.get("sort") || "gain") === key;
-    const was = state.has("down") ? state.get("down") === "1" : !ASCENDING.has(key);
-    state.set("sort", key);
-    if (same) state.set("down", was ? "0" : "1"); else state.delete("down");
-    remember();
-    showBoard(table, form, boards);
+    const was = button.closest("th").getAttribute("aria-sort");
+    choose({ sort: button.dataset.sort, down: was && (was === "descending" ? "0" : "1") });
   });
-  onChoice(form, () => showBoard(table, form, boards));
+  onChoice(form);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => {
-    for (const key of FILTERS) state.delete(key);
-    remember();
-    setTimeout(() => showBoard(table, form, boards));
+  form.addEventListener("reset", (event) => {
+    event.preventDefault();  // the fields follow the address
+    choose(Object.fromEntries(FILTERS.map((key) => [key, ""])));
   });
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", () => saveRows(table, chosenBoard(boards), button.dataset.save));
   }
-  showBoard(table, form, boards);
+  views.push(() => showBoard(table, form, boards));
 }
 
 // ---- the rows shown, as a file -------------------------------------------------------------------------------------
@@ -220,49 +248,81 @@ function saveRows(table, board, kind) {
 
 // ---- comparing -----------------------------------------------------------------------------------------------------
 
-function showPair(form) {
-  for (const name of ["first", "second"]) {
-    const field = form.elements[name];
-    if (state.has(name)) field.value = state.get(name);
-  }
-  const first = form.elements.first.value, second = form.elements.second.value;
-  let found = null;
-  for (const part of document.querySelectorAll(".duel")) {
-    const pair = [part.dataset.first, part.dataset.second];
-    part.hidden = !(pair.includes(first) && pair.includes(second) && first !== second);
-    if (!part.hidden) found = part;
-  }
-  document.getElementById("pairstate").textContent = found ? "" : "Choose two different estimators.";
+// A pair from the other side.
+function turned(duel) {
+  const minus = ([value, low, high]) => [value, high, low].map((points) => points === null ? null : -points);
+  const levels = duel.levels.map((level) => ({
+    ...level, difference: minus(level.difference), only_first: level.only_second, only_second: level.only_first,
+    examples_first: level.examples_second, examples_second: level.examples_first,
+  }));
+  return { ...duel, gain: minus(duel.gain), levels };
 }
 
-function startPairs(form) {
-  onChoice(form, () => showPair(form));
-  showPair(form);
+function pairOf(duels, first, second) {
+  const found = duels.find((duel) => duel.first === first && duel.second === second);
+  const other = duels.find((duel) => duel.first === second && duel.second === first);
+  return found || (other && turned(other));
+}
+
+function levelRow(level) {
+  const row = document.createElement("tr");
+  const add = (kind, name, text) => {
+    const cell = document.createElement(kind);
+    cell.className = name;
+    cell.textContent = text;
+    row.append(cell);
+    return cell;
+  };
+  add("th", "", level.t).scope = "row";
+  writeSpan(add("td", "n", ""), level.difference);
+  for (const name of ["only_first", "only_second", "both", "neither"]) add("td", "n", level[name]);
+  for (const name of ["examples_first", "examples_second"]) add("td", "", level[name].join(" ") || "–");
+  return row;
+}
+
+function showPair(form, part, duels) {
+  const names = [...form.elements.first.options].map((option) => option.value);
+  form.elements.first.value = asked("first", names, names[0], "estimator");
+  form.elements.second.value = asked("second", names, names[1], "estimator");
+  const [first, second] = [form.elements.first, form.elements.second];
+  const found = pairOf(duels, first.selectedIndex, second.selectedIndex);
+  document.getElementById("pairstate").textContent = found ? "" : "Choose two different estimators.";
+  part.hidden = !found;
+  if (!found) return;
+  const title = `${first.selectedOptions[0].text} against ${second.selectedOptions[0].text}`;
+  part.querySelector("h2").textContent = title;
+  part.querySelector("[role=region]").setAttribute("aria-label", title);
+  writeSpan(part.querySelector(".gain"), found.gain);
+  part.querySelector(".of").textContent = found.caption + ".";
+  part.querySelector("tbody").replaceChildren(...found.levels.map(levelRow));
 }
 
 // ---- the paper's curves over ours ----------------------------------------------------------------------------------
 
 function showLaid(form) {
-  const asked = state.get("published") || "";
-  form.elements.published.value = asked;
+  const names = [...form.elements.published.options].map((option) => option.value);
+  const laid = asked("published", names, "", "published data set", "none");
+  form.elements.published.value = laid;
   let found = 0;
   for (const row of document.querySelectorAll("[data-laid]")) {
-    row.hidden = row.dataset.laid !== asked;
+    row.hidden = row.dataset.laid !== laid;
     if (!row.hidden) found += 1;
   }
-  document.getElementById("overlaid").textContent = asked === "" ? ""
-    : found ? `Families that the paper has on ${asked}: its curves are dashed; another data set and network.`
+  document.getElementById("overlaid").textContent = laid === "" ? ""
+    : found ? `Families that the paper has on ${laid}: its curves are dashed; another data set and network.`
       : "The paper has none of these estimators.";
-}
-
-function startLaid(form) {
-  onChoice(form, () => showLaid(form));
-  showLaid(form);
 }
 
 const board = document.getElementById("board"), filters = document.getElementById("filters");
 if (board && filters) startBoard(board, filters, JSON.parse(document.getElementById("boards").textContent));
-const pair = document.getElementById("pair");
-if (pair) startPairs(pair);
+const pair = document.getElementById("pair"), duels = document.getElementById("duels");
+if (pair && duels) {
+  onChoice(pair);
+  views.push(() => showPair(pair, document.getElementById("duel"), JSON.parse(duels.textContent)));
+}
 const overlay = document.getElementById("overlay");
-if (overlay) startLaid(overlay);
+if (overlay) {
+  onChoice(overlay);
+  views.push(() => showLaid(overlay));
+}
+showAll();

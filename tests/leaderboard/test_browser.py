@@ -26,10 +26,15 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from test_app import made_strip
 
+from leaderboard.duel import duel
 from leaderboard.site import export
 from leaderboard.source import read_shelf
 from leaderboard.strip import save_strip, strip_file
+from leaderboard.words import signed
 from roarbench.estimators import ESTIMATORS
+from roarbench.evidence import Evidence
+from roarbench.standings import Standing
+from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
 
@@ -251,7 +256,82 @@ def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> 
     address = driver.current_url
     driver.get("about:blank")
     driver.get(address)
-    assert [p.is_displayed() for p in driver.find_elements(By.CSS_SELECTOR, ".duel")].count(True) == 1
+    WebDriverWait(driver, 10).until(lambda d: d.find_element(By.TAG_NAME, "h2").text == "gb against ig")
+
+
+@pytest.mark.parametrize(("first", "second"), [("sobel", "var-grad"), ("var-grad", "sobel")])
+def test_static_pair_is_that_of_the_address(
+    driver: webdriver.Chrome, site: Path, quick: Standing, first: str, second: str
+) -> None:
+    """In this order: a pair the other way round has the other sign, and its images have changed sides."""
+    driver.get((site / "compare-quick-v1.html").as_uri() + f"#first={first}&second={second}")
+    part = driver.find_element(By.ID, "duel")
+    WebDriverWait(driver, 10).until(lambda _: part.find_element(By.TAG_NAME, "h2").text == f"{first} against {second}")
+    wanted = duel(Evidence.of(quick), first, second)
+    assert part.find_element(By.CLASS_NAME, "gain").text == span(wanted.gain)
+    rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")] for row in body_rows(part)]
+    assert rows == [
+        [
+            f"{level.t:g}",
+            span(level.difference),
+            *map(str, (level.only_first, level.only_second, level.both, level.neither)),
+            " ".join(map(str, level.examples_first)),
+            " ".join(map(str, level.examples_second)),
+        ]
+        for level in wanted.levels
+    ]
+
+
+def span(found: Estimate) -> str:
+    value, low, high = (signed(part) for part in found)
+    return f"{value} [{low}, {high}]"
+
+
+def body_rows(part: WebElement) -> list[WebElement]:
+    return part.find_elements(By.CSS_SELECTOR, "tbody tr")
+
+
+UNKNOWN = {  # address -> what is said, and what is shown instead
+    "board-quick-v1.html#protocol=wurst": "There is no protocol 'wurst' here; shown: roar.",
+    "board-quick-v1.html#protocol=kar&level=0.5": "There is no level under KAR '0.5' here; shown: all.",
+    "board-quick-v1.html#unit=wurst": "There is no unit under ROAR 'wurst' here; shown: scalar.",
+    "board-quick-v1.html#family=wurst": "There is no family 'wurst' here; shown: all.",
+    "board-quick-v1.html#status=wurst": "There is no status 'wurst' here; shown: all.",
+    "board-quick-v1.html#sort=wurst": "There is no column to sort by 'wurst' here; shown: gain.",
+    "compare-quick-v1.html#first=nobody": "There is no estimator 'nobody' here; shown: var-grad.",
+    "curves-quick-v1.html#published=wurst": "There is no published data set 'wurst' here; shown: none.",
+}
+
+
+@pytest.mark.parametrize("asked", UNKNOWN)
+def test_static_names_that_are_unknown_are_said(driver: webdriver.Chrome, site: Path, asked: str) -> None:
+    name, _, choice = asked.partition("#")
+    driver.get((site / name).as_uri())
+    assert not driver.find_element(By.ID, "unknown").is_displayed()
+    driver.get(f"{(site / name).as_uri()}#{choice}")
+    told = driver.find_element(By.ID, "unknown")
+    WebDriverWait(driver, 10).until(lambda _: told.text == UNKNOWN[asked])
+
+
+def test_static_back_and_forward_move_between_choices(driver: webdriver.Chrome, site: Path) -> None:
+    driver.get((site / "index.html").as_uri())
+    begun = gains(driver)
+    Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")
+    kar = gains(driver)
+    assert kar != begun
+    driver.find_element(By.CSS_SELECTOR, "button[data-sort=estimator]").click()
+    assert rows(driver) == sorted(rows(driver))
+    driver.find_element(By.LINK_TEXT, "grad").click()
+    assert driver.title == "grad - roarbench"
+    driver.back()
+    WebDriverWait(driver, 10).until(lambda d: rows(d) and rows(d) == sorted(rows(d)))
+    driver.back()
+    WebDriverWait(driver, 10).until(lambda d: gains(d) == kar)
+    driver.back()
+    WebDriverWait(driver, 10).until(lambda d: gains(d) == begun)
+    assert driver.find_element(By.NAME, "protocol").get_property("value") == "roar"
+    driver.forward()
+    WebDriverWait(driver, 10).until(lambda d: gains(d) == kar)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

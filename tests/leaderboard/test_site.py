@@ -119,7 +119,7 @@ def test_every_protocol_and_level_can_be_chosen(site: Path, quick: Standing) -> 
         rows = dict(zip(names, board["rows"], strict=True))
         assert board["caption"] == table.caption
         for entry in table.entries:
-            assert rows[entry.estimator]["gain"] == [None if v is None else round(v, 3) for v in entry.gain]
+            assert rows[entry.estimator]["gain"] == [None if v is None else round(v, 6) for v in entry.gain]
             assert rows[entry.estimator]["groups"] == list(entry.place.groups if entry.place else ())
 
 
@@ -129,7 +129,7 @@ def test_the_board_has_the_rows_of_the_table(site: Path, shelf: Shelf) -> None:
     entries = board_table(Evidence.of(shelf.standings["quick-v1"])).entries
     assert [row["data-estimator"] for row in rows] == [entry.estimator for entry in entries]
     values = [row["gain"][0] for row in boards(site)[0]["rows"]]
-    assert values == [round(entry.gain.value, 3) for entry in entries]
+    assert values == [round(entry.gain.value, 6) for entry in entries]
     assert [row.get("class") for row in rows].count("control") == 2
     assert (site / "index.html").read_text() == (site / "board-quick-v1.html").read_text()
 
