@@ -1,5 +1,6 @@
 """Where tensors are computed."""
 
+import errno
 import os
 import warnings
 from collections.abc import Callable
@@ -7,15 +8,26 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from roarbench.errors import MachineError
 from roarbench.terms import Precision
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
+_LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
 VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
 
 def device() -> torch.device:
-    """The GPU that this process sees first, else the processor; each worker is shown one GPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The GPU that this process sees first, else the processor; each worker is shown one GPU.
+
+    Raises:
+        MachineError: This is a worker that was given a GPU, and there is none any more.
+    """
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if SHARING in os.environ:
+        raise MachineError("the GPU that this process was given is lost; look at nvidia-smi")
+    return torch.device("cpu")
 
 
 def gpus() -> tuple[str, ...]:
@@ -74,3 +86,16 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out, on a processor or a GPU."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def machine_failed(error: Exception) -> bool:
+    """Whether an error is the machine's, and the same work may succeed later or elsewhere: no memory, a lost GPU."""
+    lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)
+    return lost or isinstance(error, torch.AcceleratorError) or out_of_memory(error)

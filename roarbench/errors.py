@@ -4,11 +4,12 @@
     ├── CallerError            the caller's mistake: one line, exit code 2
     │   ├── UnknownName        no suite, estimator, data set … of that name
     │   ├── DataError          images cannot be reached, read or trusted
-     │   ├── StoreError         a store is missing, read-only, full, newer than this version, or no store
-     │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
-     │   ├── Refused            a submission that is not accepted; its fault is one of `sandbox.faults`
-     │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
+    │   ├── StoreError         a store is missing, read-only, full, newer than this version, or no store
+    │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
+    │   ├── Refused            a submission that is not accepted; its fault is one of `sandbox.faults`
+    │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
+        ├── MachineError       its process died or its machine failed: worth another try
         └── Diverged           the loss left the finite numbers
 
 Every message says what was seen, what was expected and what to write.
@@ -63,6 +64,10 @@ class SandboxError(CallerError):
 
 class RunError(RoarbenchError):
     """One run failed; its reason is recorded and the others go on."""
+
+
+class MachineError(RunError):
+    """A job was cut off by what it ran on: its process died, memory ran out, the GPU is lost. It may succeed again."""
 
 
 class Diverged(RunError):

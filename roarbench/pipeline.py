@@ -6,6 +6,7 @@ sealed rankings, then runs. Controls need no reference, so their runs fill the c
 
 import heapq
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from itertools import groupby
@@ -17,7 +18,7 @@ from roarbench import work
 from roarbench.bench import Bench
 from roarbench.devices import device
 from roarbench.engines.local import Job, LocalEngine, Outcome
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, MachineError
 from roarbench.estimators import Estimator, find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.plan import CLEAN, Run, missing
@@ -29,6 +30,7 @@ from roarbench.work import Scored
 
 SHARD = 512  # images that one job ranks at most
 _JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
+TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds between looks at what another process does
 
 
@@ -158,7 +160,8 @@ class Schedule:
         self._place = {name: number for number, name in enumerate(self._steps)}
         self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
         self._graph.prepare()
-        self._ready: list[tuple[int, int, str]] = []
+        self._ready: list[tuple[int, int, int, str]] = []
+        self._cut_off: defaultdict[str, list[str]] = defaultdict(list)
         self._preparing = sum(step.run is None for step in steps)
         self.reasons = dict(reasons)
 
@@ -175,8 +178,25 @@ class Schedule:
     def next(self) -> Step | None:
         """The most urgent step that can start now."""
         for name in self._graph.get_ready():
-            heapq.heappush(self._ready, (_PRIORITY[self._steps[name].kind], self._place[name], name))
-        return self._steps[heapq.heappop(self._ready)[2]] if self._ready else None
+            self._push(name)
+        return self._steps[heapq.heappop(self._ready)[-1]] if self._ready else None
+
+    def _push(self, name: str) -> None:
+        """Make it wait for its turn; what was cut off before comes after the others of its kind."""
+        tries = len(self._cut_off[name])
+        heapq.heappush(self._ready, (_PRIORITY[self._steps[name].kind], tries, self._place[name], name))
+
+    def again(self, step: Step, reason: str) -> bool:
+        """Put a step back that its machine cut off for this reason; False if it had all its tries."""
+        self._cut_off[step.job.name].append(reason)
+        if len(self._cut_off[step.job.name]) == TRIES:
+            return False
+        self._push(step.job.name)
+        return True
+
+    def cut_off(self, step: Step) -> list[str]:
+        """Why its machine cut a step off, once for each time."""
+        return self._cut_off[step.job.name]
 
     def obstacle(self, step: Step) -> str:
         """Why a step cannot be done: its own reason, that of the first one before it that failed, or nothing."""
@@ -248,8 +268,19 @@ def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owne
                 engine.submit(step.job)
         ended = engine.wait(_PATIENCE)
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
-            yield _record(schedule, outcome, store, owner)
+            if not _put_back(schedule, outcome, store, owner):
+                yield _record(schedule, outcome, store, owner)
         store.beat(owner)
+
+
+def _put_back(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Owner) -> bool:
+    """Whether a job that its machine cut off is tried again, by this process or, if it is a run, by any other one."""
+    step = schedule.step(outcome.name)
+    if not isinstance(outcome.error, MachineError) or not schedule.again(step, str(outcome.error)):
+        return False
+    if step.run:
+        store.release([step.run.key], owner)
+    return True
 
 
 def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Owner) -> Event:
@@ -257,16 +288,19 @@ def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Ow
     if isinstance(outcome.error, CallerError):
         raise outcome.error
     if outcome.error is not None:
-        return _fail(schedule, step, str(outcome.error), store, owner)
+        tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
+        return _fail(schedule, step, f"{outcome.error}{tries}", store, owner)
     schedule.ended(step)
-    note = outcome.value if step.kind == "reference" else ""
+    cut_off = schedule.cut_off(step)
+    notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
+    notes += [outcome.value] if step.kind == "reference" else []
     if step.run:
         store.add(result_of(step.run, outcome.value))
-        note = outcome.value.note
+        notes.append(outcome.value.note)
     if step.kind == "rank":
         for spec, reason in outcome.value.items():
             schedule.block(_seal_name(spec), reason)
-    return Event(step, "", note)
+    return Event(step, "", "; ".join(filter(None, notes)))
 
 
 def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owner: Owner) -> Event:

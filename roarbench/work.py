@@ -4,6 +4,7 @@ Each job finds its inputs in the stores and leaves its output there or returns i
 and a job that was cut off is simply done again.
 """
 
+import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from roarbench.bench import Bench
 from roarbench.degrade import RedrawnImages, RemovedMaps
 from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, precision_used
-from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import fitting, importance_maps, passes
@@ -264,6 +265,7 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
 
     Raises:
         RunError: The submission has a fault.
+        MachineError: Somebody else killed it.
     """
     record = bench.data.record
     network = Network(bench.reference.model, record.classes, record.channels, record.size)
@@ -273,7 +275,8 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
     answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
-        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
+        killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
+        raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
     made = Made(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
     return TimedMap(answer.maps[0], answer.death.cpu, [made])
 

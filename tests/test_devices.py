@@ -8,6 +8,7 @@ import torch
 
 from roarbench import devices, inputs, session, work
 from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpus, sent
+from roarbench.errors import MachineError
 from roarbench.models import build
 from roarbench.store.provenance import cores
 from tests.tiny_bench import TEST, TRAIN, make_bench
@@ -53,6 +54,14 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
         assert gpu_memory() == bytes_each
         assert inputs.fits(bench, width) is fit
         assert work.images_at_once(bench, 18) == at_once
+
+
+def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device() == torch.device("cpu")
+    monkeypatch.setenv(SHARING, "1")
+    with pytest.raises(MachineError, match="the GPU that this process was given is lost"):
+        device()
 
 
 def test_what_is_sent_nowhere_is_itself() -> None:

@@ -14,8 +14,8 @@ from tiny_bench import SUITE, TEST, TRAIN, InlineEngine, make_bench, make_runs
 
 from roarbench import pipeline, work
 from roarbench.augment import Augmentation
-from roarbench.engines.local import Job
-from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.engines.local import Job, Outcome
+from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import PAPER, find_estimator
 from roarbench.pipeline import Schedule, Step, complete, steps
 from roarbench.plan import Block
@@ -410,6 +410,87 @@ def test_the_claim_on_the_reference_tells_that_something_is_prepared(tmp_path, s
     assert seen["reference"] == {True}
     assert seen["rank"] == {True}
     assert store.running() == []
+
+
+# --- what its machine cuts off
+
+
+class FailingMachine(InlineEngine):
+    """Cuts off the first few tries of some jobs, as a killed worker does."""
+
+    def __init__(self, tries):
+        super().__init__()
+        self.left = Counter(tries)
+
+    def submit(self, job):
+        if not self.left[job.name]:
+            return super().submit(job)
+        self.left[job.name] -= 1
+        self.done.append(job.name)
+        self._ended.append(Outcome(job.name, None, MachineError("its process died (signal SIGKILL)")))
+        return None
+
+
+def test_a_job_that_its_machine_cut_off_is_tried_again(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    cut_off = {"reference": 1, "rank trained test 0": 2, "seal grad scalar": 1, runs[-1].key: 2}
+    engine = FailingMachine(cut_off)
+    events = list(complete(bench, runs, store, engine))
+    assert not any(event.failure for event in events)
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert store.failures([run.key for run in runs]) == {}
+    assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
+    told = {event.step.job.name: event.note for event in events if event.note}
+    words = "its process died (signal SIGKILL); tried {} times"
+    assert told == {name: words.format(1 + count) for name, count in cut_off.items()}
+    assert store.running() == []
+
+
+def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)
+    bad = runs[-1]
+    engine = FailingMachine({bad.key: 9, "rank trained test 0": 9})
+    events = list(complete(bench, runs, store, engine))
+    assert (engine.done.count(bad.key), engine.done.count("rank trained test 0")) == (0, 3)  # bad needs the other one
+    (reason,) = [event.failure for event in events if event.step.job.name == "rank trained test 0"]
+    assert reason == "its process died (signal SIGKILL); tried 3 times"
+    again = FailingMachine({bad.key: 9})  # another call tries again
+    events = list(complete(bench, runs, store, again))
+    assert [event.step.run for event in events if event.failure] == [bad]
+    assert again.done.count(bad.key) == 3
+    assert store.failures([bad.key])[bad.key][-1].reason == "its process died (signal SIGKILL); tried 3 times"
+    assert store.running() == []
+
+
+def test_what_was_cut_off_comes_after_the_others_of_its_kind():
+    """Where memory is short, most of the others are through by then."""
+    schedule = Schedule([*(make_step("run", name) for name in "ab"), make_step("rank", "c")])
+    c, a = schedule.next(), schedule.next()
+    assert schedule.again(a, "killed")
+    assert schedule.again(c, "killed")
+    assert [schedule.next().job.name for _ in range(3)] == ["c", "b", "a"]
+
+
+def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
+    bench = make_bench(tmp_path)
+    runs = make_runs(bench)[:2]  # untouched images, two seeds
+    engine, other = FailingMachine({runs[0].key: 1}), Owner.here()
+    beat = store.beat
+
+    def take(owner):
+        beat(owner)
+        if engine.done == [runs[0].key]:
+            assert store.claim([runs[0].key], other) == {runs[0].key}
+            store.add(pipeline.result_of(runs[0], work.score(bench, runs[0])))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "beat", take)
+        events = list(complete(bench, runs, store, engine))
+    assert [event.step.run for event in events] == [runs[1]]
+    assert engine.done == [run.key for run in runs]
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
 
 
 # --- two on one store

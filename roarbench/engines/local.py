@@ -1,7 +1,7 @@
 """Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
 
-A worker that dies takes only its own job with it. Workers end themselves when the parent is gone, so a killed
-command leaves nothing behind that still computes.
+A worker that dies takes only its own job with it, and one whose machine failed is replaced. Workers end themselves
+when the parent is gone, so a killed command leaves nothing behind that still computes.
 """
 
 import multiprocessing
@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from roarbench.devices import SHARING
-from roarbench.errors import CallerError, RunError
+from roarbench.devices import SHARING, machine_failed
+from roarbench.errors import CallerError, MachineError, RunError
 
 
 class Job(NamedTuple):
@@ -95,9 +95,12 @@ class LocalEngine:
         try:
             value, error = connection.recv()
         except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
+            worker.process.join()
+            value, error = None, MachineError(f"its process died ({_death(worker.process.exitcode)})")
+        if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
+            worker.process.kill()
             _bury(worker)
-            self._idle.append(self._start(worker.gpu))
-            return Outcome(job.name, None, RunError(f"its process died ({_death(worker.process.exitcode)})"))
+            worker = self._start(worker.gpu)
         self._idle.append(worker)
         return Outcome(job.name, value, error)
 
@@ -147,10 +150,13 @@ def _do(job: Job) -> tuple[Any, Exception | None]:
         return job.call(*job.arguments), None
     except CallerError as error:
         return None, CallerError(str(error))
+    except MachineError as error:
+        return None, MachineError(str(error))
     except RunError as error:
         return None, RunError(str(error))
     except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
-        return None, RunError(f"{type(error).__name__}: {error}")
+        kind = MachineError if machine_failed(error) else RunError
+        return None, kind(f"{type(error).__name__}: {error}")
 
 
 def _end_with(parent: int) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import RunError
+from roarbench.devices import out_of_memory
+from roarbench.errors import MachineError
 from roarbench.estimators import IG_STEPS, SAMPLES, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
@@ -49,7 +50,7 @@ def importance_maps(
     Raises:
         ValueError: The model is in training mode: batch norm would change and let the images of a batch meet.
         CallerError: The estimators do not suit the model or the data.
-        RunError: Memory runs out with a single image.
+        MachineError: Memory runs out with a single image.
     """
     if model is not None and any(module.training for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
@@ -147,15 +148,12 @@ def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
     try:
         return compute(batch)
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
         if n == 1:
             shape = " x ".join(map(str, batch.images.shape[1:]))
-            raise RunError(f"out of memory with one image of {shape}; use a smaller network or free memory") from error
+            raise MachineError(
+                f"out of memory with one image of {shape}; use a smaller network or free memory"
+            ) from error
     halves = [_in_halves(compute, batch.part(rows)) for rows in (slice(n // 2), slice(n // 2, n))]
     return {name: torch.cat([half[name] for half in halves]) for name in halves[0]}
-
-
-def _out_of_memory(error: Exception) -> bool:
-    words = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error) for word in words)

@@ -1,5 +1,6 @@
 """Jobs in processes: what comes back, and what a death takes with it."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -11,11 +12,12 @@ from operator import add, truediv
 from pathlib import Path
 
 import pytest
+import torch
 
 from roarbench.devices import SHARING
 from roarbench.engines import local
 from roarbench.engines.local import Job, LocalEngine, Outcome, _death, _do, _serve
-from roarbench.errors import CallerError, Diverged, RoarbenchError, RunError
+from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.suites import find_suite
 
 PATIENCE = 120.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
@@ -81,7 +83,17 @@ def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
         (Diverged("loss nan"), RunError, "loss nan"),
         (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
         (ValueError("level t"), RunError, "ValueError: level t"),
-        (MemoryError(), RunError, "MemoryError: "),
+        (MachineError("one image"), MachineError, "one image"),
+        (MemoryError(), MachineError, "MemoryError: "),
+        (torch.OutOfMemoryError("CUDA out of memory."), MachineError, "OutOfMemoryError: CUDA out of memory."),
+        (torch.AcceleratorError("CUDA error: lost"), MachineError, "AcceleratorError: CUDA error: lost"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), MachineError, None),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), MachineError, None),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), MachineError, None),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), MachineError, None),
+        (OSError(errno.ENOENT, "No such file"), RunError, None),
+        (RuntimeError("shapes do not fit"), RunError, "RuntimeError: shapes do not fit"),
+        (ValueError("out of memory, says an estimator"), RunError, None),
     ],
 )
 def test_each_class_of_error(raised, kind, line):
@@ -90,12 +102,11 @@ def test_each_class_of_error(raised, kind, line):
 
     value, error = _do(Job("job", fail, ()))
     assert value is None
-    assert (type(error), str(error)) == (kind, line)
+    assert type(error) is kind
+    assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)
 
 
 def test_a_worker_uses_one_thread(engine):
-    import torch
-
     assert do(engine, torch.get_num_threads).value == 1
 
 
@@ -152,10 +163,19 @@ def test_nothing_ends_while_nothing_is_done(engine):
 def test_a_worker_killed_amid_its_job_takes_only_that_with_it(engine):
     outcome = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
     assert outcome.value is None
-    assert type(outcome.error) is RunError
+    assert type(outcome.error) is MachineError
     assert str(outcome.error) == "its process died (signal SIGKILL; often too little memory)"
     assert engine.idle == 1
     assert do(engine, add, 1, 2).value == 3
+
+
+def test_a_worker_whose_machine_failed_is_replaced(engine):
+    """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
+    pid = do(engine, os.getpid).value
+    assert type(do(engine, torch.empty, 10**15).error) is MachineError
+    assert engine.idle == 1
+    assert do(engine, os.getpid).value != pid
+    assert not is_alive(pid)
 
 
 def test_a_worker_that_leaves_tells_its_exit_code(engine):

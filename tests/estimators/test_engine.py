@@ -8,7 +8,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from roarbench.errors import RunError
+from roarbench.errors import MachineError
 from roarbench.estimators import CONTROLS, ESTIMATORS, IG_STEPS, PAPER, SAMPLES, SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
@@ -215,7 +215,7 @@ def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
 
 
 def test_one_image_that_does_not_fit_is_a_failed_run(tiny, batch, black):
-    with pytest.raises(RunError, match="one image of 3 x 12 x 12") as caught:
+    with pytest.raises(MachineError, match="one image of 3 x 12 x 12") as caught:
         importance_maps(estimators("grad"), Small(tiny, 0, []).eval(), batch, black)
     assert "\n" not in str(caught.value)
 

@@ -15,13 +15,15 @@ from roarbench import reproduce as module
 from roarbench.bench import Bench
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import find_estimator
 from roarbench.pipeline import complete
 from roarbench.plan import Block, Run, expand
 from roarbench.reproduce import reproduce
-from roarbench.sandbox.explain import Task
+from roarbench.sandbox.explain import Answer, Task
+from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import Limits
+from roarbench.sandbox.watch import Death
 from roarbench.store.entries import Origin, Verdict, keep_entry, origins
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submission import Submission, check_source
@@ -142,6 +144,27 @@ def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(RunError, match="that is enough"):
             work.timed_maps(bench, [entry.id + marks], Split.TEST, 0, 4)
     assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
+
+
+@pytest.mark.parametrize(
+    "stopped, code, error",
+    [
+        (None, 137, MachineError),  # nobody here sent that signal: the system did, for lack of memory
+        (SubmissionFault.MEMORY, 137, RunError),
+        (None, 139, RunError),
+        (None, 1, RunError),
+    ],
+)
+def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypatch, stopped, code, error) -> None:
+    bench, entry = make_bench(tmp_path), check_source(GOOD)
+    bench.workspace.keep_submission(entry.id, GOOD)
+    work.train_reference(bench)
+    death = Death(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
+    answer = Answer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
+    monkeypatch.setattr(work, "explain", lambda *_, **__: answer)
+    with pytest.raises(RunError, match="died: it ended") as caught:
+        work.timed_maps(bench, [entry.id], Split.TEST, 0, 4)
+    assert caught.type is error
 
 
 def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
