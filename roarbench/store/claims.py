@@ -41,7 +41,7 @@ class Owner:
     @classmethod
     def here(cls) -> "Owner":
         """A new owner: this process."""
-        return cls(uuid4().hex, _host(), os.getpid(), _start_time(os.getpid()))
+        return cls(uuid4().hex, _host(), os.getpid(), _start_time(os.getpid()) or "")
 
 
 class Claim(NamedTuple):
@@ -69,18 +69,32 @@ def _host() -> str:
     return " ".join(parts)
 
 
-def _start_time(pid: int) -> str:
-    """When a living process started, in ticks since boot; empty for one that is dead or that cannot be seen."""
+def _start_time(pid: int) -> str | None:
+    """When a process started, in ticks since boot; empty if it has ended, None if it is not there or not to be seen."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return ""
+        return None
     state, *rest = stat.rpartition(")")[2].split()  # the name before may hold spaces and brackets; see proc(5)
     return "" if state in "ZX" else rest[18]  # a zombie has ended, though nobody has asked how
 
 
+def _exists(pid: int) -> bool:
+    """Whether there is a process of this number, whosever it is."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:  # another user's
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     """Whether an owner still works.
+
+    The kernel may hide other users' processes (`hidepid`, proc(5)). It then still tells that a process has this number,
+    but not since when: that may be a later one, so that the heartbeat has to tell.
 
     Args:
         owner: Who.
@@ -88,7 +102,11 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
         now: The present, by the same clock.
     """
     if owner.start and owner.host == _host():
-        return _start_time(owner.pid) == owner.start
+        start = _start_time(owner.pid)
+        if start is not None:
+            return start == owner.start
+        if not _exists(owner.pid):
+            return False
     return now - beat < SILENCE
 
 

@@ -1,5 +1,6 @@
 """Writing files so that they are there whole or not at all."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -7,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roarbench.errors import StoreError
+
+_NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
 
 
 def write_whole(path: Path, write: Callable[[Path], object], beside: Path) -> None:
@@ -55,9 +58,12 @@ def sha256(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
+    """Flush a file or a folder to the disk; a folder as far as its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:  # shared folders and some of FUSE's keep names safe in their own way, or not at all
+        if not path.is_dir() or error.errno not in _NO_FOLDERS:
+            raise
     finally:
         os.close(descriptor)

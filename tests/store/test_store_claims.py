@@ -135,6 +135,35 @@ def test_a_living_process_is_known_by_number_and_start():
     assert not is_alive(Owner("x", here.host, 2**22 + 1, "1"), NOW, NOW), "above the largest number there is"
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])  # hidepid=2 and hidepid=1
+def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch, error):
+    """Its number may have gone to a later process meanwhile, since when is not to be seen."""
+    owner = Owner("x", Owner.here().host, 1234567, "77")
+    seen, sent = Path.read_text, []
+
+    def hidden(path, *rest, **more):
+        if path == Path("/proc/1234567/stat"):
+            raise error(path)
+        return seen(path, *rest, **more)
+
+    def kill(pid, number):
+        sent.append((pid, number))
+        raise answer
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    monkeypatch.setattr(os, "kill", kill)
+    answer = PermissionError("another user's")
+    assert is_alive(owner, NOW - SILENCE / 2, NOW)
+    assert not is_alive(owner, NOW - 2 * SILENCE, NOW)
+    answer = ProcessLookupError("nobody's")
+    assert not is_alive(owner, NOW, NOW), "nobody has this number, whatever was heard"
+    assert set(sent) == {(1234567, 0)}
+
+
+def test_no_process_has_a_number_that_is_too_large():
+    assert not is_alive(Owner("x", Owner.here().host, 2**70, "1"), NOW, NOW)
+
+
 def test_a_zombie_is_dead():
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
