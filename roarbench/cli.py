@@ -7,6 +7,7 @@ What a command needs is imported in it: `--help` and a mistyped name are answere
 import os
 import signal
 import sys
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -14,8 +15,9 @@ import typer
 from typer.exceptions import TyperException
 
 from roarbench.commands import lists, running, showing, submissions
-from roarbench.commands.terminal import err
+from roarbench.commands.terminal import check_width
 from roarbench.errors import CallerError, RunError
+from roarbench.sandbox.faults import printable
 
 app = typer.Typer(
     name="roarbench",
@@ -75,6 +77,8 @@ def main() -> NoReturn:
     """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        check_width()
+        _check_words(sys.argv[1:])
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
@@ -102,5 +106,13 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
+def _check_words(words: list[str]) -> None:
+    """Refuse empty words: mostly a shell's variable that is not set, and an option would be taken as left out."""
+    for before, word in pairwise(["roarbench", *words]):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            raise CallerError(f"there is an empty value after {word or before}; write one, or leave the option out")
+
+
 def _complain(message: str) -> None:
-    err.print(f"roarbench: {message}", soft_wrap=True)
+    """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
+    print("roarbench:", " ".join(printable(message).split()), file=sys.stderr)

@@ -8,6 +8,7 @@ in the range [0, 255]. Without that they are normalised as those of every other 
 import json
 import math
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,9 +136,13 @@ def _read_safetensors(path: Path) -> Given:
 
 
 def _read_torch(path: Path) -> Given:
-    loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pickles and programs, which are no state dicts: one line says so below
+        loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
     state = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in state.items()
+    ):
         raise CallerError(f"{path} holds no state dict; write torch.save(model.state_dict(), FILE)")
     return Given(dict(state), _norm_of(loaded))
 

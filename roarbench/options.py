@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 from platformdirs import user_data_path
 
+from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
 from roarbench.plan import Suite
 from roarbench.terms import Unit
+from roarbench.workspace import REFERENCE_SEED
 
 
 class Format(StrEnum):
@@ -57,6 +59,9 @@ class Short(StrEnum):
 
 
 STORE = user_data_path("roarbench")
+_MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
+_MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
+_MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
 
 SuiteName = Annotated[str, typer.Option("--suite", metavar="NAME", help="Which suite; `roarbench suites` lists them.")]
 StoreDir = Annotated[
@@ -73,7 +78,10 @@ Db = Annotated[
     str, typer.Option("--db", metavar="URL", help="Database of results; an SQLite file in the store by default.")
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="A small version: this many images of each split.")
+    int | None,
+    typer.Option(
+        "--limit", min=1, max=_MOST_IMAGES, metavar="N", help="A small version: this many images of each split."
+    ),
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
@@ -92,13 +100,19 @@ Chosen = Annotated[
 ]
 Shown = Annotated[str, typer.Option("--estimators", metavar="A,B", help="Show only these, by id, with commas between.")]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trainings per cell instead of the suite's number.")
+    int | None,
+    typer.Option(
+        "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell instead of the suite's number."
+    ),
 ]
 ProtocolName = Annotated[str, typer.Option("--protocol", metavar="NAME", help="roar, kar, morf, lerf or mask-only.")]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; by default one per GPU, else per core.")
+    int | None,
+    typer.Option(
+        "--workers", min=1, max=_MOST_WORKERS, metavar="N", help="Processes; by default one per GPU, else per core."
+    ),
 ]
 
 

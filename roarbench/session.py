@@ -16,6 +16,7 @@ from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.engines.local import LocalEngine
+from roarbench.errors import CallerError
 from roarbench.faithfulness import score_specs
 from roarbench.given import load_given
 from roarbench.models import build
@@ -29,10 +30,26 @@ from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
 from roarbench.workspace import Workspace, bind, ranked_splits, reference_of, stored_levels
 
+_PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+
 
 def default_workers() -> int:
     """Processes that share the work if nothing else is asked for: one for each GPU, else one for each core."""
     return len(gpus()) or cores()
+
+
+def workers_here(asked: int | None) -> int:
+    """Processes that share the work on this machine.
+
+    Raises:
+        CallerError: More are asked for than it can feed.
+    """
+    most = _PER_CORE * cores()
+    if asked and asked > most:
+        raise CallerError(
+            f"--workers {asked} is more than {_PER_CORE} for each core of this machine; write {most} or less"
+        )
+    return asked or default_workers()
 
 
 class Finished(NamedTuple):

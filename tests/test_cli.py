@@ -384,7 +384,20 @@ BAD = [
     (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
     (("run", *SMALL, "--seeds", "0"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--workers", "0"), "Invalid value for '--workers'"),
+    (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
+    (("plan", *SMALL, "--seeds", "1000000000"), "Invalid value for '--seeds'"),
+    (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
+    (("reproduce", "1a2b", "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
+    (("plan", *SMALL, "--workers", "100000"), "Invalid value for '--workers'"),
+    (("table", "--suite", "planted", "--limit", "1000000000"), "Invalid value for '--limit'"),
+    (("run", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
+    (("plan", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
+    (("leaderboard", "--port", "65536"), "Invalid value for '--port'"),
     (("run", *SMALL, "--engine", "moon"), "Invalid value for '--engine'"),
+    (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
+    (("run", *SMALL, "--reference="), "there is an empty value after --reference="),
+    (("reproduce", ""), "there is an empty value after reproduce"),
+    (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is no file"),
     (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
     (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
     (("plan", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
@@ -429,6 +442,17 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, t
     assert "secret" not in line
     assert contents(made) == before
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
+@pytest.mark.parametrize("width", ["0", "19", "1001", "100000000", "-80", "wide"])
+def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
+    monkeypatch.setenv(name, width)
+    answer = call("suites")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
+    monkeypatch.setenv(name, "80")
+    assert call("suites").code == 0
 
 
 @pytest.mark.parametrize("path", ["/nowhere/x.png", "x.gif"])

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+import pickle
+import warnings
 
 import pytest
 import torch
@@ -68,6 +70,33 @@ def test_published_weights_want_the_normalisation_of_torchvision(published, weig
     check_loaded(model, weights)
     torch.testing.assert_close(torch.tensor(norm.mean) / 255, torch.tensor([0.485, 0.456, 0.406]))
     torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
+
+
+def no_state_dicts(path):
+    """Writes one file after the other that is none."""
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        yield path.write_bytes(pickle.dumps({"a": [1]}, protocol))
+    for content in (b"", b"text", b"PK\x03\x04", bytes(100)):
+        yield path.write_bytes(content)
+    torch.save({"state_dict": {0: torch.zeros(2)}}, path)
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
+    yield
+
+
+def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path):
+    """torch has warnings of its own, for other pickles and for programs, which would stand before that line."""
+    path = tmp_path / "w.pt"
+    for _ in no_state_dicts(path):
+        with (
+            warnings.catch_warnings(record=True) as said,
+            pytest.raises(CallerError, match=r"; write torch.save\(model"),
+        ):
+            warnings.simplefilter("always")
+            load_given(str(path), network(), 3)
+        assert said == []
 
 
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])

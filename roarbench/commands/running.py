@@ -63,8 +63,9 @@ def run(
         raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
     from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
-    from roarbench.session import add_scores, default_workers, run_suite
+    from roarbench.session import add_scores, run_suite, workers_here
 
+    count = workers_here(workers)
     if extra is Extra.QUANTUS:
         quantus_version()  # before hours of work
     with open_results(store, db, read_only=False) as results:
@@ -73,7 +74,6 @@ def run(
 
             how = How(trust, cuda=device is Device.CUDA)
             chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
-        count = workers or default_workers()
         finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)

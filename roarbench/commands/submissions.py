@@ -76,11 +76,12 @@ def reproduce(
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.reading import open_results
     from roarbench.reproduce import reproduce as again
-    from roarbench.session import default_workers
+    from roarbench.session import workers_here
     from roarbench.store.entries import Verdict
 
+    count = workers_here(workers)
     with open_results(store, db, read_only=False) as results:
-        made = again(results, Workspace(store), key, data, workers or default_workers(), err, reference)
+        made = again(results, Workspace(store), key, data, count, err, reference)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is Verdict.DIFFERENT:
         raise typer.Exit(1)
