@@ -49,7 +49,7 @@ class Library:
     def _read(self, suite: Suite) -> None:
         stamp = self.store.stamp(suite.dataset, suite.model)
         if stamp != self._stamps.get(suite):
-            self._shown[suite] = [SuiteShown(held, self.folder) for held in read_suite(self.store, suite)]
+            self._shown[suite] = [SuiteShown(held, self.folder) for held in read_suite(self.store, suite, self.folder)]
             self._stamps[suite] = stamp
 
     def keep_ready(self) -> None:

@@ -1,17 +1,19 @@
 """From a results store to what the pages show: which suites it has, and which of their rows are estimators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaderboard.words import plain
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
-from roarbench.plan import Run, Suite
+from roarbench.plan import Suite, expand
 from roarbench.reading import with_submitted
-from roarbench.standings import Standing, standing
+from roarbench.standings import Standing, standings
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
+from roarbench.versions import image_notes
+from roarbench.workspace import bind
 
 
 @dataclass(frozen=True)
@@ -29,36 +31,46 @@ class Shelf:
 
 def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
     """Read every suite that has at least one result."""
-    found = [held for suite in SUITES.values() for held in read_suite(store, suite)]
+    found = [held for suite in SUITES.values() for held in read_suite(store, suite, folder)]
     return Shelf({slug(held): held for held in found}, folder)
 
 
-def read_suite(store: ResultsStore, suite: Suite) -> list[Standing]:
-    """A suite on the whole data set, then on its small versions, the largest first; only those that were begun."""
-    limits = {limit for _, limit in store.versions(suite.dataset, suite.model)}
-    whole = with_submitted(suite, store)
-    found = [standing(whole, store, limit) for limit in sorted(limits, key=lambda limit: -(limit or float("inf")))]
-    return [held for held in found if held.results and (held.complete or not _only_part(held, store))]
+def read_suite(store: ResultsStore, suite: Suite, folder: Path) -> list[Standing]:
+    """A suite on the whole data set, then on its small versions, the largest first; only those that were begun.
+
+    Where the store has it on several sets of images or of several references, each stands for itself, the suite's own
+    first.
+    """
+    found = standings(with_submitted(suite, store), store, image_notes(store, folder, suite.dataset))
+    return [held for held in found if held.complete or not _only_part(held, store)]
 
 
 def _only_part(held: Standing, store: ResultsStore) -> bool:
     """Suites may share runs: one that has nothing but some of another's was never begun."""
-    suite, own = held.suite, _runs(held)
+    suite, own = held.suite, _runs(held.suite, held, store)
     kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
     names = [other.name for other in kin]
-    before = kin[: names.index(suite.name)] if suite.name in names else []
-    shared = {other: _runs(standing(with_submitted(other, store), store, held.limit, held.data)) for other in kin}
-    return any(own < theirs or (own == theirs and other in before) for other, theirs in shared.items())
+    before = names[: names.index(suite.name)] if suite.name in names else []
+    shared = {other.name: _runs(with_submitted(other, store), held, store) for other in kin}
+    return any(own < theirs or (own == theirs and name in before) for name, theirs in shared.items())
 
 
-def _runs(held: Standing) -> set[Run]:
-    return {result.run for result in held.results.values()}
+def _runs(suite: Suite, held: Standing, store: ResultsStore) -> set[str]:
+    """Keys of what is stored of a suite on the images and the reference of a standing."""
+    asked = replace(suite, given=held.suite.given)
+    return store.done({bind(asked, point, held.data, held.limit).key for point in expand(asked)})
 
 
 def slug(held: Standing) -> str:
-    """Name of a suite and version in addresses and file names, such as `quick-v1` or `quick-v1-small-40`."""
+    """Name of a suite and version in addresses and file names.
+
+    Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
+    the suite's own are shown.
+    """
     small = f"-small-{held.limit}" if held.limit else ""
-    return f"{held.suite.name}-v{held.suite.version}{small}"
+    asked = "".join(f"-{word.strip('-')}" for word in held.asked)
+    harmless = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in asked)
+    return f"{held.suite.name}-v{held.suite.version}{small}{harmless}"
 
 
 def main_rows(held: Standing) -> tuple[str, ...]:

@@ -57,6 +57,17 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
+def whose(held: Standing) -> dict[str, Any]:
+    """Of what our numbers are."""
+    return {
+        "suite": held.suite.name,
+        "version": held.suite.version,
+        "limit": held.limit,
+        "data": held.data or None,
+        "reference": held.suite.given or None,
+    }
+
+
 class Clear(NamedTuple):
     """Cells of a claim whose two accuracies are told apart, each by its own interval.
 

@@ -16,16 +16,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.store.files import sha256
 from roarbench.train import Normalisation
+from roarbench.weights import PUBLISHED, checksum_start, title
 
 _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
-PUBLISHED = {  # torchvision's files; the end of a name is the start of its SHA-256
-    "torchvision:resnet50-v1": "resnet50-0676ba61.pth",
-    "torchvision:resnet50-v2": "resnet50-11ad3fa6.pth",
-}
 
 
 class Given(NamedTuple):
@@ -38,31 +35,6 @@ class Given(NamedTuple):
 
     state: dict[str, Tensor]
     norm: Normalisation | None
-
-
-def title(reference: str) -> str:
-    """`NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
-
-    Args:
-        reference: What `--reference` takes: a file, or a name of `PUBLISHED`. A file that is one of those has its name.
-
-    Raises:
-        CallerError: There is neither.
-    """
-    if reference in PUBLISHED:
-        return f"{reference}@{_prefix(reference)}"
-    path = Path(reference)
-    try:
-        checksum = sha256(path) if path.is_file() else ""
-    except OSError as error:  # no right to read it, or a name that no file can have
-        seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
-        raise CallerError(f"{seen}; write a file of weights") from None
-    if not checksum:
-        if reference.startswith("torchvision:"):
-            raise UnknownName("reference", reference, PUBLISHED)
-        names = ", ".join(PUBLISHED)
-        raise CallerError(f"--reference {reference} is no file; write a file of weights, or one of {names}")
-    return next((title(name) for name in PUBLISHED if checksum.startswith(_prefix(name))), f"file@{checksum[:32]}")
 
 
 def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation | None:
@@ -90,10 +62,6 @@ def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation
     return norm
 
 
-def _prefix(name: str) -> str:
-    return Path(PUBLISHED[name]).stem.rpartition("-")[2]
-
-
 def _published_file(name: str) -> Path:
     """The file of torchvision's weights, fetched where it is not there yet.
 
@@ -105,12 +73,12 @@ def _published_file(name: str) -> Path:
         url = _URL + path.name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.hub.download_url_to_file(url, str(path), _prefix(name), progress=sys.stderr.isatty())
+            torch.hub.download_url_to_file(url, str(path), checksum_start(name), progress=sys.stderr.isatty())
         except (OSError, RuntimeError) as error:  # no network; another checksum
             raise CallerError(
                 f"cannot fetch {url} ({error}); put it into {path.parent}, or give it by --reference FILE"
             ) from error
-    if not sha256(path).startswith(_prefix(name)):
+    if not sha256(path).startswith(checksum_start(name)):
         raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
     return path
 

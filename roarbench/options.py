@@ -95,6 +95,24 @@ Reference = Annotated[
         help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1.",
     ),
 ]
+OfImages = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        show_default="the suite's own images",
+        help="Results on the images of this folder, or of a fingerprint that begins so.",
+    ),
+]
+OfReference = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        metavar="FILE|NAME",
+        show_default="the suite's own",
+        help="Results that explain these weights: a file, or their name in titles.",
+    ),
+]
 Chosen = Annotated[
     str, typer.Option("--estimators", metavar="A,B", help="Only these and the controls, by id, with commas between.")
 ]

@@ -1,18 +1,26 @@
 """From the store that a command names to what it shows. Nothing here imports torch."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from roarbench import plan
+from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, EmptyStore, UnknownName
 from roarbench.plan import Suite
-from roarbench.standings import Standing, standing
+from roarbench.standings import Other, Standing, standing
 from roarbench.store.entries import submitted_ids
+from roarbench.store.images import ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import with_entries
 from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
-from roarbench.workspace import Workspace
+from roarbench.versions import image_notes
+from roarbench.weights import title
+
+_FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
 
 def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
@@ -28,21 +36,79 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         raise EmptyStore(error.seen, suite) from None
 
 
-def hold(suite: Suite, store: Path, db: str, limit: int | None, data: str = "") -> Standing:
-    """What a store has of a suite.
+class Question(NamedTuple):
+    """Of what a reader asks for results, beside the suite.
 
-    Args:
-        suite: Which.
-        store: Its folder.
+    Attributes:
+        store: Folder of the store.
         db: URL of its database, if that is named.
         limit: Images of each split of the small version; None for the whole.
-        data: Fingerprint of the images; those with the most results if empty.
+        data: Folder of the images, or the start of their fingerprint; the suite's own images if empty.
+        reference: File or name of the weights that are explained, or the start of what a title calls them; the suite's
+            own reference if empty.
+    """
+
+    store: Path
+    db: str = ""
+    limit: int | None = None
+    data: str = ""
+    reference: str = ""
+
+
+def hold(suite: Suite, asked: Question) -> Standing:
+    """What a store has of a suite.
 
     Raises:
         StoreError: There is no store.
+        CallerError: It knows nothing of the images or of the reference that is asked for.
     """
-    with open_results(store, db, suite=suite.name) as results:
-        return standing(with_submitted(suite, results), results, limit, data or None)
+    with open_results(asked.store, asked.db, suite=suite.name) as results:
+        return held_in(results, suite, asked)
+
+
+def held_in(results: ResultsStore, suite: Suite, asked: Question) -> Standing:
+    """The same of an open store.
+
+    Raises:
+        CallerError: As `hold`.
+    """
+    notes = image_notes(results, asked.store, suite.dataset)
+    explaining = replace(suite, given=_reference(suite, asked.reference, results)) if asked.reference else suite
+    data = _images(suite, asked, notes, results) if asked.data else None
+    return standing(with_submitted(explaining, results), results, asked.limit, data, notes)
+
+
+def alike(asked: Question, suite: Suite, other: Suite) -> Question:
+    """What a reader of a suite asks of another: the same images and the same reference where they can be the same."""
+    data = asked.data if other.dataset == suite.dataset else ""
+    reference = asked.reference if (other.dataset, other.model) == (suite.dataset, suite.model) else ""
+    return asked._replace(data=data, reference=reference)
+
+
+def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
+    """Fingerprint of the images that `--data` names."""
+    from roarbench.datasets.sources import describe_source
+
+    held = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
+    known = dict.fromkeys([*(note.data for note in notes if note.limit == asked.limit), *held])
+    begun = [data for data in known if data.startswith(asked.data) and len(asked.data) >= _FEWEST]
+    if len(begun) == 1:
+        return begun[0]
+    record = find_dataset(suite.dataset)
+    files = source_files(plan.record(record), describe_source(record, Path(asked.data)))
+    found = [note.data for note in notes if (note.limit, note.files) == (asked.limit, files)]
+    if not found:
+        small = f" --limit {asked.limit}" if asked.limit else ""
+        run = f"roarbench run --suite {suite.name} --data {asked.data}{small}"
+        raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
+    return found[-1]
+
+
+def _reference(suite: Suite, reference: str, results: ResultsStore) -> str:
+    """`NAME@CHECKSUM` of the weights that `--reference` names."""
+    known = {given for *_, given in results.versions(suite.dataset, suite.model) if given}
+    begun = [given for given in known if given.startswith(reference) and "@" in reference]
+    return begun[0] if len(begun) == 1 else title(reference)
 
 
 def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
@@ -50,37 +116,34 @@ def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
     return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
 
 
-def hold_if_any(suite: Suite, store: Path, db: str, limit: int | None, data: str) -> Standing:
-    """The same, where no store yet means that everything is missing."""
+def hold_if_any(suite: Suite, asked: Question, data: str | None) -> Standing:
+    """The same on images of a fingerprint, or on the suite's own if None; where no store is yet, all is missing."""
+    if data == "":  # of images that are still to be decoded nothing can be known
+        return Standing(suite, data, asked.limit, {})
     try:
-        return hold(suite, store, db, limit, data)
+        with open_results(asked.store, asked.db, suite=suite.name) as results:
+            notes = image_notes(results, asked.store, suite.dataset)
+            return standing(with_submitted(suite, results), results, asked.limit, data, notes)
     except EmptyStore:
-        return Standing(suite, data, limit, {})
+        return Standing(suite, data or "", asked.limit, {})
 
 
-def hold_unfinished(suite: Suite, results: ResultsStore, store: Path, limit: int | None) -> Standing:
-    """The same, where no run may be done yet: of the images that runs failed on, or that lie decoded in the store."""
-    held = standing(suite, results, limit)
-    if held.data:
-        return held
-    seen = [*results.failed_on(suite.dataset, suite.model, limit), *Workspace(store).decoded(suite.dataset, limit)]
-    return standing(suite, results, limit, seen[-1]) if seen else held
+def what_else(held: Standing, command: str) -> str:
+    """In a line, what else the store has of the suite, and how it is shown; empty if that could not be confused.
+
+    Args:
+        held: What is shown.
+        command: What shows it, such as `table`.
+    """
+    confused = [other for other in held.others if not held.results or other.limit == held.limit]
+    calls = [f"{_call(held.suite, command, other)} ({other.called})" for other in confused]
+    first = "this store also has" if held.results else f"nothing of {held.title} is in this store, but"
+    return f"{first}: {'; '.join(calls)}" if calls else ""
 
 
-def limits_held(suite: Suite, results: ResultsStore) -> list[int | None]:
-    """Of which versions of its images a store has results of a suite: images per split, None for the whole."""
-    sizes = dict.fromkeys(size for _, size in results.versions(suite.dataset, suite.model))
-    return [size for size in sizes if standing(suite, results, size).results]
-
-
-def what_else(held: Standing, store: Path, db: str) -> str:
-    """Where nothing is held of the images that were asked for: of which others the store has results, in a line."""
-    if held.results:
-        return ""
-    with open_results(store, db) as results:
-        sizes = limits_held(held.suite, results)
-    ways = [f"write --limit {size}" if size else "leave --limit out" for size in sizes]
-    return f"nothing of {held.title} is in this store, but of other images; {', or '.join(ways)}" if ways else ""
+def _call(suite: Suite, command: str, other: Other) -> str:
+    small = ("--limit", str(other.limit)) if other.limit else ()
+    return " ".join(["roarbench", command, "--suite", suite.name, *small, *other.asked])
 
 
 def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collection[str] | None) -> ShownTable:

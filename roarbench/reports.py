@@ -110,7 +110,10 @@ def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
     return {
         "suite": held.suite.name,
         "version": held.suite.version,
+        "title": held.title,
         "limit": held.limit,
+        "data": held.data or None,
+        "reference": held.suite.given or None,
         **{state: total[state] for state in _STATES},
         "preparing": is_preparing(held, store),
         "protocols": counts,
@@ -155,8 +158,7 @@ def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tup
 
 def status_table(status: dict[str, Any]) -> Table:
     """The status for a terminal."""
-    small = f" (small version: {status['limit']} images a split)" if status["limit"] else ""
-    shown = Table(box=SIMPLE_HEAD, title=f"{status['suite']} v{status['version']}{small}")
+    shown = Table(box=SIMPLE_HEAD, title=status["title"])
     for heading in ("protocol", *_STATES):
         shown.add_column(heading, justify="left" if heading == "protocol" else "right")
     for name, counts in status["protocols"].items():

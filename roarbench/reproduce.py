@@ -14,7 +14,6 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.engines.local import LocalEngine
 from roarbench.errors import CallerError, DataError, RunError
-from roarbench.given import PUBLISHED, title
 from roarbench.pipeline import complete
 from roarbench.plan import Run, Suite
 from roarbench.sandbox.preflight import check_sandbox
@@ -23,6 +22,7 @@ from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduc
 from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.suites import VERSIONS
 from roarbench.terms import PROTOCOLS, Retrain
+from roarbench.weights import PUBLISHED, title
 from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
 
 _Z = 1.96  # standard deviations of a 95 % interval

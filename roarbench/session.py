@@ -95,9 +95,10 @@ def run_suite(
     decoders = cores() if gpus() else workers  # photographs are decoded by processors
     images = _decode(suite, workspace, data, limit, decoders, console)
     explained = reference_of(suite, images.fingerprint)
+    store.images.add(workspace.decoded(suite.dataset))
     levels, splits = stored_levels(suite), ranked_splits(suite)
     bench = Bench(workspace, images.folder, explained, levels, given, splits, suite.maps)
-    held = standing(suite, store, images.limit, images.fingerprint)
+    held = standing(suite, store, images.limit, images.fingerprint, store.images.all())
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")
         return Finished(held, 0, bench)
@@ -112,7 +113,7 @@ def run_suite(
         for event in complete(bench, todo, store, engine):
             watch.note(event, cost(bench, event.step, rates))
             failed += bool(event.failure and event.step.run)
-    return Finished(standing(suite, store, held.limit, held.data), failed, bench)
+    return Finished(standing(suite, store, held.limit, held.data, store.images.all()), failed, bench)
 
 
 def _try_weights(suite: Suite, given: str) -> None:
@@ -129,7 +130,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     specs = score_specs(held.suite, held.data)
     for estimator in complete_scores(finished.bench, specs, store.scores):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(standing=standing(held.suite, store, held.limit, held.data))
+    return finished._replace(standing=standing(held.suite, store, held.limit, held.data, store.images.all()))
 
 
 def _decode(

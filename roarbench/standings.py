@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,26 @@ from roarbench.stats.board import Board, board
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.store.entries import submissions_of, unverified
+from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore
 from roarbench.submission import Submission
 from roarbench.terms import ROAR, Protocol, Retrain, Unit
+from roarbench.versions import Version, Versions, versions_of
 from roarbench.workspace import bind
+
+
+class Other(NamedTuple):
+    """What else a store has results of a suite on.
+
+    Attributes:
+        called: Number of images, images and reference in words.
+        limit: Images per split if the data set was made small; None for the whole.
+        asked: As in `Standing`.
+    """
+
+    called: str
+    limit: int | None
+    asked: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,9 @@ class Standing:
         doubts: Why, in words, for each estimator of which a row is not verified.
         submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
         quantus: Scores of estimators by metric, shown beside the board and part of nothing.
+        named: What the title says of images and reference, where the store holds others or they are not the suite's.
+        asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
+        others: What else the store has results of the suite on.
     """
 
     suite: Suite
@@ -41,13 +60,15 @@ class Standing:
     doubts: dict[str, str] = field(default_factory=dict)
     submissions: dict[str, Submission] = field(default_factory=dict)
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    others: tuple[Other, ...] = ()
 
     @property
     def title(self) -> str:
-        """Name, version, that the data set was made small if it was, and what is explained if that was given."""
-        small = f" (small version: {self.limit} images a split)" if self.limit else ""
-        given = f" (reference {self.suite.given})" if self.suite.given else ""
-        return self.suite.title + small + given
+        """Name, version, that the data set was made small if it was, and images and reference where it takes words."""
+        small = (f"small version: {self.limit} images a split",) if self.limit else ()
+        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named))])
 
     @property
     def complete(self) -> bool:
@@ -149,32 +170,57 @@ def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
     return {name: sorted(found) for name, found in values.items() if len(found) > 1}
 
 
-def standing(suite: Suite, store: ResultsStore, limit: int | None = None, data: str | None = None) -> Standing:
+def standing(
+    suite: Suite,
+    store: ResultsStore,
+    limit: int | None = None,
+    data: str | None = None,
+    notes: Iterable[ImageNote] = (),
+) -> Standing:
     """What a store holds of a suite.
 
     Args:
-        suite: Which.
+        suite: Which; `given` says what it explains.
         store: Its results.
         limit: Which version of the data set: this many images per split, or the whole.
-        data: Fingerprint of the images; if not given, the images and the reference with the most results, of equally
-            many the newest images and the suite's own reference.
+        data: Fingerprint of the images; those of the suite itself if not given.
+        notes: Where images came from, from `image_notes`.
     """
-    points = expand(suite)
-    versions = store.versions(suite.dataset, suite.model)
-    candidates = [data] if data else [found for found, size in versions if size == limit]
-    others = [] if data else [replace(suite, given=given) for given in store.given(suite.dataset, suite.model)]
-    best = Standing(suite, data or "", limit, {})
-    for candidate, asked in product(candidates, (*others, suite)):
-        keys = {bind(asked, point, candidate, limit).key: point for point in points}
-        found = store.results(keys)
-        if len(found) >= len(best.results):
-            results = {point: found[key] for key, point in keys.items() if key in found}
-            best = Standing(asked, candidate, limit, results)
-    return replace(
-        best,
-        doubts=unverified(store.database, best.results.values()),
-        submissions=submissions_of(store.database, {point.cell.estimator for point in best.results}),
-        quantus=_quantus(suite, store, best.data),
+    versions = versions_of(suite, store, notes)
+    images = versions.own_images(limit) if data is None else data
+    return _standing(versions, Version(images, limit, suite.given), store)
+
+
+def standings(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[Standing]:
+    """All that a store holds of a suite: on the whole data set, then on its small versions, the largest first.
+
+    Of one size the suite's own images and reference come first.
+    """
+    versions = versions_of(suite, store, notes)
+    found = [_standing(versions, version, store) for version in versions.held]
+    return sorted(found, key=lambda held: (-(held.limit or float("inf")), bool(held.asked)))
+
+
+def _standing(versions: Versions, version: Version, store: ResultsStore) -> Standing:
+    suite = replace(versions.suite, given=version.given)
+    keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
+    found = store.results(keys)
+    results = {point: found[key] for key, point in keys.items() if key in found}
+    return Standing(
+        suite,
+        version.data,
+        version.limit,
+        results,
+        doubts=unverified(store.database, results.values()),
+        submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
+        quantus=_quantus(suite, store, version.data),
+        named=versions.names(version),
+        asked=versions.options(version),
+        others=tuple(
+            Other(versions.called(other), other.limit, versions.options(other))
+            for other in versions.held
+            if other != version
+        ),
     )
 
 

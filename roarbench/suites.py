@@ -268,6 +268,11 @@ def find_suite(name: str) -> Suite:
     return SUITES[name]
 
 
+def own_reference(suite: Suite) -> str:
+    """What the suite of this name and version explains unless it is told otherwise: `Suite.given` of the table."""
+    return VERSIONS.get((suite.name, suite.version), suite).given
+
+
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
     """A suite with these submissions in every block that has Random, to be held against it.
 

@@ -277,6 +277,8 @@ def _json(table: ShownTable) -> str:
         "fill": "mean",
         "images": board.images,
         "limit": standing.limit,
+        "data": standing.data or None,
+        "reference": standing.suite.given or None,
         "complete": standing.complete,
         "confidence": board.bootstrap.confidence,
         "resamples": board.bootstrap.resamples,

@@ -58,6 +58,8 @@ def as_json(panel: Panel) -> str:
         "suite": panel.standing.suite.name,
         "version": panel.standing.suite.version,
         "limit": panel.standing.limit,
+        "data": panel.standing.data or None,
+        "reference": panel.standing.suite.given or None,
         "complete": panel.standing.complete,
         "unit": panel.unit,
         "confidence": panel.bootstrap.confidence,

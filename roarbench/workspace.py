@@ -1,9 +1,7 @@
 """Where the files of a store lie, and how a planned point becomes a run with a key."""
 
 import hashlib
-import json
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from roarbench.estimators import find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
+from roarbench.store.images import ImageNote, decoded_notes
 from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -28,15 +27,9 @@ class Workspace:
         """Decoded images."""
         return self.root / "data"
 
-    def decoded(self, dataset: str, limit: int | None) -> list[str]:
-        """Fingerprints of the decoded images of a data set, or of its small version; those decoded last are last."""
-        found = []
-        for path in sorted(self.data.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
-            with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
-                manifest = json.loads(path.read_text())
-                if (manifest["record"]["name"], manifest["limit"]) == (dataset, limit):
-                    found.append(manifest["fingerprint"])
-        return found
+    def decoded(self, dataset: str) -> list[ImageNote]:
+        """Where the decoded images of a data set came from, whole or small; those decoded last are last."""
+        return [note for note in decoded_notes(self.data) if note.dataset == dataset]
 
     @property
     def references(self) -> Path:

@@ -41,6 +41,15 @@ def require() -> Callable[[str, str], str]:
     return find
 
 
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., object]:
+    """Run a command and give what it printed, on a terminal of 80 columns."""
+    from command_line import Answer, command
+
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *words: Answer(command(*words), *capsys.readouterr())
+
+
 @pytest.fixture(scope="session")
 def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
     """The socket folder of a server that nobody else can see, with the superuser `postgres`."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm
 
+from roarbench.datasets import PINNED
 from roarbench.plan import CLEAN, Block, Cell, Point, Suite, expand
 from roarbench.standings import Standing
 from roarbench.store.provenance import Provenance
@@ -14,6 +15,7 @@ from roarbench.store.results import Result, pack_answers
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
 from roarbench.workspace import bind
 
+DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000
 LEVELS = (0.3, 0.9)
 MAIN = ("random", "sobel", "grad", "var-grad")
@@ -60,7 +62,7 @@ def answers(point: Point, accuracy: float) -> np.ndarray:
 
 
 def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | None = None) -> Result:
-    run = bind(suite, point, "da7a", None)
+    run = bind(suite, point, DATA, None)
     origin = Provenance("0", {}, {})
     return Result(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
 
@@ -68,7 +70,7 @@ def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | Non
 def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> Standing:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
-    return Standing(suite, "da7a", None, {point: result(suite, point, bits[point]) for point in bits})
+    return Standing(suite, DATA, None, {point: result(suite, point, bits[point]) for point in bits})
 
 
 def leaky(alone: float, images: float = 0.6) -> Accuracy:

@@ -5,24 +5,20 @@ import hashlib
 import json
 import re
 import shutil
-import signal
 import sqlite3
-import sys
 import tomllib
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-from tiny_bench import InlineEngine
+from command_line import command
 
-from roarbench import cli, session, work
+from roarbench import cli, work
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED
@@ -39,43 +35,11 @@ RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Answer]
-
-
-@pytest.fixture
-def call(monkeypatch, capsys) -> Iterator[Call]:
-    """Run a command as the console script does, with workers in this process."""
-    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
-    monkeypatch.setenv("COLUMNS", "80")
-    before = signal.getsignal(signal.SIGTERM)
-
-    def command(*words: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["roarbench", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return Answer(stop.value.code, *capsys.readouterr())
-
-    yield command
-    signal.signal(signal.SIGTERM, before)
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """A store with a small version of a part of `planted`; to be read only."""
     folder = tmp_path_factory.mktemp("cli") / "store"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
-        patch.setattr(session, "LocalEngine", InlineEngine)
-        patch.setattr(sys, "argv", ["roarbench", "run", *PART, "--store", str(folder)])
-        before = signal.getsignal(signal.SIGTERM)
-        cli.main()
-    signal.signal(signal.SIGTERM, before)
-    assert stop.value.code == 0
+    assert command("run", *PART, "--store", folder) == 0
     return folder
 
 
@@ -268,13 +232,14 @@ def test_the_whole_and_the_small_version_are_apart(call, made):
     assert (found["limit"], found["images"], {row["gain"] for row in found["rows"]}) == (None, 0, {None})
 
 
-@pytest.mark.parametrize("command", [("table",), ("status",), ("validity",)])
-def test_what_the_store_has_instead_is_told(call, made, command):
-    assert call(*command, *SMALL, "--store", made).err == ""
-    answer = call(*command, "--suite", "planted", "--store", made)
+@pytest.mark.parametrize("words", [("table",), ("status",), ("validity",)])
+def test_what_the_store_has_instead_is_told(call, made, words):
+    assert call(*words, *SMALL, "--store", made).err == ""
+    answer = call(*words, "--suite", "planted", "--store", made)
     assert answer.code == 0
-    assert answer.err == "nothing of planted v1 is in this store, but of other images; write --limit 8\n"
-    assert call(*command, "--suite", "quick", "--store", made).err == ""  # nor of any other version
+    shown = f"roarbench {words[0]} --suite planted --limit 8 (small version: 8 images a split)"
+    assert answer.err == f"nothing of planted v1 is in this store, but: {shown}\n"
+    assert call(*words, "--suite", "quick", "--store", made).err == ""  # nor of any other version
 
 
 @pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
@@ -354,10 +319,11 @@ IMAGES = {"--data", "--reference", "--limit", "--format"}
 FLAGS = {  # that scripts rely on
     "run": {"--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers", *STORED, *IMAGES},
     "plan": {"--suite", *STORED, *IMAGES},
-    "status": {"--suite", *STORED},
-    "table": {"--suite", "--format", *STORED},
-    "plot": {"--suite", "-o", *STORED},
-    "claims": STORED,
+    "status": {"--suite", *STORED, *IMAGES},
+    "table": {"--suite", *STORED, *IMAGES},
+    "validity": {"--suite", *STORED, *IMAGES},
+    "plot": {"--suite", "-o", *STORED, *IMAGES - {"--format"}},
+    "claims": {*STORED, *IMAGES},
     "reproduce": {"--data", "--reference", *STORED},
     "export": STORED,
     "import": STORED,

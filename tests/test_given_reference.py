@@ -13,11 +13,11 @@ from roarbench import session, work
 from roarbench.errors import CallerError
 from roarbench.estimate import count_work
 from roarbench.estimators import find_estimator
-from roarbench.given import title
 from roarbench.models import build
 from roarbench.plan import CLEAN, expand, record
 from roarbench.ranking import removed_bits
 from roarbench.terms import Order, Retrain, Split, Unit
+from roarbench.weights import title
 from roarbench.workspace import Workspace
 
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images

@@ -5,12 +5,12 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from made_up import SUITE, held
+from made_up import DATA, SUITE, held
 from rich.console import Console
 
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan import CLEAN, Cell, Point, expand
-from roarbench.reading import hold_unfinished
+from roarbench.reading import Question, held_in
 from roarbench.reports import (
     describe,
     duration,
@@ -44,7 +44,7 @@ def printed(shown) -> str:
 
 
 def run_of(point):
-    return bind(SUITE, point, "da7a", None)
+    return bind(SUITE, point, DATA, None)
 
 
 # --- lists
@@ -127,7 +127,7 @@ def test_each_run_is_in_one_state(store):
     store.add_failure(run_of(failed), "first reason")
     store.add_failure(run_of(failed), "loss nan at step 3")
     store.add_failure(run_of(repaired), "no memory")
-    found = standing(SUITE, store, data="da7a")
+    found = standing(SUITE, store, data=DATA)
     states = run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
     assert states[running] == ("running", "")
@@ -142,19 +142,20 @@ def test_each_run_is_in_one_state(store):
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     folder = tmp_path / "data" / "planted-x"
     folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text('{"record": {"name": "planted"}, "limit": null, "fingerprint": "da7a"}')
-    assert not status_record(hold_unfinished(SUITE, store, tmp_path, None), store)["preparing"]
-    store.claim([reference_of(SUITE, "da7a").key, run_of(expand(SUITE)[0]).key], Owner.here())
-    found = status_record(hold_unfinished(SUITE, store, tmp_path, None), store)
+    manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert not status_record(held_in(store, SUITE, Question(tmp_path)), store)["preparing"]
+    store.claim([reference_of(SUITE, DATA).key, run_of(expand(SUITE)[0]).key], Owner.here())
+    found = status_record(held_in(store, SUITE, Question(tmp_path)), store)
     assert (found["preparing"], found["running"]) == (True, 1)
-    small = status_record(hold_unfinished(SUITE, store, tmp_path, 40), store)
+    small = status_record(held_in(store, SUITE, Question(tmp_path, limit=40)), store)
     assert (small["preparing"], small["running"]) == (False, 0)
 
 
 def test_what_failed_is_seen_though_nothing_is_done_and_no_images_are_here(store, tmp_path):
     store.add_failure(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
     store.add_failure(run_of(expand(SUITE)[0]), "loss nan at step 3")
-    found = status_record(hold_unfinished(SUITE, store, tmp_path, None), store)
+    found = status_record(held_in(store, SUITE, Question(tmp_path)), store)
     assert [failure["reason"] for failure in found["failures"]] == ["loss nan at step 3"]
 
 
@@ -175,7 +176,7 @@ def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
     point = expand(SUITE)[1]
     store.add_failure(run_of(point), "no memory")
     store.claim([run_of(point).key], Owner.here())
-    assert run_states(standing(SUITE, store, data="da7a"), store)[point] == ("running", "")
+    assert run_states(standing(SUITE, store, data=DATA), store)[point] == ("running", "")
 
 
 def test_states_add_up_by_protocol(store):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
 
+from roarbench.datasets import PINNED
 from roarbench.plan import CLEAN, Block, Cell, Point, expand
 from roarbench.standings import standing
 from roarbench.stats.board import Covers
@@ -31,7 +32,10 @@ def whole():
     return held()
 
 
-def made(point, data="da7a", limit=None, hour=0):
+OWN = PINNED["planted"]
+
+
+def made(point, data=OWN, limit=None, hour=0):
     """A row as a run of SMALL on these images would have left it."""
     row = result(SMALL, point, answers(point, usual(point.cell)))
     return replace(row, run=bind(SMALL, point, data, limit), created=NOON + timedelta(hours=hour))
@@ -66,23 +70,6 @@ def test_small_versions_are_kept_apart_and_named(store):
     small = standing(SMALL, store, limit=40)
     assert (len(small.results), small.title) == (len(points), "made-up v1 (small version: 40 images a split)")
     assert standing(SMALL, store, limit=50).results == {}
-
-
-def test_of_several_versions_of_the_images_that_with_most_results_is_shown(store):
-    points = expand(SMALL)
-    store.add_all([made(point, "many") for point in points])
-    store.add_all([made(point, "few", hour=1) for point in points[:-1]])
-    assert standing(SMALL, store).data == "many"
-    assert len(standing(SMALL, store).results) == len(points)
-    assert standing(SMALL, store, data="few").data == "few"
-    assert len(standing(SMALL, store, data="few").results) == len(points) - 1
-
-
-def test_of_equally_many_the_newest_is_shown(store):
-    points = expand(SMALL)
-    store.add_all([made(point, "old", hour=0) for point in points])
-    store.add_all([made(point, "new", hour=1) for point in points])
-    assert standing(SMALL, store).data == "new"
 
 
 def test_images_that_were_asked_for_are_named_even_where_nothing_is_done(store):
@@ -231,16 +218,3 @@ def test_where_random_is_mixed_nobody_has_a_gain(whole):
     only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
     assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
     assert set(places(only).values()) == {None}
-
-
-def test_the_reference_with_most_results_is_shown_and_named(store):
-    """Nobody says to `table` what `run --reference` was given; controls, which depend on no reference, are shared."""
-    points = expand(SMALL)
-    explained = replace(SMALL, given="file@0a")
-    store.add_all([made(point) for point in points[:2]])
-    assert standing(SMALL, store).suite == SMALL
-    runs = [bind(explained, point, "da7a", None) for point in points]
-    store.add_all([replace(made(point), run=run) for point, run in zip(points, runs, strict=True) if run.given])
-    found = standing(SMALL, store)
-    assert found.suite.given == "file@0a"
-    assert found.title.endswith("(reference file@0a)")

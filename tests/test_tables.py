@@ -93,6 +93,8 @@ def test_json_has_the_keys_that_others_read():
         "fill": "mean",
         "images": 2000,
         "limit": None,
+        "data": "da7a",
+        "reference": None,
         "complete": False,
         "confidence": 0.95,
         "resamples": 2000,

@@ -78,11 +78,12 @@ def run(
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
-    asked = chosen.blocks[0].protocol.name  # ROAR, where a suite has it
-    print_table(shown_table(finished.standing, asked, None, None), format)
+    protocol = chosen.blocks[0].protocol.name  # ROAR, where a suite has it
+    print_table(shown_table(finished.standing, protocol, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
     small = f" --limit {limit}" if limit else ""
-    err.print(f"more: roarbench table, plot, status --suite {suite}{small}", soft_wrap=True)
+    asked = " ".join([f"--suite {suite}{small}", *finished.standing.asked])
+    err.print(f"more: roarbench table, plot, status {asked}", soft_wrap=True)
     if finished.failed:
         raise typer.Exit(1)
 
@@ -105,11 +106,11 @@ def plan(
     from roarbench.datasets import find_dataset
     from roarbench.datasets.loading import decoded_already
     from roarbench.plan_report import make_plan
-    from roarbench.reading import hold_if_any
+    from roarbench.reading import Question, hold_if_any
     from roarbench.session import default_workers
 
-    images = decoded_already(find_dataset(chosen.dataset), Workspace(store).data, data, limit) if data else ""
-    held = hold_if_any(chosen, store, db, limit, images)
+    images = decoded_already(find_dataset(chosen.dataset), Workspace(store).data, data, limit) if data else None
+    held = hold_if_any(chosen, Question(store, db, limit), images)
     made = make_plan(held, workers or default_workers(), measured, to_decode=bool(data) and not images)
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
@@ -128,6 +129,6 @@ def _explaining(suite: Suite, reference: str) -> Suite:
     """The suite with given weights for what it explains, if any were named."""
     if not reference:
         return suite
-    from roarbench.given import title
+    from roarbench.weights import title
 
     return replace(suite, given=title(reference))

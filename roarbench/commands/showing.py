@@ -13,6 +13,8 @@ from roarbench.options import (
     Db,
     Format,
     Limit,
+    OfImages,
+    OfReference,
     Prose,
     ProtocolName,
     Short,
@@ -27,6 +29,7 @@ from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
 
 if TYPE_CHECKING:
+    from roarbench.reading import Question
     from roarbench.standings import Standing
 
 
@@ -35,17 +38,19 @@ def status(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
     from roarbench import reports
-    from roarbench.reading import hold_unfinished, open_results, with_submitted
+    from roarbench.reading import Question, held_in, open_results
 
     with open_results(store, db, suite=suite) as results:
-        held = hold_unfinished(with_submitted(asked, results), results, store, limit)
+        held = held_in(results, asked, Question(store, db, limit, data, reference))
         found = reports.status_record(held, results)
-    _tell_what_else(held, store, db)
+    _tell_what_else(held, "status")
     if format is Short.JSON:
         out.print_json(json.dumps(found))
         return
@@ -66,13 +71,15 @@ def table(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
-    from roarbench.reading import shown_table
+    from roarbench.reading import Question, shown_table
 
-    held = _held(asked, store, db, limit)
+    held = _held(asked, Question(store, db, limit, data, reference), "table")
     print_table(shown_table(held, protocol, unit, chosen_estimators(held.suite, estimators)), format)
 
 
@@ -82,6 +89,8 @@ def validity(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
     against: Annotated[
         list[str] | None, typer.Option(help="another suite whose order of the estimators is compared", metavar="NAME")
     ] = None,
@@ -90,11 +99,12 @@ def validity(
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
     asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
     from roarbench import validity_tables
-    from roarbench.reading import hold
+    from roarbench.reading import Question, alike, hold
     from roarbench.validity import panel
 
-    compared = [hold(other, store, db, limit) for other in others]
-    held = _held(asked, store, db, limit)
+    question = Question(store, db, limit, data, reference)
+    compared = [hold(other, alike(question, asked, other)) for other in others]
+    held = _held(asked, question, "validity")
     made = panel(held, others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
@@ -115,6 +125,8 @@ def plot(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
 
@@ -123,9 +135,9 @@ def plot(
     asked = find_suite(suite)
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
-    from roarbench.reading import shown_table
+    from roarbench.reading import Question, shown_table
 
-    held = _held(asked, store, db, limit)
+    held = _held(asked, Question(store, db, limit, data, reference), "plot")
     rows = chosen_estimators(held.suite, estimators) or [
         name for name in held.suite.estimators if find_estimator(name).placed
     ]
@@ -141,17 +153,19 @@ def claims(
     store: StoreDir = STORE,
     db: Db = "",
     limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
     asked = find_suite(suite) if suite else None
     from roarbench import claims_report
-    from roarbench.reading import hold
+    from roarbench.reading import Question
 
-    held = hold(asked, store, db, limit) if asked else None
+    held = _held(asked, Question(store, db, limit, data, reference), "claims") if asked else None
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
-        ours = {"suite": held.suite.name, "version": held.suite.version, "limit": limit} if held else None
+        ours = claims_report.whose(held) if held else None
         out.print_json(json.dumps({"ours": ours, "claims": found, "published_gains": gains}))
     else:
         out.print(
@@ -178,16 +192,16 @@ def leaderboard(
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
-def _held(suite: Suite, store: Path, db: str, limit: int | None) -> "Standing":
+def _held(suite: Suite, asked: "Question", command: str) -> "Standing":
     from roarbench.reading import hold
 
-    held = hold(suite, store, db, limit)
-    _tell_what_else(held, store, db)
+    held = hold(suite, asked)
+    _tell_what_else(held, command)
     return held
 
 
-def _tell_what_else(held: "Standing", store: Path, db: str) -> None:
+def _tell_what_else(held: "Standing", command: str) -> None:
     from roarbench.reading import what_else
 
-    if others := what_else(held, store, db):
+    if others := what_else(held, command):
         err.print(others, soft_wrap=True)

@@ -234,6 +234,10 @@ _TABLE = (
     ),
 )
 DATASETS = {record.name: record for record in _TABLE}
+PINNED = {  # fingerprints of whole data sets that need no download
+    "imagenette64": "309f7c887090ddd734675b15f70612ea",
+    "planted": "268bf89edb78139910d041b0be188cde",
+}
 
 
 def find_dataset(name: str) -> DatasetRecord:

@@ -205,7 +205,7 @@ def _check(database: Database, read_only: bool) -> None:
         )
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
-    if read_only and version < schema.HEAD:
+    if read_only and version < schema.READABLE:
         raise StoreError(
             f"results store {database.where} has schema {version}, this version reads {schema.HEAD}; "
             "`roarbench run` brings it up to date and loses nothing"

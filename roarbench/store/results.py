@@ -20,6 +20,7 @@ from sqlalchemy import URL, Select, Table, func, insert, select
 from roarbench.plan import Run, canonical, record, run_of
 from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
 from roarbench.store.database import Database, matching, open_database
+from roarbench.store.images import ImageNotes
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, imports, reproductions, results
 from roarbench.store.scores import Scores
@@ -163,6 +164,11 @@ class ResultsStore:
         """What other libraries say of the maps."""
         return Scores(self._database)
 
+    @property
+    def images(self) -> ImageNotes:
+        """Where the images came from."""
+        return ImageNotes(self._database)
+
     def close(self) -> None:
         """Close all connections."""
         self._database.close()
@@ -228,31 +234,26 @@ class ResultsStore:
                 found.setdefault(row.key, []).append(failure)
         return found
 
-    def failed_on(self, dataset: str, model: str, limit: int | None) -> list[str]:
-        """Fingerprints of the data that runs failed on, oldest first."""
+    def failed_on(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+        """Fingerprints of the data that runs failed on, each with the images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
             runs = [_stored_run(row) for row in connection.execute(records)]
-        asked = (dataset, model, limit)
-        return list(dict.fromkeys(run.data for run in runs if (run.cell.dataset, run.cell.model, run.limit) == asked))
+        asked = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
+        return list(dict.fromkeys((run.data, run.limit) for run in asked))
 
-    def versions(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Which data the results on a data set and network are of, oldest first: fingerprint, and images per split if
-        the data set was made small.
+    def versions(self, dataset: str, model: str) -> list[tuple[str, int | None, str]]:
+        """What the results on a data set and network are of, oldest first.
+
+        Returns:
+            Fingerprints of images, each with the images per split if the data set was made small, and with the given
+            weights that are explained; these are empty where none were given or nothing depends on them.
         """
         columns = select(results.c.data, results.c.record).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self._database.read() as connection:
-            rows = [(row.data, json.loads(row.record).get("limit")) for row in connection.execute(wanted)]
-        return list(dict.fromkeys(rows))
-
-    def given(self, dataset: str, model: str) -> list[str]:
-        """Which given weights the results on a data set and network explain, oldest first."""
-        columns = select(results.c.record).order_by(results.c.created, results.c.key)
-        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        with self._database.read() as connection:
-            rows = connection.scalars(wanted.where(results.c.record.like('%"given":%')))
-            return list(dict.fromkeys(json.loads(row)["given"] for row in rows))
+            rows = [(row.data, json.loads(row.record)) for row in connection.execute(wanted)]
+        return list(dict.fromkeys((data, made.get("limit"), made.get("given", "")) for data, made in rows))
 
     def stamp(self, dataset: str, model: str) -> str:
         """A stamp that changes with every result on a data set and network, and when anyone vouches for any rows."""

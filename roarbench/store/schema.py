@@ -21,7 +21,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0003"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0004"  # the newest migration; numbers of four digits, so that text order is time order
+READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
@@ -128,6 +129,19 @@ imports = Table(  # rows that another store computed
     metadata,
     Column("key", String(32), primary_key=True),
     Column("file", String(64), nullable=False),  # checksum of the file that they came in
+    Column("created", UtcDateTime, nullable=False),
+)
+
+images = Table(  # where images came from; missing from stores older than 0004
+    "images",
+    metadata,
+    Column("key", String(32), primary_key=True),  # hash of the rest
+    Column("data", Text, nullable=False),
+    Column("dataset", Text, nullable=False),
+    Column("limit", Integer),
+    Column("kind", Text, nullable=False),
+    Column("folder", Text, nullable=False),
+    Column("files", Text, nullable=False),
     Column("created", UtcDateTime, nullable=False),
 )
 

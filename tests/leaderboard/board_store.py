@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from roarbench.datasets import PINNED
 from roarbench.plan import CLEAN, Point, Suite, expand
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
@@ -36,7 +37,7 @@ def results(suite: Suite, images: int = 300, limit: int | None = None) -> dict[P
 def _result(suite: Suite, point: Point, shared: np.ndarray, limit: int | None) -> Result:
     own = np.random.default_rng(zlib.crc32(repr(point).encode()))
     answers = 0.7 * shared + 0.3 * own.random(len(shared)) < accuracy(point) + 0.01 * own.normal()
-    run = bind(suite, point, "da7a" * 8, limit)
+    run = bind(suite, point, "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8), limit)
     return Result(run, int(answers.sum()), len(answers), pack_answers(answers), 2.5, ORIGIN, created=WHEN)
 
 

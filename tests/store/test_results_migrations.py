@@ -85,12 +85,22 @@ def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, 
             assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == NEXT_HEAD
 
 
-def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next_release):
+def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next_release, monkeypatch):
     ResultsStore.open(store_url).close()
     head = schema.HEAD
     next_release()
+    monkeypatch.setattr(schema, "READABLE", NEXT_HEAD)
     with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}; `roarbench run`"):
         ResultsStore.open(store_url, read_only=True)
+
+
+def test_a_store_from_before_notes_of_images_is_read_as_it_is():
+    demo = Path(__file__).parents[2] / "demo/results.sqlite"
+    before = demo.read_bytes()
+    with ResultsStore.open(f"sqlite:///{demo}", read_only=True) as store:
+        assert store.images.all() == []
+        assert len(store.results(store.keys(""))) == 97
+    assert demo.read_bytes() == before
 
 
 def test_a_migration_that_breaks_off_leaves_the_older_store(

@@ -1,0 +1,98 @@
+"""Where images came from: which source gave which fingerprint. Nothing here imports torch.
+
+Results name their images by a fingerprint. A note says that a suite's own source gave it, or which folder did.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert, inspect, select
+
+from roarbench.plan import fingerprint, record
+from roarbench.store.database import Database, matching
+from roarbench.store.schema import images
+
+LOCAL = "local"  # kind of images from a folder that the caller named
+
+
+@dataclass(frozen=True)
+class ImageNote:
+    """That a source gave these images; one row.
+
+    Attributes:
+        data: Fingerprint of the decoded images and labels.
+        dataset: Name of the data set.
+        limit: Images per split if the data set was made small; None for the whole.
+        kind: `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`.
+        folder: Of a local source, its path; of one that was imported, the last part of it.
+        files: Of a local source, hash of what `source_files` takes; empty where it is not known.
+    """
+
+    data: str
+    dataset: str
+    limit: int | None
+    kind: str
+    folder: str = ""
+    files: str = ""
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+class ImageNotes:
+    """The notes of one database; none in one that is older than they are."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, new: Iterable[ImageNote]) -> None:
+        """Keep notes; one that is kept already stays as it is."""
+        notes = {note.key: note for note in new}
+        now = datetime.now(UTC)
+        with self._database.write() as connection:
+            known = {row.key for row in matching(connection, select(images.c.key), images.c.key, notes)}
+            rows = [{"key": key, "created": now, **vars(note)} for key, note in notes.items() if key not in known]
+            if rows:
+                connection.execute(insert(images), rows)
+
+    def all(self) -> list[ImageNote]:
+        """All notes, oldest first."""
+        columns = [images.c[name] for name in ("data", "dataset", "limit", "kind", "folder", "files")]
+        with self._database.read() as connection:
+            if not inspect(connection).has_table(images.name):
+                return []
+            rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
+            return [ImageNote(**row._mapping) for row in rows]
+
+
+def decoded_notes(folder: Path) -> list[ImageNote]:
+    """What the manifests of a folder of decoded data sets say, those decoded last at the end."""
+    found = []
+    for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
+        with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
+            found.append(_noted(json.loads(path.read_text())))
+    return found
+
+
+def _noted(manifest: Mapping[str, Any]) -> ImageNote:
+    source, about = manifest["source"], manifest["record"]
+    local = source["kind"] == LOCAL
+    folder, files = (source["folder"], source_files(about, source)) if local else ("", "")
+    return ImageNote(manifest["fingerprint"], about["name"], manifest["limit"], source["kind"], folder, files)
+
+
+def source_files(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+    """Hash of a data set's record and of the names, sizes and times of a folder's files, wherever the folder lies.
+
+    Args:
+        about: The plain record of the data set.
+        source: From `datasets.sources.describe_source`.
+    """
+    return fingerprint({"record": about, "files": source["files"]})
