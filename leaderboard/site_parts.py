@@ -16,7 +16,18 @@ from leaderboard.strip import Bytes, Strip
 from leaderboard.svg import to_svg
 from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
-from leaderboard.words import ABOUT, CHANGES, COLUMNS, EMPTY, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, plain
+from leaderboard.words import (
+    ABOUT,
+    CHANGES,
+    COLUMNS,
+    EMPTY,
+    HEADINGS,
+    LIMITS,
+    PROTOCOLS,
+    SUBMIT,
+    damaged_rankings,
+    plain,
+)
 from roarbench.estimators import CONTROLS
 from roarbench.tables import MISSING
 from roarbench.validity_tables import legend
@@ -101,7 +112,7 @@ def gallery(shown: SuiteShown, save: Save) -> dict[str, Any]:
     """Pictures, maps and what is left, for all images of the strip."""
     strip, levels = shown.strip, shown.table.levels
     if strip is None:
-        return {"images": [], "pictures": []}
+        return {"images": [], "pictures": [], "damaged": ""}
     names = [entry.estimator for entry in shown.table.entries if entry.estimator in strip.planes]
     images = [
         (number, save(pictures.original(strip, i)), [_column(strip, name, i, levels, save) for name in names])
@@ -119,6 +130,7 @@ def gallery(shown: SuiteShown, save: Save) -> dict[str, Any]:
         "levels": [f"{t:g}" for t in levels],
         "unit": strip.layout.unit,
         "of": shown.table.caption,
+        "damaged": damaged_rankings(strip.damaged) if strip.damaged else "",
     }
 
 

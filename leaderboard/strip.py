@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.source import main_rows, slug, units
-from roarbench.datasets import find_dataset
+from leaderboard.source import main_rows, protocols, slug, units
 from roarbench.datasets.decoded import ImageData, open_decoded
-from roarbench.errors import RoarbenchError
+from roarbench.errors import StoreError
 from roarbench.estimators import find_estimator
 from roarbench.ranking import Layout, removed_bits
 from roarbench.standings import Standing
-from roarbench.store.rankings import RankingSpec, RankingsStore
-from roarbench.terms import Order, Precision, Split, Unit
-from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
+from roarbench.store.rankings import Rankings, RankingsStore
+from roarbench.terms import Order, Split, Unit
+from roarbench.workspace import Workspace, ranking_spec
 
 IMAGES = 6  # in a strip
 _FOLDER = "strips"
@@ -39,6 +38,7 @@ class Strip:
         layout: What the planes hold.
         planes: Bit-planes of the rankings by estimator, uint8 (n, planes, width).
         seconds: Processor seconds for the maps of 1,000 images, by estimator.
+        damaged: Estimators whose rankings are there and cannot be read.
     """
 
     numbers: tuple[int, ...]
@@ -47,6 +47,7 @@ class Strip:
     layout: Layout
     planes: Mapping[str, Bytes]
     seconds: Mapping[str, float]
+    damaged: tuple[str, ...] = ()
 
     def removed(self, estimator: str, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
         """True where a feature is removed, bool (n, c, h, w)."""
@@ -88,20 +89,22 @@ def _from_store(held: Standing, folder: Path) -> Strip | None:
         return None
     pixels = images.test.pixels
     numbers = np.linspace(0, len(pixels) - 1, IMAGES).astype(int)  # spread over the classes where these are in order
-    planes, seconds = {}, {}
-    spec = None
-    for name in main_rows(held):
-        spec = _spec(held, name)
-        try:
-            found = RankingsStore(workspace.rankings).open(spec)
-        except RoarbenchError:  # not ranked yet
-            continue
-        planes[name] = found.planes(Split.TEST)[numbers]
-        count = sum(int(file["images"]) for file in found.files.values())
-        seconds[name] = 1000 * found.seconds / count
-    if spec is None or not planes:
+    store = RankingsStore(workspace.rankings)
+    unit = units(held, protocols(held)[0])[0]
+    specs = {name: ranking_spec(held.suite, images, find_estimator(name), unit) for name in main_rows(held)}
+    ranked, damaged = {}, []
+    for name, spec in specs.items():
+        if store.has(spec):
+            try:
+                ranked[name] = store.open(spec)
+            except StoreError:
+                damaged.append(name)
+    if not ranked and not damaged:
         return None
-    return Strip(tuple(numbers.tolist()), pixels[numbers], images.mean, spec.layout, planes, seconds)
+    planes = {name: found.planes(Split.TEST)[numbers] for name, found in ranked.items()}
+    seconds = {name: 1000 * found.seconds / _count(found) for name, found in ranked.items()}
+    layout = next(iter(specs.values())).layout
+    return Strip(tuple(numbers.tolist()), pixels[numbers], images.mean, layout, planes, seconds, tuple(damaged))
 
 
 def _images(held: Standing, workspace: Workspace) -> ImageData | None:
@@ -112,19 +115,9 @@ def _images(held: Standing, workspace: Workspace) -> ImageData | None:
     return None
 
 
-def _spec(held: Standing, name: str) -> RankingSpec:
-    estimator, dataset = find_estimator(name), find_dataset(held.suite.dataset)
-    return RankingSpec(
-        data=held.data,
-        reference="" if estimator.control else reference_of(held.suite, held.data).key,
-        estimator=estimator.fingerprint,
-        name=name,
-        unit=units(held)[0],
-        levels=stored_levels(held.suite),
-        shape=(dataset.channels, dataset.size, dataset.size),
-        splits=ranked_splits(held.suite),
-        maps=held.suite.maps if estimator.shared else Precision.FLOAT32,
-    )
+def _count(rankings: Rankings) -> int:
+    """Of how many images."""
+    return sum(int(file["images"]) for file in rankings.files.values())
 
 
 def save_strip(strip: Strip, path: Path) -> None:

@@ -12,7 +12,7 @@ from leaderboard.shown import SuiteShown
 from leaderboard.strip import Bytes
 from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
-from leaderboard.words import ABOUT, CHANGES, COLUMNS, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, plain
+from leaderboard.words import ABOUT, CHANGES, COLUMNS, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain
 from roarbench.estimators import CONTROLS
 from roarbench.validity_tables import legend
 
@@ -94,6 +94,8 @@ def gallery(session: Session) -> None:
     if strip is None:
         st.info("This store has neither images and rankings nor a strip of them.")
         return
+    if strip.damaged:
+        st.text(damaged_rankings(strip.damaged))
     names = [name for name in session.names if name in strip.planes]
     numbers = [str(number) for number in strip.numbers]
     image = numbers.index(choose("Test image", numbers, "image"))

@@ -1,6 +1,7 @@
 """The words of the pages, and text from outside made plain."""
 
 import unicodedata
+from collections.abc import Iterable
 
 LONGEST = 300  # characters of a text from outside that a page shows
 
@@ -123,3 +124,8 @@ CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
 )
 
 EMPTY = "No results yet. Run: roarbench run --suite quick --store STORE, then open the board on the same store."
+
+
+def damaged_rankings(names: Iterable[str]) -> str:
+    """What a gallery says of rankings that are there and cannot be read."""
+    return f"Not shown, as their rankings are damaged: {', '.join(map(plain, names))}."

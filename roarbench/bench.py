@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
 from roarbench.models import build
-from roarbench.plan import Reference
+from roarbench.plan import Reference, Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.terms import Precision, Split, Unit
 from roarbench.train import Normalisation
-from roarbench.workspace import Workspace
+from roarbench.workspace import Workspace, ranked_splits, ranking_spec, reference_of
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,29 @@ class Bench:
     Attributes:
         workspace: The store's folders.
         decoded: Folder of the decoded data set.
-        reference: The model that is explained.
-        levels: The levels that rankings are stored for.
+        suite: What is asked for.
         given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
-        splits: Whose images are ranked, and predicted by the reference.
-        maps: What the reference computes with while its maps are made.
     """
 
     workspace: Workspace
     decoded: Path
-    reference: Reference
-    levels: tuple[float, ...]
+    suite: Suite
     given: str = ""
-    splits: tuple[Split, ...] = tuple(Split)
-    maps: Precision = Precision.FLOAT32
+
+    @property
+    def reference(self) -> Reference:
+        """The model that is explained."""
+        return reference_of(self.suite, self.data.fingerprint)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Whose images are ranked, and predicted by the reference."""
+        return ranked_splits(self.suite)
+
+    @property
+    def maps(self) -> Precision:
+        """What the reference computes with while its maps are made."""
+        return self.suite.maps
 
     @property
     def data(self) -> ImageData:
@@ -113,18 +122,7 @@ class Bench:
 
     def ranking_spec(self, estimator: Estimator, unit: Unit) -> RankingSpec:
         """Under what name the ranking of an estimator is stored."""
-        record = self.data.record
-        return RankingSpec(
-            data=self.data.fingerprint,
-            reference="" if estimator.control else self.reference.key,
-            estimator=estimator.fingerprint,
-            name=estimator.id,
-            unit=unit,
-            levels=self.levels,
-            shape=(record.channels, record.size, record.size),
-            splits=self.splits,
-            maps=self.maps if estimator.shared else Precision.FLOAT32,
-        )
+        return ranking_spec(self.suite, self.data, estimator, unit)
 
 
 @lru_cache(maxsize=2)

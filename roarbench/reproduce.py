@@ -23,7 +23,7 @@ from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.suites import VERSIONS
 from roarbench.terms import PROTOCOLS, Retrain
 from roarbench.weights import PUBLISHED, title
-from roarbench.workspace import Workspace, ranked_splits, reference_of, stored_levels
+from roarbench.workspace import Workspace, reference_of
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -109,9 +109,7 @@ def reproduce(
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        levels, splits = stored_levels(suite), ranked_splits(suite)
-        bench = Bench(fresh, images.folder, reference_of(suite, run.data), levels, given, splits, run.maps)
-        again = _again(bench, run, workers)
+        again = _again(Bench(fresh, images.folder, suite, given), run, workers)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made

@@ -28,7 +28,7 @@ from roarbench.reports import duration
 from roarbench.standings import Standing, standing
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
-from roarbench.workspace import Workspace, bind, ranked_splits, reference_of, stored_levels
+from roarbench.workspace import Workspace, bind
 
 _PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
 
@@ -94,10 +94,8 @@ def run_suite(
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
     decoders = cores() if gpus() else workers  # photographs are decoded by processors
     images = _decode(suite, workspace, data, limit, decoders, console)
-    explained = reference_of(suite, images.fingerprint)
     store.images.add(workspace.decoded(suite.dataset))
-    levels, splits = stored_levels(suite), ranked_splits(suite)
-    bench = Bench(workspace, images.folder, explained, levels, given, splits, suite.maps)
+    bench = Bench(workspace, images.folder, suite, given)
     held = standing(suite, store, images.limit, images.fingerprint, store.images.all())
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")

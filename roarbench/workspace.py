@@ -1,17 +1,19 @@
-"""Where the files of a store lie, and how a planned point becomes a run with a key."""
+"""Where the files of a store lie, how a planned point becomes a run with a key, and which ranking it removes by."""
 
 import hashlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.errors import StoreError
-from roarbench.estimators import find_estimator
+from roarbench.estimators import Estimator, find_estimator
 from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
-from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split
+from roarbench.store.rankings import RankingSpec
+from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split, Unit
 
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 
@@ -118,6 +120,29 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         limit=limit,
         given=suite.given if explained else "",
         maps=suite.maps if shared else Precision.FLOAT32,
+    )
+
+
+def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit) -> RankingSpec:
+    """Under what identity the ranking of an estimator is stored, for all suites that can share it.
+
+    Args:
+        suite: What asks for it; its estimators need not hold this one.
+        images: What is ranked.
+        estimator: Which.
+        unit: What one feature is.
+    """
+    record = images.record
+    return RankingSpec(
+        data=images.fingerprint,
+        reference="" if estimator.control else reference_of(suite, images.fingerprint).key,
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=stored_levels(suite),
+        shape=(record.channels, record.size, record.size),
+        splits=ranked_splits(suite),
+        maps=suite.maps if estimator.shared else Precision.FLOAT32,
     )
 
 

@@ -291,7 +291,8 @@ def made_by(bench, spec, split):
 def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(bench, tmp_path, monkeypatch, hardware):
     asked = []
     monkeypatch.setattr(devices, "uses_bf16", lambda *question: asked.append(question) or hardware)
-    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path), maps=Precision.BF16)
+    suite = replace(bench.suite, maps=Precision.BF16)
+    other = replace(bench, workspace=replace(bench.workspace, root=tmp_path), suite=suite)
     shutil.copytree(bench.workspace.references, other.workspace.references)
     specs = [spec_of(other, name, Unit.SCALAR) for name in ("grad", "random")]
     for name, spec in zip(("grad", "random"), specs, strict=True):

@@ -10,7 +10,7 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.engines.local import Job, Outcome, _do
 from roarbench.plan import Block, Run, Suite, expand
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
-from roarbench.workspace import Workspace, bind, ranked_splits, reference_of, stored_levels
+from roarbench.workspace import Workspace, bind
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
@@ -36,9 +36,7 @@ SUITE = Suite(
 def make_bench(folder: Path, suite: Suite = SUITE) -> Bench:
     """Decoded images and the folders of a store; nothing is trained."""
     workspace = Workspace(folder)
-    images = decode_dataset(RECORD, workspace.data)
-    reference = reference_of(suite, images.fingerprint)
-    return Bench(workspace, images.folder, reference, stored_levels(suite), splits=ranked_splits(suite))
+    return Bench(workspace, decode_dataset(RECORD, workspace.data).folder, suite)
 
 
 def make_runs(bench: Bench, suite: Suite = SUITE) -> list[Run]:

@@ -7,19 +7,24 @@ import numpy as np
 import pytest
 from board_store import results
 
+from leaderboard.shown import SuiteShown
+from leaderboard.site_parts import gallery
 from leaderboard.source import read_shelf
-from leaderboard.strip import IMAGES, _spec, read_strip, save_strip, strip_file
+from leaderboard.strip import IMAGES, read_strip, save_strip, strip_file
+from roarbench import work
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
-from roarbench.plan import Run
+from roarbench.estimators import find_estimator
+from roarbench.plan import Block, Run, Suite
 from roarbench.ranking import encode, removed_count, sort_keys, tie_order
 from roarbench.standings import Standing, standing
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
-from roarbench.terms import Split
-from roarbench.workspace import Workspace
+from roarbench.terms import MORF, ROAR, Precision, Split, Unit
+from roarbench.workspace import Workspace, ranking_spec
+from tests.tiny_bench import SUITE, TEST, make_bench
 
 COUNT = 8  # images of each split
 
@@ -42,7 +47,7 @@ def held(data: ImageData) -> Standing:
 
 
 def rank_truth(held: Standing, data: ImageData) -> None:
-    spec = _spec(held, "truth")
+    spec = ranking_spec(held.suite, data, find_estimator("truth"), Unit.SCALAR)
     store = RankingsStore(Workspace(data.folder.parents[1]).rankings)
     for split, images in ((Split.TRAIN, data.train), (Split.TEST, data.test)):
         flat = np.array(images.truth).reshape(len(images.labels), -1)
@@ -67,6 +72,50 @@ def test_a_strip_from_images_and_rankings(held: Standing, data: ImageData) -> No
     save_strip(strip, strip_file(held, folder / "demo"))
     again = read_strip(held, folder / "demo")
     np.testing.assert_array_equal(again.degraded("truth", 0.9), strip.degraded("truth", 0.9))
+
+
+NO_TRAINING = replace(SUITE, blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
+PIXELS = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.25, 0.9), seeds=1, unit=Unit.PIXEL),))
+
+
+@pytest.mark.parametrize("suite", [NO_TRAINING, PIXELS, replace(NO_TRAINING, maps=Precision.BF16)])
+def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suite) -> None:
+    """Whatever splits, unit, levels, size of images and precision of maps they have."""
+    bench = make_bench(tmp_path, suite)
+    work.train_reference(bench)
+    unit = suite.blocks[0].unit
+    for name in ("random", "grad"):
+        spec = bench.ranking_spec(find_estimator(name), unit)
+        for split in bench.splits:
+            work.rank_shard(bench, [spec], split, 0, len(bench.images(split).labels))
+        work.seal(bench, spec)
+    strip = read_strip(Standing(suite, bench.data.fingerprint, None, {}), tmp_path)
+    assert strip is not None and list(strip.planes) == ["random", "grad"]
+    found = bench.rankings.open(bench.ranking_spec(find_estimator("grad"), unit))
+    np.testing.assert_array_equal(strip.planes["grad"], found.planes(Split.TEST)[list(strip.numbers)])
+    assert strip.damaged == ()
+
+
+def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, NO_TRAINING)
+    work.train_reference(bench)
+
+    def shown() -> SuiteShown:
+        return SuiteShown(Standing(NO_TRAINING, bench.data.fingerprint, None, {}), tmp_path)
+
+    files = []
+    for name in ("random", "grad"):
+        spec = bench.ranking_spec(find_estimator(name), Unit.SCALAR)
+        work.rank_shard(bench, [spec], Split.TEST, 0, TEST)
+        work.seal(bench, spec)
+        files.append(bench.rankings.folder(spec) / "test.arrow")
+    assert gallery(shown(), str)["damaged"] == ""
+    files[1].write_bytes(files[1].read_bytes()[:-100])
+    strip = shown().strip
+    assert strip is not None and (list(strip.planes), strip.damaged) == (["random"], ("grad",))
+    assert gallery(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: grad."
+    files[0].unlink()
+    assert gallery(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: random, grad."
 
 
 def test_standing_without_results_is_not_on_the_shelf(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.submission import Submission, check_source
 from roarbench.suites import find_suite, with_entries
 from roarbench.terms import ROAR, Split
-from roarbench.workspace import Workspace, bind, reference_of, stored_levels
+from roarbench.workspace import Workspace, bind
 
 GOOD = b"""
 import torch
@@ -172,7 +172,7 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
     suite = with_entries(find_suite("planted"), [entry.id])
     workspace = Workspace(tmp_path)
     images = decode_dataset(find_dataset("planted"), workspace.data, None, 24)
-    bench = Bench(workspace, images.folder, reference_of(suite, images.fingerprint), stored_levels(suite))
+    bench = Bench(workspace, images.folder, suite)
     keep_entry(store.database, entry)
     workspace.keep_submission(entry.id, entry.source)
     points = [point for point in expand(suite) if point.cell.estimator == entry.id and point.cell.t == 0.5]
