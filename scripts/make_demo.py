@@ -3,22 +3,19 @@
 python scripts/make_demo.py STORE FOLDER
 """
 
-import sqlite3
-import sys
+import argparse
 from pathlib import Path
+
+from ship_results import ship_results
 
 from leaderboard.source import read_shelf
 from leaderboard.strip import read_strip, save_strip, strip_file
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.results import ResultsStore, default_url
 
 
 def main(store: Path, folder: Path) -> None:
-    """Copy the results into one file without a journal, and write the strip of every suite that has one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / DEFAULT_FILE
-    target.unlink(missing_ok=True)
-    with sqlite3.connect(store / DEFAULT_FILE) as connection:
-        connection.execute("VACUUM INTO ?", [str(target)])
+    """Copy the results, and write the strip of every suite that has one."""
+    ship_results(store, folder)
     with ResultsStore.open(default_url(folder), read_only=True) as results:
         for held in read_shelf(results, store).standings.values():
             strip = read_strip(held, store)
@@ -28,4 +25,7 @@ def main(store: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("folder", type=Path)
+    main(**vars(parser.parse_args()))
