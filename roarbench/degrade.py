@@ -114,7 +114,7 @@ class RedrawnImages:
         t: Probability of each feature to be removed, independent of the others.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
         unit: What one feature is.
-        generator: Source of the draws, on the device of the pixels.
+        generator: Source of the draws, on the processor, whose numbers are the same on all machines.
     """
 
     pixels: Tensor
@@ -131,8 +131,8 @@ class RedrawnImages:
         images = _rows(self.pixels, index)
         count, channels, height, width = images.shape
         drawn = (count, channels if self.unit is Unit.SCALAR else 1, height, width)
-        removed = torch.rand(drawn, generator=self.generator, device=images.device) < self.t
-        return degrade(images, removed, self.fill)
+        removed = torch.rand(drawn, generator=self.generator) < self.t
+        return degrade(images, sent(removed, images.device), self.fill)
 
 
 def _rows(data: Tensor, index: Tensor) -> Tensor:

@@ -351,7 +351,7 @@ def _inputs(bench: Bench, run: Run, split: Split) -> Inputs:
         return untouched(bench, split)
     rankings = _rankings(bench, run)
     if rankings is None:
-        generator = torch.Generator(device()).manual_seed(_REDRAWN[split] + run.seed)
+        generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(pixels(bench, split), cell.t, bench.fill.to(device()), cell.unit, generator)
     if cell.retrain is Retrain.MASKS:
         return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)

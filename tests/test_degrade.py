@@ -165,6 +165,18 @@ def test_redrawn_images_change_and_their_generator_fixes_them() -> None:
     assert all(torch.equal(a, b) for a, b in zip(readings(), (first, second), strict=True))
 
 
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
+    """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
+    pixels, _ = drawn(4, (3, 8, 8), unit)
+    images = RedrawnImages(pixels, 0.3, FILL, unit, torch.Generator().manual_seed(3))
+    generator, channels = torch.Generator().manual_seed(3), 3 if unit is Unit.SCALAR else 1
+    for index in ([2, 0], [1, 3, 2]):
+        gone = torch.rand(len(index), channels, 8, 8, generator=generator) < 0.3
+        expected = torch.where(gone, FILL[:, None, None], pixels[index].float())
+        torch.testing.assert_close(images.batch(torch.tensor(index)), expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("t", [0.0, 1.0])
 def test_redrawn_images_at_the_ends(t: float) -> None:
     pixels, _ = drawn(4, (3, 8, 8), Unit.SCALAR)

@@ -7,16 +7,19 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
+from roarbench import work
 from roarbench.augment import augment, shrink
 from roarbench.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.estimators import ESTIMATORS, ensembles, find_estimator, gradients
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.models import build
+from roarbench.plan import Block
 from roarbench.recipes import Augmentation, Decay, Recipe
-from roarbench.terms import Precision, Unit
+from roarbench.terms import ROAR, Precision, Split, Unit
 from roarbench.train import Normalisation, fit, normalise, predict
 from tests.fake_gpu import GPU, FakeGpu, fake_gpu
+from tests.tiny_bench import SUITE, make_bench, make_runs
 
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
 RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
@@ -51,6 +54,19 @@ def test_a_batch_is_made_on_the_gpu_without_a_wait(kind, unit):
         batch = inputs(kind, unit).batch(torch.arange(4))
         assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
         assert gpu.waits == []
+
+
+def test_what_is_redrawn_is_drawn_on_the_processor(tmp_path, monkeypatch):
+    """Or one run key would mean other inputs on a GPU."""
+    bench = make_bench(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),)))
+    run = make_runs(bench, bench.suite)[-1]
+    with fake_gpu() as gpu:
+        monkeypatch.setattr(work, "pixels", lambda bench, split: torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU))
+        redrawn = work._inputs(bench, run, Split.TRAIN)
+        assert redrawn.generator.device.type == "cpu"
+        gpu.sent = 0
+        redrawn.batch(torch.arange(4))
+        assert gpu.sent == 2  # the index, and what is removed
 
 
 @pytest.mark.parametrize("kind", Augmentation)

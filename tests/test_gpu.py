@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from roarbench.augment import augment
-from roarbench.degrade import unpack
+from roarbench.degrade import RedrawnImages, unpack
 from roarbench.models import build
 from roarbench.recipes import Augmentation, Decay, Recipe
 from roarbench.streaming import StreamedImages
@@ -38,6 +38,16 @@ def test_degraded_images_are_the_same(unit):
     torch.testing.assert_close(on_gpu(held).batch(index).cpu(), held.batch(index), rtol=0, atol=0)
     bits = held.removed[:3]
     torch.testing.assert_close(unpack(bits.to(GPU), (3, 8, 8), unit).cpu(), unpack(bits, (3, 8, 8), unit))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_same(unit):
+    _, held = both(unit=unit)
+    one, other = (
+        RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
+    )
+    for index in torch.randperm(20, generator=seeded(5)).split(8):
+        torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", Augmentation)
