@@ -201,7 +201,9 @@ def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
 
 
 def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
-    """Which levels have no result yet, of this estimator or of Random."""
+    """What does not belong together, or which levels have no result yet, of this estimator or of Random."""
+    if reason := held.mixed(judged.protocol, unit).get(estimator):
+        return reason
     scores = held.scores(judged.protocol, unit, [estimator])
     assert scores is not None, "the board was made from them"
     for name in (estimator, "random"):

@@ -18,7 +18,7 @@ def published_tables() -> Tables:
 
 
 def own_tables(held: Standing, unit: Unit) -> Tables:
-    """Mean accuracies of a suite's complete cells."""
+    """Mean accuracies of a suite's complete cells, but of rows whose results do not belong together."""
     return Tables(*({held.suite.dataset: _curves(held, protocol, unit)} for protocol in (ROAR, MORF)))
 
 
@@ -29,7 +29,7 @@ def _curves(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, dict[fl
     clean = float(scores.correct[UNTOUCHED].mean())
     curves: dict[str, dict[float, float]] = {}
     for (name, t), bits in scores.correct.items():
-        if name != CLEAN:
+        if name != CLEAN and name not in scores.mixed:
             curves.setdefault(name, {0.0: clean})[t] = float(bits.mean())
     return curves
 

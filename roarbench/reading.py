@@ -9,11 +9,11 @@ from roarbench import plan
 from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, EmptyStore, UnknownName
 from roarbench.plan import Suite
-from roarbench.standings import Other, Standing, standing
+from roarbench.standings import Dropped, Other, Standing, standing, standings
 from roarbench.store.entries import submitted_ids
 from roarbench.store.images import ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.suites import with_entries
+from roarbench.suites import SUITES, with_entries
 from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
@@ -126,6 +126,26 @@ def hold_if_any(suite: Suite, asked: Question, data: str | None) -> Standing:
             return standing(with_submitted(suite, results), results, asked.limit, data, notes)
     except EmptyStore:
         return Standing(suite, data or "", asked.limit, {})
+
+
+def dropped_among(new: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+    """Rows without a place in what these results belong to, by the title of the suite.
+
+    Args:
+        new: Keys of results.
+        results: The store that has them.
+        folder: Its folder.
+    """
+    cells = [result.run.cell for result in results.results(new).values()]
+    places = {(cell.dataset, cell.model) for cell in cells}
+    suites = [suite for suite in SUITES.values() if (suite.dataset, suite.model) in places]
+    dropped = {}
+    for suite in suites:
+        notes = image_notes(results, folder, suite.dataset)
+        for held in standings(with_submitted(suite, results), results, notes):
+            if held.dropped and not {result.run.key for result in held.results.values()}.isdisjoint(new):
+                dropped[held.title] = held.dropped
+    return dropped
 
 
 def what_else(held: Standing, command: str) -> str:

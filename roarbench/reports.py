@@ -1,6 +1,6 @@
 """Lists and reports for a person and for a program: suites, estimators, plan, status. Nothing here imports torch."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from textwrap import wrap
 from typing import Any
@@ -12,7 +12,7 @@ from roarbench.datasets import find_dataset
 from roarbench.estimators import ESTIMATORS, TWINS, find_estimator
 from roarbench.plan import Point, Suite, expand
 from roarbench.recipes import find_recipe
-from roarbench.standings import Standing
+from roarbench.standings import Dropped, Standing
 from roarbench.store.results import Failure, ResultsStore
 from roarbench.suites import FAST, SUITES, Likeness
 from roarbench.terms import PROTOCOLS, Retrain
@@ -118,7 +118,7 @@ def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
         "preparing": is_preparing(held, store),
         "protocols": counts,
         "failures": failed,
-        "mixed": _mixed(held),
+        "mixed": [row._asdict() for row in held.dropped],
     }
 
 
@@ -127,14 +127,12 @@ def is_preparing(held: Standing, store: ResultsStore) -> bool:
     return reference_of(held.suite, held.data).key in {claim.key for claim in store.running()}
 
 
-def _mixed(held: Standing) -> list[dict[str, str]]:
-    """The rows that have no place because they do not belong together, by protocol."""
-    boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in held.suite.blocks)
-    return [
-        {"protocol": protocol.name, "unit": unit.value, "estimator": name, "reason": reason}
-        for protocol, unit, fill in boards
-        for name, reason in held.mixed(protocol, unit, fill).items()
-    ]
+def drops(dropped: Iterable[Dropped]) -> list[str]:
+    """Rows that have no place though their results may all be there, a sentence for each and its reason."""
+    boards = defaultdict[tuple[str, str], list[str]](list)
+    for row in dropped:
+        boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
+    return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
 _STATES = ("done", "running", "missing", "failed")

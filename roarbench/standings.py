@@ -36,6 +36,22 @@ class Other(NamedTuple):
     asked: tuple[str, ...]
 
 
+class Dropped(NamedTuple):
+    """A row that has no place though its results may all be there.
+
+    Attributes:
+        protocol: Name of the protocol.
+        unit: What one feature is.
+        estimator: Id of the row.
+        reason: Why its results do not belong together, or not to the others.
+    """
+
+    protocol: str
+    unit: Unit
+    estimator: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the store holds of one suite on one version of its data.
@@ -99,12 +115,27 @@ class Standing:
         """Why estimators have no gain and no place though their points may all be there: these do not belong together.
 
         The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
-        not say what they were made from are taken to belong to the others.
+        not say which weights they explain stand together only where most rows do not.
         """
-        usual = Counter(result.weights for result in self.results.values() if result.weights).most_common(1)
-        curves = self._curves(protocol, unit, fill)
-        reasons = {name: _mixture(found, {weights for weights, _ in usual}) for name, found in curves.items()}
+        curves, usual = self._curves(protocol, unit, fill), self._usual_weights
+        reasons = {name: _mixture(found, usual) for name, found in curves.items()}
         return {name: reason for name, reason in reasons.items() if reason}
+
+    @property
+    def _usual_weights(self) -> str:
+        """Checksum of the weights that most rows explain; empty where most do not say it."""
+        counts = Counter(result.weights for result in self.results.values() if result.run.reference)
+        return max(counts, key=lambda weights: (counts[weights], bool(weights)), default="")
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """All rows that have no place because what they are made of does not belong together."""
+        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
+        return [
+            Dropped(protocol.name, unit, name, reason)
+            for protocol, unit, fill in boards
+            for name, reason in self.mixed(protocol, unit, fill).items()
+        ]
 
     def machines(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, dict[str, list[str]]]:
         """What the results of one curve were computed with, by estimator, where they differ in it.
@@ -147,18 +178,29 @@ class Standing:
         return seed_spread([scores for scores in trained if scores is not None])
 
 
-def _mixture(results: Iterable[Result], usual: set[str]) -> str:
-    """What does not belong together among the results of one curve; empty where all do."""
+def _mixture(results: Iterable[Result], usual: str) -> str:
+    """What does not belong together among the results of one curve, or to the others; empty where all does.
+
+    Args:
+        results: Of the curve.
+        usual: Checksum of the weights that most rows explain; empty where most do not say it.
+    """
     held = list(results)
-    weights = {result.weights for result in held} - {""}
+    weights = {result.weights for result in held if result.run.reference}
     rankings = {result.rankings for result in held} - {""}
-    if len(weights) > 1:
-        return f"made from {len(weights)} different references; do it again in a fresh --store"
-    if weights - usual:
-        return "made from another reference than the other rows; do it again in a fresh --store"
-    if len(rankings) > 1:
-        return f"made from {len(rankings)} different rankings; do it again in a fresh --store"
-    return ""
+    if len(weights - {""}) > 1:
+        reason = f"made from {len(weights - {''})} different references"
+    elif "" in weights - {usual}:
+        reason = "results without the checksum of the weights that they explain, which the other rows have"
+    elif weights - {usual} and not usual:
+        reason = "results with a checksum of the weights that they explain, which most rows do not have"
+    elif weights - {usual}:
+        reason = "made from another reference than the other rows"
+    elif len(rankings) > 1:
+        reason = f"made from {len(rankings)} different rankings"
+    else:
+        return ""
+    return f"{reason}; do it again in a fresh --store"
 
 
 def _differing(results: Iterable[Result]) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.reports import drops
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
@@ -69,6 +70,7 @@ def as_json(panel: Panel) -> str:
         "retrained_gap_levels": list(panel.retrained_levels),
         "reference_gap_levels": list(panel.reference_levels),
         "rows": [_plain(panel, row) for row in panel.rows],
+        "mixed": [row._asdict() for row in panel.standing.dropped],
         "agreements": {
             other: found and found._asdict() | {"tau": found.tau._asdict()} for other, found in panel.agreements
         },
@@ -198,11 +200,12 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 
 def doubts(panel: Panel) -> list[str]:
-    """What smoothness alone gains, then the flags' sentences, one line each."""
+    """Rows without a place, what smoothness alone gains, then the flags' sentences, one line each."""
+    dropped = drops(row for row in panel.standing.dropped if row.unit is panel.unit)
     if not panel.repeated:
-        return ["One training per cell: no intervals, no flags."]
+        return [*dropped, "One training per cell: no intervals, no flags."]
     flagged = [f"{row.estimator} (!) {row.flag}" for row in panel.rows if row.flag]
-    return [*_smooth_random(panel), *(flagged or ["No row is flagged."])]
+    return [*dropped, *_smooth_random(panel), *(flagged or ["No row is flagged."])]
 
 
 def _table(section: Section) -> Table:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
 
+from roarbench.claims_report import own_tables
 from roarbench.datasets import PINNED
 from roarbench.plan import CLEAN, Block, Cell, Point, expand
 from roarbench.standings import standing
@@ -15,6 +16,8 @@ from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+from roarbench.validity import panel
+from roarbench.validity_tables import doubts
 from roarbench.workspace import bind
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
@@ -177,12 +180,26 @@ def places(standing, protocol=ROAR):
     return {row.estimator: row.place for row in standing.board(protocol, Unit.SCALAR, MAIN).rows}
 
 
-def test_rows_of_one_reference_or_of_unknown_ones_belong_together(whole):
+def test_rows_of_one_reference_belong_together_and_so_do_rows_that_all_say_nothing_of_it(whole):
     assert whole.mixed(ROAR, Unit.SCALAR) == {}
     assert marked(whole).mixed(ROAR, Unit.SCALAR) == {}
-    partly = marked(whole, lambda point: "" if seed_1_of_grad(point) else "a" * 64)
-    assert partly.mixed(ROAR, Unit.SCALAR) == {}
-    assert places(partly) == places(whole)
+
+
+UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
+SAID = "results with a checksum of the weights that they explain, which most rows do not have"
+
+
+@pytest.mark.parametrize("whose", [seed_1_of_grad, lambda point: point.cell.estimator == "grad"], ids=["one", "all"])
+@pytest.mark.parametrize("others, reason", [("a" * 64, UNSAID), ("", SAID)], ids=["without", "with"])
+def test_rows_without_the_checksum_of_the_weights_share_no_board_with_those_that_have_it(whole, whose, others, reason):
+    odd = "" if others else "a" * 64
+    partly = marked(whole, lambda point: odd if whose(point) else others)
+    assert partly.mixed(ROAR, Unit.SCALAR) == {"grad": f"{reason}; do it again in a fresh --store"}
+    assert [name for name, place in places(partly).items() if place is None] == ["grad"]
+    assert all(row.estimator == "grad" for row in partly.dropped)
+    assert own_tables(partly, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - {"grad"}
+    (told,) = (line for line in doubts(panel(partly)) if line.startswith("No place for grad (roar scalar"))
+    assert told.endswith(f": {reason}; do it again in a fresh --store.")
 
 
 @pytest.mark.parametrize("kind", ["weights", "rankings"])

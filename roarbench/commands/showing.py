@@ -57,8 +57,8 @@ def status(
     out.print(reports.status_table(found))
     if found["preparing"]:
         out.print("running: the reference is trained, or rankings are made")
-    for row in found["mixed"]:
-        out.print(f"no place: {row['protocol']} {row['estimator']} ({row['unit']}): {row['reason']}", soft_wrap=True)
+    for line in reports.drops(held.dropped):
+        out.print(line, soft_wrap=True)
     for failure in found["failures"]:
         out.print(f"failed: {failure['run']}: {failure['reason']}", soft_wrap=True)
 

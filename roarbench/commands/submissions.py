@@ -54,12 +54,15 @@ def import_(
     file: Annotated[Path, typer.Argument(help="What `roarbench export` wrote.")], store: StoreDir = STORE, db: Db = ""
 ) -> None:
     """Add another store's results as self-reported, until `roarbench reproduce KEY` agrees."""
-    from roarbench.reading import open_results
+    from roarbench.import_report import import_lines
+    from roarbench.reading import dropped_among, open_results
     from roarbench.store.exchange import import_results
 
     with open_results(store, db, read_only=False) as results:
-        count = import_results(results, file)
-    err.print(f"read: {file}: {len(count)} results are new", soft_wrap=True)
+        found = import_results(results, file)
+        dropped = dropped_among(found.new, results, store)
+    for line in import_lines(file, found, dropped):
+        err.print(line, soft_wrap=True)
 
 
 def reproduce(

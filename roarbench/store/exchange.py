@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,15 +15,17 @@ from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators import find_estimator
-from roarbench.plan import CLEAN, canonical
+from roarbench.plan import CLEAN, canonical, record
 from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.files import sha256, write_whole, writing
+from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
 from roarbench.store.results import Result, ResultsStore, row_of, stored_result
 from roarbench.submission import Submission, check_source
 
 FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
+_NOTES = b"roarbench_images"  # of the file, where images came from
 _COLUMNS = pa.schema(
     [
         pa.field("key", pa.string()),
@@ -52,7 +55,8 @@ def export_results(store: ResultsStore, path: Path) -> int:
     with store.database.read() as connection:
         stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
     rows = [_exported(result, sources) for result in stored]
-    table = pa.Table.from_pylist(rows, schema=_COLUMNS)
+    about = {**(_COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
+    table = pa.Table.from_pylist(rows, schema=_COLUMNS.with_metadata(about))
     with writing(path):
         write_whole(path, lambda beside: pq.write_table(table, beside), path.with_name(f".{path.name}.partial"))
     return len(rows)
@@ -73,23 +77,51 @@ def _checksum(values: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(plain).encode()).hexdigest()
 
 
-def import_results(store: ResultsStore, path: Path) -> set[str]:
+class Conflict(NamedTuple):
+    """A run that the store and a file have other answers of."""
+
+    stored: Result
+    found: Result
+
+    @property
+    def differing(self) -> int:
+        """How many test images are answered correctly by one of the two alone."""
+        return int((self.stored.answers != self.found.answers).sum())
+
+
+class Imported(NamedTuple):
+    """What became of the results of a file.
+
+    Attributes:
+        new: Keys of those that were added.
+        known: How many were stored already, with the same answers.
+        conflicts: Those that were stored already with other answers; the store keeps its own.
+    """
+
+    new: set[str]
+    known: int
+    conflicts: list[Conflict]
+
+
+def import_results(store: ResultsStore, path: Path) -> Imported:
     """Add another store's results as self-reported; rows that are stored already stay as they are.
 
-    Returns:
-        The keys that are new.
-
     Raises:
-        StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say, or rows on
-            the same images have other numbers of answers. Then nothing was added.
+        StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say or is there
+            twice, or rows on the same images have other numbers of answers. Then nothing was added.
     """
     checksum = sha256(path)
-    rows, sources = {}, {}
-    for result, submission in _imported(path):
-        rows[result.run.key] = row_of(result)
+    content, metadata = _read(path)
+    found: dict[str, Result] = {}
+    sources = {}
+    for result, submission in _imported(content, path):
+        if result.run.key in found:
+            raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
+        found[result.run.key] = result
         if submission is not None:
             sources[submission.id] = submission
-    now = datetime.now(UTC)
+    notes = _imported_notes(metadata, path)
+    rows, now = {key: row_of(result) for key, result in found.items()}, datetime.now(UTC)
     with store.database.write() as connection:
         _check_totals(connection, rows.values(), path)
         known = matching(connection, select(schema.results.c.key), schema.results.c.key, rows)
@@ -100,7 +132,10 @@ def import_results(store: ResultsStore, path: Path) -> set[str]:
             connection.execute(insert(schema.results), [rows[key] for key in sorted(fresh)])
             origins = [{"key": key, "file": checksum, "created": now} for key in sorted(fresh)]
             connection.execute(insert(schema.imports), origins)
-    return fresh
+        put_notes(connection, notes)
+    stored = store.results(set(found) - fresh)
+    conflicts = [Conflict(own, found[key]) for key, own in sorted(stored.items()) if own.bits != found[key].bits]
+    return Imported(fresh, len(stored) - len(conflicts), conflicts)
 
 
 def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:
@@ -115,22 +150,41 @@ def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: 
             raise StoreError(f"{found}; nothing was added, export it again")
 
 
-def _imported(path: Path) -> Iterator[tuple[Result, Submission | None]]:
+def _read(path: Path) -> tuple[list[dict[str, Any]], dict[bytes, bytes]]:
+    """The rows of a file and what it says of itself."""
     try:
         table = pq.read_table(path)
-        rows = table.to_pylist()
+        rows, metadata = table.to_pylist(), table.schema.metadata or {}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         seen = " ".join(str(error).split())[:90]
         raise StoreError(f"{path} is no Parquet file ({seen}); name what `roarbench export` wrote") from None
-    found = (table.schema.metadata or {}).get(b"roarbench_format", b"").decode()
+    found = metadata.get(b"roarbench_format", b"").decode()
     if found != FORMAT or table.schema.names != _COLUMNS.names:
         seen = f"format {found}" if found else "no export"
         raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
+    return rows, metadata
+
+
+def _imported(rows: Iterable[dict[str, Any]], path: Path) -> Iterator[tuple[Result, Submission | None]]:
     for number, row in enumerate(rows):
         try:
             yield _checked(row)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, CallerError) as error:
             raise StoreError(f"{path}, row {number}: {error}; nothing was added, export it again") from None
+
+
+def _exported_notes(notes: Iterable[ImageNote]) -> bytes:
+    """Which folders images came from, without their paths; of a suite's own images every machine knows for itself."""
+    local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
+    return canonical([record(note) for note in local]).encode()
+
+
+def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]:
+    try:
+        found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
+        return [checked_note(note) for note in found if note.kind == LOCAL]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"{path}: what it says of images cannot be read ({error}); nothing was added") from None
 
 
 def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:

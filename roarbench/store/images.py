@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, inspect, select
+from sqlalchemy import Connection, insert, inspect, select
 
 from roarbench.plan import fingerprint, record
 from roarbench.store.database import Database, matching
 from roarbench.store.schema import images
 
+_LONGEST = 255  # characters of a folder's name
 LOCAL = "local"  # kind of images from a folder that the caller named
 
 
@@ -54,13 +55,8 @@ class ImageNotes:
 
     def add(self, new: Iterable[ImageNote]) -> None:
         """Keep notes; one that is kept already stays as it is."""
-        notes = {note.key: note for note in new}
-        now = datetime.now(UTC)
         with self._database.write() as connection:
-            known = {row.key for row in matching(connection, select(images.c.key), images.c.key, notes)}
-            rows = [{"key": key, "created": now, **vars(note)} for key, note in notes.items() if key not in known]
-            if rows:
-                connection.execute(insert(images), rows)
+            put_notes(connection, new)
 
     def all(self) -> list[ImageNote]:
         """All notes, oldest first."""
@@ -70,6 +66,29 @@ class ImageNotes:
                 return []
             rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
             return [ImageNote(**row._mapping) for row in rows]
+
+
+def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
+    """The same within a transaction."""
+    notes = {note.key: note for note in new}
+    now = datetime.now(UTC)
+    known = {row.key for row in matching(connection, select(images.c.key), images.c.key, notes)}
+    rows = [{"key": key, "created": now, **vars(note)} for key, note in notes.items() if key not in known]
+    if rows:
+        connection.execute(insert(images), rows)
+
+
+def checked_note(note: ImageNote) -> ImageNote:
+    """A note from outside.
+
+    Raises:
+        ValueError: Its values are not of their kinds, or its folder is no plain name.
+    """
+    texts = (note.data, note.dataset, note.kind, note.folder, note.files)
+    kinds = all(isinstance(text, str) for text in texts) and (note.limit is None or type(note.limit) is int)
+    if not kinds or len(note.folder) > _LONGEST or not note.folder.isprintable():
+        raise ValueError("a note of images has values of other kinds")
+    return note
 
 
 def decoded_notes(folder: Path) -> list[ImageNote]:

@@ -116,6 +116,18 @@ def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
     assert all(entry.place and not entry.gap for entry in table.entries[:-1])
 
 
+def test_a_row_of_other_weights_has_no_place_and_says_why(quick: Standing) -> None:
+    marks = {"grad": "b" * 64}
+    rows = {
+        point: replace(row, weights=marks.get(point.cell.estimator, "a" * 64) if row.run.reference else "")
+        for point, row in quick.results.items()
+    }
+    table = board_table(Evidence.of(replace(quick, results=rows)))
+    assert {entry.estimator: entry.gap for entry in table.entries if not entry.place} == {
+        "grad": "made from another reference than the other rows; do it again in a fresh --store"
+    }
+
+
 def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
     url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "random")
     with ResultsStore.open(url, read_only=True) as store:

@@ -29,6 +29,7 @@ from roarbench.store.entries import (
     unverified,
 )
 from roarbench.store.exchange import export_results, import_results
+from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore, pack_answers
 from roarbench.submission import check_source
 from roarbench.suites import find_suite
@@ -84,7 +85,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsSt
     second.add_all([own, foreign])
     export_results(second, tmp_path / "file.parquet")
     store.add_all([own, trusted])
-    assert import_results(store, tmp_path / "file.parquet") == {foreign.run.key}
+    assert import_results(store, tmp_path / "file.parquet").new == {foreign.run.key}
     keys = [result.run.key for result in (own, trusted, foreign)]
     assert origins(store.database, keys) == dict(
         zip(keys, (Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED), strict=True)
@@ -108,12 +109,77 @@ def test_results_arrive_as_they_left(store: ResultsStore, second: ResultsStore, 
     store.add_all(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
-    assert import_results(second, path) == set(kept)
+    assert import_results(second, path) == (set(kept), 0, [])
     assert second.results(kept) == kept
     assert find_entries(second.database) == {ENTRY.id: ENTRY}
-    assert import_results(second, path) == set()
+    assert import_results(second, path) == (set(), len(kept), [])
     with pytest.raises(CallerError, match="is there already"):
         export_results(store, path)
+
+
+def test_rows_with_other_answers_are_conflicts_and_never_replace(
+    store: ResultsStore, second: ResultsStore, tmp_path: Path
+) -> None:
+    same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
+    other = replace(changed, bits=make_result(make_run(seed=7)).bits, correct=make_result(make_run(seed=7)).correct)
+    store.add_all([same, other, fresh])
+    second.add_all([same, changed])
+    export_results(store, tmp_path / "file.parquet")
+    new, known, (conflict,) = import_results(second, tmp_path / "file.parquet")
+    assert (new, known) == ({fresh.run.key}, 1)
+    assert (conflict.stored, conflict.found) == (changed, other)
+    assert conflict.differing == (changed.answers != other.answers).sum() > 0
+    assert second.results([changed.run.key]) == {changed.run.key: changed}
+
+
+def test_a_file_that_has_a_run_twice_is_refused(store: ResultsStore, second: ResultsStore, tmp_path: Path) -> None:
+    store.add_all(make_result(make_run(seed=seed)) for seed in range(2))
+    path = tmp_path / "file.parquet"
+    export_results(store, path)
+    first = pq.read_table(path).to_pylist()[0]
+    with pytest.raises(StoreError, match=f"has the run {first['key']} twice; nothing was added"):
+        import_results(second, doubled(path))
+    assert second.keys("") == []
+
+
+def doubled(path: Path) -> Path:
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table, table.slice(0, 1)]).replace_schema_metadata(table.schema.metadata), path)
+    return path
+
+
+PHOTOS = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
+
+
+def test_whose_images_results_are_on_travels_with_them(
+    store: ResultsStore, second: ResultsStore, tmp_path: Path
+) -> None:
+    """But not where they lie, and not what the exporter takes for the suite's own images."""
+    store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
+    store.add_all([make_result(make_run())])
+    export_results(store, tmp_path / "file.parquet")
+    assert b"/home/me" not in (tmp_path / "file.parquet").read_bytes()
+    import_results(second, tmp_path / "file.parquet")
+    assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{",
+        "[1]",
+        '[{"kind": "local"}]',
+        '[{"data": 1, "dataset": "", "limit": null, "kind": "local"}]',
+        '[{"data": "1", "dataset": "", "limit": null, "kind": "local", "folder": "a\\u001b"}]',
+    ],
+)
+def test_what_a_file_says_of_images_is_checked(store: ResultsStore, second: ResultsStore, tmp_path: Path, said) -> None:
+    store.add_all([make_result(make_run())])
+    export_results(store, tmp_path / "file.parquet")
+    path = altered(tmp_path / "file.parquet", lambda row: None, True, roarbench_images=said)
+    with pytest.raises(StoreError, match="what it says of images cannot be read"):
+        import_results(second, path)
+    assert (second.keys(""), second.images.all()) == ([], [])
 
 
 def altered(path: Path, change: Callable[[dict], None], seal: bool, **metadata: str) -> Path:
