@@ -1,6 +1,7 @@
 """What `roarbench leaderboard` does: the app, or the static pages."""
 
 import shutil
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,10 +18,11 @@ def serve(url: str, store: Path, port: int) -> None:
     """Run the app until it is stopped.
 
     Raises:
-        CallerError: Streamlit is not installed.
+        CallerError: Streamlit is not installed, or the port is not free.
         StoreError: The store cannot be opened.
     """
     _need("streamlit")
+    _check_port(port)
     from leaderboard.server import run
 
     run(_absolute(url), store.resolve(), port)
@@ -51,6 +53,15 @@ def export_site(url: str, store: Path, folder: Path) -> int:
 def _need(package: str) -> None:
     if find_spec(package) is None:
         raise CallerError(f"the leaderboard needs {package}, which is missing; pip install 'roarbench[leaderboard]'")
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server: one that has just ended is no harm
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CallerError(f"cannot serve on 127.0.0.1:{port}: {error.strerror}; write another --port") from None
 
 
 def _absolute(url: str) -> str:

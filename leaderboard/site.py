@@ -103,7 +103,7 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("board.css", "board.js"):
-            (folder / name).write_text((_ASSETS / name).read_text(encoding="utf-8"))
+            (folder / name).write_bytes((_ASSETS / name).read_bytes())
         for shown in suites:
             _suite_pages(site, shown)
         estimators = _estimators(suites)

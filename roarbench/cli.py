@@ -4,9 +4,10 @@ What a command needs is imported in it: `--help` and a mistyped name are answere
 `doctor` wait for torch.
 """
 
-import os
 import signal
 import sys
+import unicodedata
+from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -15,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from roarbench.commands import lists, running, showing, submissions
-from roarbench.commands.terminal import check_width
+from roarbench.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.errors import CallerError, RunError
 from roarbench.sandbox.faults import printable
 
@@ -70,12 +71,23 @@ def program(
     """What is said before a command."""
 
 
-_INTERRUPTED = 130  # what typer makes of Ctrl-C
+_INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # the first is what typer makes of Ctrl-C
 
 
 def main() -> NoReturn:
     """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    prepare_output()
+    code = _call()
+    if code in (_INTERRUPTED, _ENDED):
+        _complain(_interrupted(sys.argv[1:]))
+    drop_output()
+    sys.exit(code)
+
+
+def _call() -> int:
+    """Do what is asked for; the exit code."""
+    code = 2
     try:
         check_width()
         _check_words(sys.argv[1:])
@@ -83,22 +95,21 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except CallerError as error:
         _complain(str(error))
-        code = 2
     except RunError as error:
         _complain(str(error))
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
             _complain(f"{seen} (roarbench --help)")
+    except (KeyboardInterrupt, SystemExit) as stop:
+        code = int(stop.code or 0) if isinstance(stop, SystemExit) else _INTERRUPTED
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone
+            return 1
+        place = f": {error.filename}" if error.filename else ""
+        _complain(f"cannot go on: {error.strerror or error}{place}")
         code = 2
-    except KeyboardInterrupt:
-        code = _INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    if code == _INTERRUPTED:
-        _complain("interrupted; finished runs are kept, the same command goes on")
-    sys.exit(code)
+    return code
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -106,13 +117,29 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
+def _interrupted(words: list[str]) -> str:
+    """What became of a command that was interrupted."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command == "run":
+        return "interrupted; finished runs are kept, the same command goes on"
+    return f"interrupted; {command} keeps nothing of what it had begun"
+
+
 def _check_words(words: list[str]) -> None:
-    """Refuse empty words: mostly a shell's variable that is not set, and an option would be taken as left out."""
+    """Refuse words that no option takes.
+
+    An empty one is mostly a shell's variable that is not set, and its option would be taken as left out. What cannot
+    be decoded are files whose names no database and no table can hold.
+    """
     for before, word in pairwise(["roarbench", *words]):
         if not word or (word.startswith("--") and word.endswith("=")):
             raise CallerError(f"there is an empty value after {word or before}; write one, or leave the option out")
+        if any(unicodedata.category(letter) == "Cs" for letter in word):
+            seen = word.encode(errors="replace").decode()
+            raise CallerError(f"'{seen}' cannot be read as {sys.getfilesystemencoding()}; write a name that can")
 
 
 def _complain(message: str) -> None:
     """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
-    print("roarbench:", " ".join(printable(message).split()), file=sys.stderr)
+    with suppress(OSError):  # where nothing can be said, the exit code says it
+        print("roarbench:", " ".join(printable(message).split()), file=sys.stderr)

@@ -95,10 +95,10 @@ def write_template(name: str) -> Path:
         CallerError: The file is there already, or cannot be written.
     """
     path = Path(f"{name.replace('-', '_')}.py")
-    source = TEMPLATE.read_text().replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
+    source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
     check_source(source.encode())
     try:
-        with path.open("x") as file:
+        with path.open("x", encoding="utf-8") as file:
             file.write(source)
     except FileExistsError:
         raise CallerError(f"{path} is there already; choose another name or delete it") from None

@@ -1,6 +1,9 @@
 """Where commands print: what was asked for on standard output, all else beside it."""
 
+import codecs
 import os
+import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +17,32 @@ if TYPE_CHECKING:
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 _WIDTHS = range(20, 1001)  # columns: in fewer no column of a table is whole, and help is padded to all of them
+_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->"}  # what tables and reports say beyond ASCII
+
+
+def prepare_output() -> None:
+    """Let letters that the terminal's encoding lacks come out as plain ones or as `?`; drop output that is closed."""
+    codecs.register_error("plain", _plain)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; another file must not get its number
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
+            stream.reconfigure(errors="plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+def drop_output() -> None:
+    """Forget what waits to be written where nothing can be written: Python would try it again, and tell of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def check_width() -> None:
