@@ -7,8 +7,10 @@ processor time on a processor.
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_attribution.py
 """
 
+import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -46,6 +48,8 @@ def wait() -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
     torch.set_num_threads(1)
     cost = network_cost(NETWORK, CLASSES, 3, SIZE)
     n = fitting(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
@@ -57,7 +61,7 @@ def main() -> None:
     print(f"{name}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
     for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
         wanted = [find_estimator(id_) for id_ in ids]
-        took = seconds(lambda wanted=wanted: importance_maps(wanted, model, batch, black))
+        took = seconds(partial(importance_maps, wanted, model, batch, black))
         rate = n * passes(wanted).forward / took
         flops = rate * FORWARD_AND_BACK * cost.flops
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")

@@ -32,7 +32,8 @@ def held(images: int) -> DegradedImages:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (images, 3, 32, 32), dtype=torch.uint8, generator=generator)
     removed = torch.randint(256, (images, 384), dtype=torch.uint8, generator=generator)
-    return DegradedImages(*(part.to(device()) for part in (pixels, removed, torch.tensor(NORM.mean))), Unit.SCALAR)
+    fill = torch.tensor(NORM.mean)
+    return DegradedImages(pixels.to(device()), removed.to(device()), fill.to(device()), Unit.SCALAR)
 
 
 def training(images: int, epochs: float, seed: int, graphs: bool) -> None:

@@ -11,6 +11,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -18,7 +19,7 @@ from roarbench.evidence import Evidence
 from roarbench.plan import Block
 from roarbench.session import run_suite
 from roarbench.stats.agreement import agreement
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
@@ -39,13 +40,15 @@ def main() -> None:
     asked = parser.parse_args()
     slow = replace(find_suite(asked.suite), blocks=(Block(ROAR, ESTIMATORS, LEVELS, asked.seeds),))
     fast = replace(slow, name=f"{slow.name}-fast", recipe=f"{slow.name}-fast@1")
-    console, bootstrap, gains, report = Console(), Bootstrap(), {}, {}
+    console, bootstrap = Console(), Bootstrap()
+    gains: list[dict[str, Sample]] = []
+    report: dict[str, Any] = {}
     with ResultsStore.open(default_url(asked.store)) as store:
         for suite in (slow, fast):
             start = time.monotonic()
             done = run_suite(suite, Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
             drawn = Evidence(done.standing, Unit.SCALAR, bootstrap).roar
-            gains[suite.name] = drawn.areas
+            gains.append(drawn.areas)
             seconds = sum(result.seconds for result in done.standing.results.values())
             report[suite.recipe] = {
                 "training seconds": round(seconds),
@@ -53,7 +56,7 @@ def main() -> None:
                 "gains": {name: drawn.area(name)._asdict() for name in ESTIMATORS},
                 "clean": drawn.accuracy("none", 0.0)._asdict(),
             }
-    found = agreement(*gains.values(), bootstrap.confidence)
+    found = agreement(gains[0], gains[1], bootstrap.confidence)
     report["agreement"] = found and found._asdict() | {"tau": found.tau._asdict()}
     print(json.dumps(report, indent=1))
 

@@ -33,7 +33,7 @@ from roarbench.models import build
 from roarbench.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
-from roarbench.train import Normalisation, fit, normalise, predict
+from roarbench.train import Normalisation, fit, normalise, predict, scored_at_once
 
 _RECIPE = "imagenette64@1"  # shortened
 
@@ -68,7 +68,7 @@ def rounded(x: Tensor) -> Tensor:
     return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32).view_as(x)
 
 
-class EmulatedTF32(TorchDispatchMode):
+class EmulatedTF32(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Rounds what enters convolutions and matrix products, forward and backward."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -111,7 +111,8 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
     model = build(name, record.classes, record.channels, record.size, torch.Generator().manual_seed(0)).to(device())
     recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)
     fit(model, DegradedImages(pixels, None, fill, Unit.SCALAR), labels, norm, recipe, 0)
-    targets = predict(model, DegradedImages(tested, None, fill, Unit.SCALAR), norm).argmax(1)
+    untouched = DegradedImages(tested, None, fill, Unit.SCALAR)
+    targets = predict(model, untouched, norm, scored_at_once(record.size)).argmax(1)
     accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
     print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
     black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
@@ -139,7 +140,8 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     model, batch, black = prepared(asked.model, asked.train, asked.epochs, asked.images)
-    layout = Layout(tuple(batch.images.shape[1:]), Unit.SCALAR, PAPER_LEVELS)
+    _, *(channels, height, width) = batch.images.shape
+    layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
     exact = rankings(model, batch, black, asked.images, layout)
     found: dict[str, dict[str, Moved]] = {}
     for name, way in ways().items():

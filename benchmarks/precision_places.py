@@ -26,11 +26,12 @@ from roarbench.plan import Block, Suite
 from roarbench.ranking import encode, features, sort_keys, tie_order
 from roarbench.session import Finished, run_suite
 from roarbench.stats.agreement import agreement
-from roarbench.stats.board import Board, board, gain_samples
-from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, draw, estimate
+from roarbench.stats.board import Board, Row, board, gain_samples
+from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, draw, estimate, half_width
 from roarbench.stats.curves import POINTS, Scores
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import find_suite
+from roarbench.tables import MISSING, place
 from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
 from roarbench.workspace import Workspace
 
@@ -71,13 +72,20 @@ def merged(exact: Scores, short: Scores, estimators: list[str]) -> Scores:
 
 
 def told(found: Estimate, scale: float = 1.0) -> str:
-    low, high = (f"{scale * end:+.1f}" for end in (found.low, found.high))
-    return f"{scale * found.value:+.1f} [{low}, {high}]"
+    """A number with its interval; MISSING where there is none."""
+    if found.value is None or found.low is None or found.high is None:
+        return MISSING
+    return f"{scale * found.value:+.1f} [{scale * found.low:+.1f}, {scale * found.high:+.1f}]"
+
+
+def verdicts(row: Row) -> str:
+    """Its verdicts against Random and Sobel."""
+    return ", ".join(found.verdict if found else MISSING for found in (row.random, row.sobel))
 
 
 def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: list[str]) -> Iterator[str]:
     """A protocol by both precisions, line by line."""
-    exact, short = (each.standing.scores(protocol, unit) for each in done)
+    exact, short = (_scores(each, protocol, unit) for each in done)
     both = merged(exact, short, estimators)
     spread = done[0].standing.spread(protocol)
     draws = draw(both, _BOOTSTRAP, spread if protocol.retrain is not Retrain.NONE else None)
@@ -92,40 +100,49 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
         cells = [told(difference(draws, name, t), POINTS) for t in both.levels]
         cells += [told(each[name].gain) for each in rows]
         cells += [told(estimate(gains[name + _SHORT].minus(gains[name]), _BOOTSTRAP.confidence))]
-        cells += [changed(*(f"{each[name].random.verdict}, {each[name].sobel.verdict}" for each in rows))]
-        cells += [changed(*(f"{each[name].place.low}-{each[name].place.high}" for each in rows))]
+        cells += [changed(*(verdicts(each[name]) for each in rows))]
+        cells += [changed(*(place(each[name]) for each in rows))]
         yield f"| `{name}` | {' | '.join(cells)} |"
-    samples = [{name: gains[name + mark] for name in estimators} for mark in ("", _SHORT)]
-    alike = agreement(*samples, _BOOTSTRAP.confidence)
+    own, theirs = ({name: gains[name + mark] for name in estimators} for mark in ("", _SHORT))
+    alike = agreement(own, theirs, _BOOTSTRAP.confidence)
+    if alike is None:
+        raise RunError(f"an order of {len(estimators)} estimator is none; name a suite with two or more")
     pairs = len(estimators) * (len(estimators) - 1) // 2
     settled = f"{alike.settled} of {pairs} pairs settled under both, {alike.opposed} of them opposed"
     yield f"\nKendall's tau of the gains {alike.tau.value:.2f} [{alike.tau.low:.2f}, {alike.tau.high:.2f}]; {settled}."
     yield f"{judged(boards, gains, estimators, alike.opposed)}\n"
 
 
+def _scores(done: Finished, protocol: Protocol, unit: Unit) -> Scores:
+    """The answers of a protocol, which both suites have."""
+    found = done.standing.scores(protocol, unit)
+    assert found is not None, "`suites` gives both all three protocols"
+    return found
+
+
 def difference(draws: Draws, name: str, t: float) -> Estimate:
     """Accuracy by bfloat16 maps minus accuracy by float32 maps."""
-    sample = draws.accuracy((name + _SHORT, t)).minus(draws.accuracy((name, t)))
-    return estimate(sample, _BOOTSTRAP.confidence)
+    short, exact = draws.accuracy((name + _SHORT, t)), draws.accuracy((name, t))
+    return estimate(short.minus(exact), _BOOTSTRAP.confidence) if short and exact else Estimate()
 
 
 def changed(exact: str, short: str) -> str:
     return exact if exact == short else f"**{exact}; in bf16 {short}**"
 
 
-def judged(boards: list[Board], gains: dict, estimators: list[str], opposed: int) -> str:
+def judged(boards: list[Board], gains: dict[str, Sample], estimators: list[str], opposed: int) -> str:
     """Whether `RULE` lets maps be bfloat16, with what speaks against it."""
     margin = boards[0].detectable
-    exact, short = (
-        {row.estimator: (row.random.verdict, row.sobel.verdict) for row in each.rows if row.estimator in estimators}
-        for each in boards
-    )
+    if margin is None:
+        return "The rule says nothing: one training per cell has no intervals."
+    exact, short = ({row.estimator: verdicts(row) for row in each.rows} for each in boards)
     faults = [f"{name} has another verdict" for name in estimators if exact[name] != short[name]]
     faults += [f"{opposed} pairs are opposed"] if opposed else []
     for name in estimators:
-        found = estimate(gains[name + _SHORT].minus(gains[name]), _BOOTSTRAP.confidence)
-        if max(-found.low, found.high) >= margin:
-            faults.append(f"{name}'s gain may differ by {max(-found.low, found.high):.1f}")
+        change = gains[name + _SHORT].minus(gains[name])
+        most = abs(change.value) + half_width(change, _BOOTSTRAP.confidence)  # the far end of its interval
+        if most >= margin:
+            faults.append(f"{name}'s gain may differ by {most:.1f}")
     return f"By the rule (margin {margin:.1f} points): {'; '.join(faults) if faults else 'bfloat16 may be used'}."
 
 

@@ -6,7 +6,9 @@ Run: OMP_NUM_THREADS=1 pytest benchmarks/test_attribution.py --benchmark-only
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +44,7 @@ def one_by_one(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("way", [shared, one_by_one])
-def test_the_18(benchmark, way) -> None:
+def test_the_18(benchmark: Any, way: Callable[[nn.Module, Batch], dict[str, Tensor]]) -> None:
     """1,674 forward and 1,674 backward passes one by one, 400 and 416 shared: the ratio should be near 4.1."""
     benchmark.group = "the 18 of the paper, CPU seconds per batch of 8"
     benchmark._timer = time.process_time
@@ -52,13 +54,13 @@ def test_the_18(benchmark, way) -> None:
 
 def peak_mebibytes(samples: int, steps: int) -> float:
     """Of a new process that explains 64 images by loops of these lengths."""
-    ensembles.SAMPLES, gradients.IG_STEPS = samples, steps
+    ensembles.SAMPLES, gradients.IG_STEPS = samples, steps  # type: ignore[attr-defined]
     importance_maps([find_estimator("var-grad"), find_estimator("ig")], network(), drawn(64), BLACK)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @pytest.mark.parametrize(("samples", "steps"), [(2, 2), (15, 2), (2, 25), (15, 25)])
-def test_peak_memory(benchmark, samples: int, steps: int) -> None:
+def test_peak_memory(benchmark: Any, samples: int, steps: int) -> None:
     """Printed with -s, and kept in `extra_info`: it should not grow with the number of samples or steps."""
     benchmark.group = "peak memory"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:

@@ -93,7 +93,7 @@ def _turbojpeg() -> Any:
 
 
 @pytest.mark.parametrize("decode", [plain, ours, draft, torchvision_decode, simplejpeg_decode, turbojpeg_decode])
-def test_decode(benchmark, photographs: list[bytes], decode: Callable[[bytes], np.ndarray]) -> None:
+def test_decode(benchmark: Any, photographs: list[bytes], decode: Callable[[bytes], np.ndarray]) -> None:
     try:
         pairs = [(decode(content).astype(float), plain(content)) for content in photographs]
     except (ImportError, RuntimeError) as error:  # a library that is not here, or not built for this torch

@@ -1,6 +1,8 @@
 """Reading which features of random images are gone: from the store's bit-planes, and from a float map per image."""
 
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ PART = 256
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sealed store, and the same importances as one file of float maps."""
     root = tmp_path_factory.mktemp("store")
     maps = np.memmap(root / "maps", np.float32, "w+", shape=(IMAGES, SPEC.layout.features))
@@ -32,7 +34,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
-def test_random_batch_from_bit_planes(benchmark, folder, t: float) -> None:
+def test_random_batch_from_bit_planes(benchmark: Any, folder: Path, t: float) -> None:
     planes = RankingsStore(folder).open(SPEC).planes(Split.TRAIN)
     index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
     benchmark._timer = time.process_time
@@ -40,7 +42,7 @@ def test_random_batch_from_bit_planes(benchmark, folder, t: float) -> None:
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
-def test_random_batch_from_float_maps(benchmark, folder, t: float) -> None:
+def test_random_batch_from_float_maps(benchmark: Any, folder: Path, t: float) -> None:
     maps = np.memmap(folder / "maps", np.float32, "r", shape=(IMAGES, SPEC.layout.features))
     index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
     kept = SPEC.layout.features - removed_count(t, SPEC.layout.features)
@@ -54,12 +56,12 @@ def test_random_batch_from_float_maps(benchmark, folder, t: float) -> None:
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
-def test_whole_split(benchmark, folder, t: float) -> None:
+def test_whole_split(benchmark: Any, folder: Path, t: float) -> None:
     rankings = RankingsStore(folder).open(SPEC)
     benchmark._timer = time.process_time
     benchmark(lambda: removed_bits(rankings.planes(Split.TRAIN), t, Order.MORF, rankings.layout))
 
 
-def test_open(benchmark, folder) -> None:
+def test_open(benchmark: Any, folder: Path) -> None:
     store = RankingsStore(folder)
     benchmark(lambda: store.open(SPEC))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,37 +40,37 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ResultsStor
         yield store, [result.run.key for result in make_results(MANY)]
 
 
-def test_add_one_by_one(benchmark, empty: ResultsStore):
+def test_add_one_by_one(benchmark: Any, empty: ResultsStore) -> None:
     results = list(make_results(ROWS))
     assert all(benchmark.pedantic(lambda: [empty.add(result) for result in results]))
 
 
-def test_add_all_at_once(benchmark, empty: ResultsStore):
+def test_add_all_at_once(benchmark: Any, empty: ResultsStore) -> None:
     results = list(make_results(ROWS))
     assert len(benchmark.pedantic(lambda: empty.add_all(results))) == ROWS
 
 
-def test_done_over_many_rows(benchmark, full: tuple[ResultsStore, list[str]]):
+def test_done_over_many_rows(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     assert len(benchmark.pedantic(lambda: store.done(keys), rounds=3)) == MANY
 
 
-def test_done_over_many_rows_for_a_suite(benchmark, full: tuple[ResultsStore, list[str]]):
+def test_done_over_many_rows_for_a_suite(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     assert len(benchmark.pedantic(lambda: store.done(keys[:1000]), rounds=10)) == 1000
 
 
-def test_results_of_a_large_board(benchmark, full: tuple[ResultsStore, list[str]]):
+def test_results_of_a_large_board(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     assert len(benchmark.pedantic(lambda: store.results(keys[:25_000]))) == 25_000
 
 
-def test_state_over_many_rows(benchmark, full: tuple[ResultsStore, list[str]]):
+def test_state_over_many_rows(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, _ = full
     assert benchmark.pedantic(store.state, rounds=10)
 
 
-def test_claim_one(benchmark, full: tuple[ResultsStore, list[str]]):
+def test_claim_one(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     owner = Owner.here()
     assert benchmark.pedantic(lambda: store.claim([keys[0]], owner), rounds=10) == set()

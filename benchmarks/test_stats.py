@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,12 +35,12 @@ def judge(answers: Scores) -> Board:
 
 
 @pytest.mark.benchmark(timer=time.process_time, min_rounds=3)
-def test_board(benchmark) -> None:  # type: ignore[no-untyped-def]
+def test_board(benchmark: Any) -> None:
     judged = benchmark(judge, scores())
     assert all(row.gain.low is not None for row in judged.rows)
 
 
-def test_peak_memory(benchmark) -> None:  # type: ignore[no-untyped-def]
+def test_peak_memory(benchmark: Any) -> None:
     """Of a process of its own, bits included; shown beside the time."""
     command = [sys.executable, __file__]
     found = benchmark.pedantic(

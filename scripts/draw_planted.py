@@ -3,6 +3,7 @@
 python scripts/draw_planted.py
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -41,7 +42,7 @@ def panels(pixels: NDArray[np.uint8], label: int, truth: NDArray[np.float32]) ->
     return [pattern, truth, pixels / 255, *left]
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Draw one image of each class, and a second of the first."""
     pixels, labels, truth = generate(find_dataset("planted"), Split.TRAIN)
     chosen = [int(np.flatnonzero(labels == label)[0]) for label in range(4)] + [int(np.flatnonzero(labels == 0)[1])]
@@ -53,8 +54,10 @@ def main() -> None:
         axes[0, column].set_title(f"class {labels[index]}")
     for row, name in enumerate(ROWS):
         axes[row, 0].set_ylabel(name)
-    figure.savefig(OUT, dpi=120, metadata={"Software": None})
+    figure.savefig(out, dpi=120, metadata={"Software": None})
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=OUT)
+    main(**vars(parser.parse_args()))

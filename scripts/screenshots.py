@@ -5,6 +5,7 @@
 docs/board/ has those of demo/.
 """
 
+import argparse
 import io
 import socket
 import subprocess
@@ -143,11 +144,15 @@ def main(store: Path, folder: Path) -> None:
                 shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
         shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True)
         with server(store) as address:
-            for page in APP_PAGES:
+            for name in APP_PAGES:
                 for width in WIDTHS:
-                    shoot(driver, f"{address}/?page={page}", width, folder / f"app-{page.lower()}-{width}.webp")
+                    shoot(driver, f"{address}/?page={name}", width, folder / f"app-{name.lower()}-{width}.webp")
             shoot(driver, f"{address}/?page=Board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("folder", type=Path)
+    asked = parser.parse_args()
+    main(asked.store.resolve(), asked.folder.resolve())

@@ -134,8 +134,8 @@ def agreement_lines(parts: Sequence[Part]) -> str:
     lines = []
     firsts = [part for part in parts if part.unit is Unit.SCALAR]
     for part in firsts:
-        found = agreements(part.evidence, part.rows, [])
-        lines += [(f"{part.title} and {pair.other}", *_agreed(pair.found)) for pair in found]
+        pairs = agreements(part.evidence, part.rows, [])
+        lines += [(f"{part.title} and {pair.other}", *_agreed(pair.found)) for pair in pairs]
     for one, other in combinations(firsts, 2):
         gains = [part.evidence.roar.areas for part in (one, other)]
         rows = [name for name in one.rows if all(name in areas for areas in gains)]

@@ -161,7 +161,8 @@ def luck_along_curves(parts: Sequence[Part]) -> tuple[float, float, int]:
 def _seed_gaps(part: Part) -> np.ndarray:
     """Seed 0 minus seed 1 in accuracy, (estimators, levels), in standard deviations around each level's mean."""
     scores = part.evidence.roar.scores
-    curves = [[scores.correct.get((name, t), ()) for t in scores.levels] for name in part.rows]
+    whole = [name for name in part.rows if all((name, t) in scores.correct for t in scores.levels)]
+    curves = [[scores.correct[name, t] for t in scores.levels] for name in whole]
     gaps = np.array([[b[0].mean() - b[1].mean() for b in curve] for curve in curves if min(map(len, curve)) == 2])
     return (gaps - gaps.mean(0)) / gaps.std(0) if len(gaps) else gaps
 

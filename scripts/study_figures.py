@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ def _draw_gain(axes: Axes, row: int, name: str, gain: Estimate) -> None:
     if gain.value is None:
         return
     colour, marker = look(name)
-    if gain.low is not None:
+    if gain.low is not None and gain.high is not None:
         axes.plot([gain.low, gain.high], [row, row], color=colour, linewidth=1.6)
     axes.plot(gain.value, row, marker, color=colour, markersize=4.5)
 
@@ -117,7 +118,7 @@ def _draw_points(axes: Axes, title: str, points: Mapping[str, tuple[float, float
 
 
 def _legend() -> Sequence[Line2D]:
-    def handle(marker: str, colour: str, label: str, line: str = "") -> Line2D:
+    def handle(marker: str, colour: str, label: str, line: Literal["", "--", ":"] = "") -> Line2D:
         return Line2D([], [], color=colour, marker=marker, linestyle=line, linewidth=0.8, markersize=5.5, label=label)
 
     bases = [handle(MARKERS[base], "#555555", name) for base, name in BASE_NAMES.items()]

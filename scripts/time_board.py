@@ -8,6 +8,7 @@ all of them); processor seconds and memory of the server; processor seconds, fil
 docs/leaderboard.md has the numbers of one machine.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -203,7 +204,11 @@ def tell(what: str, measured: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        serve(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("estimators", type=int, nargs="?", default=200)
+    parser.add_argument("--serve", nargs=2, metavar=("STORE", "PORT"), help="only run the app on a store of these")
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(Path(asked.serve[0]), int(asked.serve[1]), asked.estimators)
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+        main(asked.estimators)
