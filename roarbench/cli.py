@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from roarbench.calls import program_name
 from roarbench.commands import lists, running, showing, submissions
 from roarbench.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.errors import CallerError, RunError
@@ -100,7 +101,7 @@ def _call() -> int:
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
-            _complain(f"{seen} (roarbench --help)")
+            _complain(f"{seen} ({program_name()} --help)")
     except (KeyboardInterrupt, SystemExit) as stop:
         code = int(stop.code or 0) if isinstance(stop, SystemExit) else _INTERRUPTED
     except OSError as error:

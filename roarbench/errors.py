@@ -47,10 +47,10 @@ class StoreError(CallerError):
 
 
 class EmptyStore(StoreError):
-    """A results store that is still to be made, by running a suite."""
+    """A results store that is still to be made, by a command that runs a suite."""
 
-    def __init__(self, seen: str, suite: str = "quick") -> None:
-        super().__init__(f"{seen}; `roarbench run --suite {suite}` makes one")
+    def __init__(self, seen: str, command: str) -> None:
+        super().__init__(f"{seen}; `{command}` makes one")
         self.seen = seen
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from platformdirs import user_data_path
 
+from roarbench.calls import propose
 from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
@@ -22,6 +23,7 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
+    LATEX = "latex"
 
 
 class Prose(StrEnum):
@@ -63,7 +65,9 @@ _MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of referen
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
 
-SuiteName = Annotated[str, typer.Option("--suite", metavar="NAME", help="Which suite; `roarbench suites` lists them.")]
+SuiteName = Annotated[
+    str, typer.Option("--suite", metavar="NAME", help=f"Which suite; `{propose('suites')}` lists them.")
+]
 StoreDir = Annotated[
     Path,
     typer.Option(

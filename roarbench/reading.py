@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench import plan
+from roarbench.calls import STORE, propose
 from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, EmptyStore, UnknownName
 from roarbench.plan import Suite
@@ -33,7 +34,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
     try:
         return ResultsStore.open(db or default_url(store), read_only=read_only)
     except EmptyStore as error:
-        raise EmptyStore(error.seen, suite) from None
+        raise EmptyStore(error.seen, propose("run", "--suite", suite)) from None
 
 
 class Question(NamedTuple):
@@ -98,8 +99,7 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     files = source_files(plan.record(record), describe_source(record, Path(asked.data)))
     found = [note.data for note in notes if (note.limit, note.files) == (asked.limit, files)]
     if not found:
-        small = f" --limit {asked.limit}" if asked.limit else ""
-        run = f"roarbench run --suite {suite.name} --data {asked.data}{small}"
+        run = propose("run", "--suite", suite.name, "--data", asked.data)
         raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
     return found[-1]
 
@@ -162,8 +162,8 @@ def what_else(held: Standing, command: str) -> str:
 
 
 def _call(suite: Suite, command: str, other: Other) -> str:
-    small = ("--limit", str(other.limit)) if other.limit else ()
-    return " ".join(["roarbench", command, "--suite", suite.name, *small, *other.asked])
+    small = ("--limit", other.limit) if other.limit else ()
+    return propose(command, "--suite", suite.name, *small, *other.asked, carried=STORE)
 
 
 def shown_table(held: Standing, protocol: str, unit: Unit | None, rows: Collection[str] | None) -> ShownTable:

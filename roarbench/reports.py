@@ -8,6 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.calls import propose
 from roarbench.datasets import find_dataset
 from roarbench.estimators import ESTIMATORS, TWINS, find_estimator
 from roarbench.plan import Point, Suite, expand
@@ -56,7 +57,8 @@ def suite_list(width: int) -> str:
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
         lines += _indented(cost, width)
         lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
-    return "\n".join([*lines, "roarbench plan --suite NAME says what it takes; --measure times it on this machine"])
+    plan = propose("plan", "--suite", "NAME")
+    return "\n".join([*lines, f"{plan} says what it takes; --measure times it on this machine"])
 
 
 def _indented(words: str, width: int) -> list[str]:

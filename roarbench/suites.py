@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.estimators import PAPER
 from roarbench.plan import Block, Suite
@@ -264,7 +265,7 @@ def find_suite(name: str) -> Suite:
         UnknownName: There is none.
     """
     if name not in SUITES:
-        raise UnknownName("suite", name, SUITES, "roarbench suites")
+        raise UnknownName("suite", name, SUITES, propose("suites"))
     return SUITES[name]
 
 

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import sqlite3
 import tomllib
@@ -237,7 +238,7 @@ def test_what_the_store_has_instead_is_told(call, made, words):
     assert call(*words, *SMALL, "--store", made).err == ""
     answer = call(*words, "--suite", "planted", "--store", made)
     assert answer.code == 0
-    shown = f"roarbench {words[0]} --suite planted --limit 8 (small version: 8 images a split)"
+    shown = f"roarbench {words[0]} --suite planted --limit 8 --store {made} (small version: 8 images a split)"
     assert answer.err == f"nothing of planted v1 is in this store, but: {shown}\n"
     assert call(*words, "--suite", "quick", "--store", made).err == ""  # nor of any other version
 
@@ -420,13 +421,24 @@ def test_a_toy_that_cannot_be_drawn(call, path, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_commands_that_a_run_proposes_work_as_they_stand(call, made, tmp_path, monkeypatch):
+    folder = tmp_path / "a store's"
+    shutil.copytree(made, folder)
+    monkeypatch.chdir(tmp_path)
+    first, *lines = call("run", *PART, "--store", folder).err.partition("next:\n")[2].splitlines()
+    words = [shlex.split(line) for line in (first, *lines)]
+    assert [line[:2] for line in words] == [["roarbench", name] for name in ("table", "validity", "plot", "status")]
+    for _, *line in words:
+        assert call(*line).code == 0
+    assert (tmp_path / "planted.png").exists()
+
+
 @pytest.mark.parametrize("command", [("table",), ("status",), ("plot", "-o", "x.png"), ("validity",)])
 def test_reading_a_store_that_is_not_there(call, command, tmp_path):
     answer = call(*command, *SMALL, "--store", tmp_path / "none")
     assert answer.code == 2
-    assert answer.err == (
-        f"roarbench: no results store at {tmp_path}/none/results.sqlite; `roarbench run --suite planted` makes one\n"
-    )
+    run = f"roarbench run --suite planted --store {tmp_path}/none --limit 8"
+    assert answer.err == f"roarbench: no results store at {tmp_path}/none/results.sqlite; `{run}` makes one\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -80,9 +80,10 @@ def rows(call, store, *words):
 @pytest.mark.parametrize("words", READING, ids=lambda words: words[0])
 def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, made, words, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    other = f"roarbench {words[0]} --suite quick --limit 10 --data {made.data}"
+    other = f"roarbench {words[0]} --suite quick --limit 10 --data {made.data} --store {made.store}"
     answer = call(*words, *SMALL, "--store", made.store)
-    assert answer.err.startswith(f"nothing of {TITLE} is in this store, but: {other} (")
+    said = answer.err.partition(" (small version: 10 images a split; images of")[0]
+    assert said == f"nothing of {TITLE} is in this store, but: {' '.join([other, *words[1:]])}"
     for name in (made.photos, made.data):
         shown = call(*words, *SMALL, "--store", made.store, "--data", name)
         assert (shown.code, "nothing of" in shown.err, "also" in shown.err) == (0, False, False)
@@ -99,7 +100,10 @@ def test_both_are_shown_by_their_names(call, both):
     assert own["rows"] != other["rows"]
     text = call("table", *SMALL, "--store", both.store)
     assert f"{TITLE} (the suite's own images, " in " ".join(text.out.split())
-    assert f"this store also has: roarbench table --suite quick --limit 10 --data {both.data} (" in text.err
+    assert (
+        f"this store also has: roarbench table --suite quick --limit 10 --data {both.data} --store {both.store} ("
+        in text.err
+    )
     text = call("table", *SMALL, "--store", both.store, "--data", both.data)
     assert f"{TITLE} (images of photos, {both.data})" in " ".join(text.out.split())
 
@@ -114,7 +118,8 @@ def test_images_that_the_store_does_not_know_are_refused(call, made, tmp_path):
     folder = write_photos(tmp_path / "more")
     answer = call("table", *SMALL, "--store", made.store, "--data", folder)
     assert (answer.code, answer.out) == (2, "")
-    assert f"`roarbench run --suite quick --data {folder} --limit 10` makes it" in answer.err
+    run = f"roarbench run --suite quick --data {folder} --store {made.store} --limit 10"
+    assert f"`{run}` makes it" in answer.err
     answer = call("table", *SMALL, "--store", made.store, "--data", "/nowhere")
     assert (answer.code, answer.out) == (2, "")
     assert "--data /nowhere is missing" in answer.err
@@ -122,7 +127,9 @@ def test_images_that_the_store_does_not_know_are_refused(call, made, tmp_path):
 
 def test_a_run_says_how_its_results_are_read(call, made):
     answer = call("run", *SMALL, "--data", made.photos, "--store", made.store)
-    assert f"more: roarbench table, plot, status --suite quick --limit 10 --data {made.data}" in answer.err
+    asked = f"--suite quick --store {made.store} --data {made.photos} --limit 10"
+    assert f"next:\n  roarbench table {asked}\n" in answer.err
+    assert rows(call, made.store, "--data", made.photos)["images"] == 10
 
 
 def test_a_plan_counts_what_is_done_on_the_images_that_it_asks_for(call, both, tmp_path):

@@ -15,7 +15,7 @@ from roarbench.reading import shown_table
 from roarbench.standings import standing
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
-from roarbench.tables import as_text, render
+from roarbench.table_formats import as_text, render
 from roarbench.terms import Precision
 
 PLAIN = held()

@@ -7,20 +7,22 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from made_up import SUITE, held
+from made_up import MAIN, SUITE, held
 from rich.console import Console
 
 from roarbench.reading import shown_table
 from roarbench.standings import Standing, standing
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.board import Board, Covers, Row, board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import find_suite
-from roarbench.tables import ShownTable, as_text, interval, percent, place, render
-from roarbench.terms import MORF, ROAR, Unit
+from roarbench.table_formats import as_text, render
+from roarbench.tables import ShownTable, interval, percent, place
+from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
 
 DEMO = Path(__file__).parents[1] / "demo"
 NONE = Estimate()
@@ -101,6 +103,7 @@ def test_json_has_the_keys_that_others_read():
         "bootstrap_seed": 0,
         "intervals_cover": "images and seeds",
         "detectable": 2.25,
+        "chance": 0.25,
     }
     assert len(found["rows"]) == len(ROWS)
 
@@ -149,7 +152,7 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
     for row in rows:
         plain = json_row(row["estimator"])
         curve = plain.pop("curve")
-        flat = plain | {f"accuracy_{t}": value for t, value in curve.items()}
+        flat = plain | {"chance": 0.25} | {f"accuracy_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
 
@@ -179,12 +182,14 @@ def test_markdown_is_a_table_with_its_caption():
 
 def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
     assert TABLE.caption == (
-        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean"
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean; "
+        "untouched images (t=0) 90.0%; chance 25.0%"
     )
     assert TABLE.footnote == (
         "95% intervals over images and seeds (2000 paired resamples, seed 0); places hold together. "
         "Smallest difference of two gains that this suite finds 4 times in 5: 2.2 points. "
-        "(!) roarbench validity --suite made-up says why to doubt a row."
+        "Verdicts and places are adjusted for all rows together, so that another row can change them. "
+        "(!) `roarbench validity --suite made-up` says why to doubt a row."
     )
 
 
@@ -204,12 +209,62 @@ def test_checks_stand_below_all_rows_without_places():
     assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
     (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
     assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
-    assert table.footnote.endswith("The last row is a check of another row, without place and verdict.")
+    assert table.remarks.endswith("The last row is a check of another row, without place and verdict.")
     lines = printed(table).splitlines()
     below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
     assert lines[below].split()[:2] == ["–", "ig~blurred"]
     assert "check of another row" not in TABLE.footnote
+
+
+def test_masks_alone_give_accuracies_without_gains_and_places():
+    standing = held()
+    table = ShownTable(standing, standing.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
+    (first, *_) = rows = json.loads(render(table, "json"))["rows"]
+    assert set(first) == set(json_row("var-grad"))
+    unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
+    assert {row[key] for row in rows for key in unknown} == {None}
+    assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
+    assert {row["seeds"] for row in rows} == {2}
+    flat = list(csv.DictReader(StringIO(render(table, "csv"))))
+    assert {row[key] for row in flat for key in unknown} == {""}
+    assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
+    text = printed(table)
+    assert text.splitlines()[2].split() == ["estimator", "t=0.3", "t=0.9"]
+    for part in (table.caption, table.footnote, text):
+        assert not any(word in part for word in ("untouched", "gain against", "places hold", "no seeds"))
+    assert table.caption.endswith("; 2 seeds; 2000 test images; unit scalar; fill mean; chance 25.0%")
+
+
+def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():
+    scores = held().scores(MASK_ONLY, Unit.SCALAR)
+    clean = held().scores(ROAR, Unit.SCALAR).correct[UNTOUCHED]
+    whole = replace(scores, correct={**scores.correct, UNTOUCHED: clean})
+    rows = board(whole, MASK_ONLY, Bootstrap(100)).rows
+    assert {(row.gain, row.place, row.random) for row in rows} == {(NONE, None, None)}
+
+
+def test_the_command_that_says_why_can_be_copied(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
+    command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
+    assert TABLE.advice == f"(!) {command} says why to doubt a row."
+    assert TABLE.advice in printed(TABLE).splitlines()
+    assert command in TABLE.footnote
+
+
+def test_latex_has_the_same_cells():
+    check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
+    lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, check))), "latex").splitlines()
+    top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
+    assert lines[top - 4] == r"\begin{tabular}{rlrlllrr}"
+    assert lines[top : top + 2] == [
+        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not told apart & 70.0 & 50.0 \\",
+        r"2 & sobel & $+3.0$ [$+1.0$, $+5.0$] & better & -- & -- & 70.0 & 50.0 \\",
+    ]
+    assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
+    assert bottom - top == len(ROWS) + 1
+    assert r"untouched images (t=0) 90.0\%; chance 25.0\%. 95\% intervals" in lines[-2]
+    assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
 
 
 def wide_table(levels):
@@ -274,12 +329,15 @@ def test_an_accuracy_is_a_percentage_to_the_eye():
 
 
 def test_the_footnote_says_what_is_known():
-    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None))
+    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={})
     assert once.footnote == "One training per cell: no intervals, no verdicts."
-    nothing = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, images=0, detectable=None))
+    nothing = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, images=0, detectable=None), flags={})
     assert nothing.footnote == "Nothing of this has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
-    assert images.footnote == "95% intervals over images (2000 paired resamples, seed 0); places hold together."
+    assert images.footnote == (
+        "95% intervals over images (2000 paired resamples, seed 0); places hold together. "
+        "Verdicts and places are adjusted for all rows together, so that another row can change them."
+    )
     assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from roarbench.calls import propose
 from roarbench.commands.terminal import err, out, print_table
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
@@ -81,9 +82,8 @@ def run(
     protocol = chosen.blocks[0].protocol.name  # ROAR, where a suite has it
     print_table(shown_table(finished.standing, protocol, None, None), format)
     err.print(f"results {where}; rankings and references {store}", soft_wrap=True)
-    small = f" --limit {limit}" if limit else ""
-    asked = " ".join([f"--suite {suite}{small}", *finished.standing.asked])
-    err.print(f"more: roarbench table, plot, status {asked}", soft_wrap=True)
+    lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{suite}.png"), propose("status")]
+    err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
         raise typer.Exit(1)
 

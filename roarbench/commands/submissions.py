@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from roarbench.calls import propose
 from roarbench.commands.terminal import err, out
 from roarbench.errors import CallerError
 from roarbench.options import STORE, Data, Db, StoreDir, Workers
@@ -16,7 +17,7 @@ def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 an
     from roarbench.submission import write_template
 
     path = write_template(name)
-    err.print(f"written: {path}; next: roarbench validate {path}", soft_wrap=True)
+    err.print(f"written: {path}; next: {propose('validate', path)}", soft_wrap=True)
 
 
 def validate(

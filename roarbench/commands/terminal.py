@@ -60,9 +60,9 @@ def check_width() -> None:
 
 def print_table(shown: "ShownTable", format: Format) -> None:
     """Print a table, on a terminal as wide as that is."""
-    from roarbench import tables
+    from roarbench import table_formats
 
     if format is Format.TEXT:
-        out.print(tables.as_text(shown, out.width), crop=False)
+        out.print(table_formats.as_text(shown, out.width), crop=False)
     else:
-        print(tables.render(shown, format))
+        print(table_formats.render(shown, format))

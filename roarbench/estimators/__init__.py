@@ -7,6 +7,7 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 import re
 from dataclasses import dataclass, replace
 
+from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.plan import fingerprint, record
 
@@ -134,7 +135,7 @@ def find_estimator(name: str) -> Estimator:
     parent = ESTIMATORS.get(parent_id)
     if parent is None or twin not in _twins(parent):
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
-        raise UnknownName("estimator", name, (*ESTIMATORS, *twins), "roarbench estimators")
+        raise UnknownName("estimator", name, (*ESTIMATORS, *twins), propose("estimators"))
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 

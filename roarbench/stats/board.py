@@ -119,7 +119,7 @@ def board_of(
     return Board(
         protocol,
         scores.levels,
-        _rows(judge),
+        _rows(judge, protocol),
         scores.images,
         bootstrap,
         covers,
@@ -130,8 +130,11 @@ def board_of(
 
 
 def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
-    """The gains, in accuracy points, of all rows and controls with a complete curve; none if Random's is not."""
-    if not scores.complete(RANDOM):
+    """The gains, in accuracy points, of all rows and controls with a complete curve; none if Random's is not.
+
+    How much masks alone tell is no gain: a lower curve is neither better nor worse.
+    """
+    if protocol.retrain is Retrain.MASKS or not scores.complete(RANDOM):
         return {}
     levels = (0.0, *scores.levels)
     random = draws.curve(scores.curve(RANDOM))
@@ -194,13 +197,14 @@ class _Judge:
         return dict(zip(gains, found, strict=True))
 
 
-def _rows(judge: _Judge) -> tuple[Row, ...]:
+def _rows(judge: _Judge, protocol: Protocol) -> tuple[Row, ...]:
     comparisons, positions, over_sobel = judge.comparisons(), judge.places(), judge.over(SOBEL)
     scores = judge.scores
+    first = 1 if protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
     return tuple(
         Row(
             estimator=name,
-            seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)),
+            seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
             clean=judge.accuracy(*UNTOUCHED),
             accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
             differences=tuple(judge.difference(name, t) for t in scores.levels),

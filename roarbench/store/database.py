@@ -17,6 +17,7 @@ from sqlalchemy import URL, Column, Connection, Engine, Select, create_engine, e
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from roarbench.calls import propose
 from roarbench.errors import EmptyStore, StoreError
 from roarbench.store import schema
 
@@ -162,7 +163,7 @@ def _look(path: Path, read_only: bool) -> None:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     if read_only and not start:
-        raise EmptyStore(f"no results store at {path}")
+        raise EmptyStore(f"no results store at {path}", propose("run"))
     if start not in (b"", _MAGIC):
         raise StoreError(f"results store {path}: this is no SQLite database; name another file")
 
@@ -204,11 +205,11 @@ def _check(database: Database, read_only: bool) -> None:
             "write `pip install --upgrade roarbench`"
         )
     if read_only and not version:
-        raise EmptyStore(f"no results store in the empty database {database.where}")
+        raise EmptyStore(f"no results store in the empty database {database.where}", propose("run"))
     if read_only and version < schema.READABLE:
         raise StoreError(
             f"results store {database.where} has schema {version}, this version reads {schema.HEAD}; "
-            "`roarbench run` brings it up to date and loses nothing"
+            f"`{propose('run')}` brings it up to date and loses nothing"
         )
 
 

@@ -24,6 +24,7 @@ import pyarrow
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from roarbench.calls import propose
 from roarbench.errors import StoreError
 from roarbench.plan import fingerprint, record
 from roarbench.ranking import TIE_RULE, TIE_SEED, Layout
@@ -355,7 +356,7 @@ def _read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
             raise StoreError(f"{path} does not describe its files; {_remedy(folder)}")
     except FileNotFoundError as error:
-        raise StoreError(f"no finished rankings in {folder}; 'roarbench run' makes them") from error
+        raise StoreError(f"no finished rankings in {folder}; `{propose('run')}` makes them") from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error!r}; {_remedy(folder)}") from error
     return manifest

@@ -1,0 +1,60 @@
+"""Command lines that messages propose: they work as they stand, on the store and the images of the call under way."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+_NAME = "roarbench"
+_SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
+STORE = ("--store", "--db")
+TAKEN = {  # which options of the call under way a proposed command takes over
+    **dict.fromkeys(("run", "plan", "status", "table", "validity", "claims"), _SUITE),
+    "plot": (*_SUITE, "-o"),
+    **dict.fromkeys(("export", "import", "leaderboard"), STORE),
+    "reproduce": (*STORE, "--data", "--reference"),
+    "doctor": ("--store",),
+}
+
+
+def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
+    """A command line for a shell, with the program's path where it is not on PATH.
+
+    Args:
+        command: Such as `table`.
+        words: Its own, which take the place of what the call under way said.
+        carried: What may be taken over of the call under way.
+    """
+    own = [str(word) for word in words]
+    said = _said()
+    taken = [option for option in TAKEN.get(command, ()) if option in (*carried, "-o") and option not in own]
+    kept = [word for option in taken if option in said for word in said[option]]
+    return shlex.join([program_name(), command, *own, *kept])
+
+
+def program_name() -> str:
+    """How this program is called: by its name where the shell finds it so, else by the path that was written."""
+    called = sys.argv[0]
+    if not _is_called() or os.sep not in called:
+        return _NAME
+    found = shutil.which(_NAME)
+    return _NAME if found and Path(found).samefile(called) else called
+
+
+def _is_called() -> bool:
+    """Whether this process is the program, and no script or notebook that imports it."""
+    return Path(sys.argv[0]).name == _NAME
+
+
+def _said() -> dict[str, tuple[str, str]]:
+    """The options that proposals may take over, with their values in the call under way."""
+    words = sys.argv[1:] if _is_called() else []
+    said = {"--suite": "quick", "--store": os.environ.get("ROARBENCH_STORE", "")}
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        option, equals, value = word.partition("=")
+        option = "-o" if option == "--output" else option
+        if option in (*_SUITE, "-o"):
+            said[option] = value if equals else following
+    return {option: (option, value) for option, value in said.items() if value}

@@ -1,0 +1,81 @@
+"""Proposed command lines: the shell takes them as they stand, and so does the command line here."""
+
+import os
+import shlex
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from roarbench import cli
+from roarbench.calls import TAKEN, propose
+
+COMMANDS = typer.main.get_command(cli.app).commands
+
+
+def calling(monkeypatch, *words):
+    monkeypatch.delenv("ROARBENCH_STORE", raising=False)
+    monkeypatch.setattr(sys, "argv", [*words])
+
+
+def program(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "roarbench"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_what_the_call_said_of_store_images_and_reference_is_taken_over(monkeypatch):
+    said = ("--store", "my store", "--limit", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
+    calling(monkeypatch, "roarbench", "run", "--suite", "planted", *said)
+    assert shlex.split(propose("run")) == (
+        ["roarbench", "run", "--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db"]
+        + ["--data", "it's here", "--limit", "40"]
+    )
+    assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
+    assert propose("suites") == "roarbench suites"
+
+
+def test_own_words_take_the_place_of_the_calls(monkeypatch):
+    calling(monkeypatch, "roarbench", "table", "--suite", "planted", "--limit", "40")
+    assert propose("table", "--suite", "quick", "--limit", 8) == "roarbench table --suite quick --limit 8"
+
+
+def test_a_store_from_the_environment_is_named(monkeypatch):
+    calling(monkeypatch, "roarbench", "table", "--suite", "quick")
+    monkeypatch.setenv("ROARBENCH_STORE", "else where")
+    assert propose("status") == "roarbench status --suite quick --store 'else where'"
+
+
+def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
+    here, other = program(tmp_path / "it's" / "bin"), program(tmp_path / "other")
+    monkeypatch.setenv("PATH", str(here.parent))
+    calling(monkeypatch, str(here))
+    assert propose("suites") == "roarbench suites"
+    monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another one comes first
+    assert shlex.split(propose("suites")) == [str(here), "suites"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    calling(monkeypatch, "other/roarbench")
+    assert propose("suites") == "other/roarbench suites"
+
+
+def test_a_script_that_imports_the_package_has_no_call(monkeypatch):
+    calling(monkeypatch, "scripts/study.py", "--store", "docs/study")
+    assert propose("run") == "roarbench run --suite quick"
+
+
+@pytest.mark.parametrize("command", TAKEN)
+def test_what_is_taken_over_is_what_the_command_takes(command):
+    """A command that takes an option of the call is told of it, and none is told what it does not take."""
+    takes = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    carried = {"--suite", "--store", "--db", "--data", "--reference", "--limit", "-o"}
+    assert set(TAKEN[command]) == takes & carried
+
+
+def test_every_command_with_a_store_is_known():
+    with_store = {name for name, command in COMMANDS.items() if any("--store" in p.opts for p in command.params)}
+    assert set(TAKEN) == with_store
