@@ -11,9 +11,8 @@ from roarbench.calls import propose
 from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
-from roarbench.plan import Suite
+from roarbench.plan import REFERENCE_SEED, Suite
 from roarbench.terms import Unit
-from roarbench.workspace import REFERENCE_SEED
 
 
 class Format(StrEnum):

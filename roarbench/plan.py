@@ -14,6 +14,7 @@ from typing import Any
 from roarbench.terms import MORF, Order, Precision, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
+REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,12 @@ from pathlib import Path
 from roarbench.datasets.decoded import ImageData
 from roarbench.errors import StoreError
 from roarbench.estimators import Estimator, find_estimator
-from roarbench.plan import CLEAN, Cell, Point, Reference, Run, Suite
+from roarbench.plan import CLEAN, REFERENCE_SEED, Cell, Point, Reference, Run, Suite
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 from roarbench.store.rankings import RankingSpec
 from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split, Unit
-
-REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from roarbench.estimators import find_estimator
-from roarbench.plan import CLEAN, Block, Cell, Point, Reference, expand
+from roarbench.plan import CLEAN, REFERENCE_SEED, Block, Cell, Point, Reference, expand
 from roarbench.suites import find_suite
 from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
-from roarbench.workspace import REFERENCE_SEED, Workspace, bind, needs_reference, reference_of, stored_levels
+from roarbench.workspace import Workspace, bind, needs_reference, reference_of, stored_levels
 
 QUICK = find_suite("quick")
 

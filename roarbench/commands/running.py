@@ -32,7 +32,6 @@ from roarbench.options import (
 )
 from roarbench.plan import Suite, select
 from roarbench.suites import find_suite, with_entries
-from roarbench.workspace import Workspace
 
 
 def run(
@@ -65,6 +64,7 @@ def run(
     from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
     from roarbench.session import add_scores, run_suite, workers_here
+    from roarbench.workspace import Workspace
 
     count = workers_here(workers)
     if extra is Extra.QUANTUS:
@@ -108,6 +108,7 @@ def plan(
     from roarbench.plan_report import make_plan
     from roarbench.reading import Question, hold_if_any
     from roarbench.session import default_workers
+    from roarbench.workspace import Workspace
 
     images = decoded_already(find_dataset(chosen.dataset), Workspace(store).data, data, limit) if data else None
     held = hold_if_any(chosen, Question(store, db, limit), images)

@@ -9,7 +9,6 @@ from roarbench.calls import propose
 from roarbench.commands.terminal import err, out
 from roarbench.errors import CallerError
 from roarbench.options import STORE, Data, Db, StoreDir, Workers
-from roarbench.workspace import Workspace
 
 
 def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
@@ -82,6 +81,7 @@ def reproduce(
     from roarbench.reproduce import reproduce as again
     from roarbench.session import workers_here
     from roarbench.store.entries import Verdict
+    from roarbench.workspace import Workspace
 
     count = workers_here(workers)
     with open_results(store, db, read_only=False) as results:
