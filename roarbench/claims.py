@@ -43,8 +43,9 @@ class Finding(NamedTuple):
     exceptions: tuple[str, ...]
 
     def __str__(self) -> str:
-        count = f"{self.agree} of {self.cells} cells" if self.cells else ""
-        return " ".join(filter(None, (self.verdict.value, f"({count})" if count else "")))
+        if self.verdict is Holds.UNKNOWN:
+            return str(self.verdict)
+        return f"{'' if self.verdict is Holds.YES else 'fails: '}holds in {self.agree} of {self.cells} cells"
 
 
 class Tables(NamedTuple):

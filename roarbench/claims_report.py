@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from roarbench.claims import CLAIMS, Finding, Holds, Tables, curve_gain
+from roarbench.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
 from roarbench.published import UNRETRAINED, hooker2019
@@ -125,15 +125,11 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
     return "\n".join(lines)
 
 
-def _words(finding: dict[str, Any]) -> str:
-    if finding["verdict"] == Holds.UNKNOWN:
-        return "no data"
-    text = f"{finding['verdict']}: {finding['agree']} of {finding['cells']} cells"
-    shown = list(finding["exceptions"][:3])
-    more = len(finding["exceptions"]) - len(shown)
-    if shown:
-        text += f"; not {', '.join(shown)}" + (f" and {more} more" if more else "")
-    return text
+def _words(record: dict[str, Any]) -> str:
+    finding = Finding(**record)
+    shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
+    against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    return f"{finding}; against it: {against}" if shown else str(finding)
 
 
 def gains_text(records: list[dict[str, Any]]) -> str:

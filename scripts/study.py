@@ -110,7 +110,7 @@ def explained_table(parts: Sequence[Part]) -> str:
 
 
 def claims_table(parts: Sequence[Part]) -> str:
-    """Cells that agree with each claim, and of the cells that are told apart those for and against it."""
+    """Cells in which each claim holds, and of the cells that are told apart those for and against it."""
     records = [
         ({row["claim"]: row for row in claim_records(part.evidence.standing, part.unit)}, clear_cells(part.evidence))
         for part in parts
@@ -120,7 +120,11 @@ def claims_table(parts: Sequence[Part]) -> str:
         + tuple(_claim(held[claim]["ours"], clear[claim]) for held, clear in records)
         for claim, row in (records[0][0].items() if records else ())
     ]
-    return _table(("claim", "published", *(part.title for part in parts)), lines)
+    legend = (
+        "Cells in which the claim holds / all its cells; in brackets the cells that are told apart from equal, each by "
+        "its own interval: + for the claim, - against it."
+    )
+    return f"{legend}\n\n{_table(('claim', 'published', *(part.title for part in parts)), lines)}"
 
 
 def _claim(own: dict[str, int], clear: Clear) -> str:

@@ -86,8 +86,8 @@ def test_words_count_cells_and_name_exceptions() -> None:
     text = claims_text(claim_records(held()), "quick v1 (small version: 2 images a split)")
     assert text.startswith("ours: quick v1 (small version: 2 images a split)\n")
     assert not claims_text(claim_records(None)).startswith("ours:")
-    assert "  published  holds: 90 of 90 cells\n" in text
-    assert "  ours       fails: 1 of 2 cells; not grad at t = 0.9 on imagenette64" in text
+    assert "  published  holds in 90 of 90 cells\n" in text
+    assert "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64\n" in text
     assert "gb at t = 0.5 on imagenet and 5 more" in text
     assert "  ours       no data" in text
 
