@@ -259,7 +259,7 @@ def decode_part(part: Part) -> Tally:
 def _read(part: Part) -> Iterator[list[bytes]]:
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
-    except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: no field `bytes`
+    except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # no field `bytes`; no such column any more
         raise unreadable(error, str(part.group.file), part.record) from error
 
 

@@ -115,6 +115,9 @@ def _fill(
     partial.mkdir(exist_ok=True)
     try:
         tallies = decode_splits(partial, record, splits, workers, note)
+        if describe_source(record, data) != source:
+            seen = f"the files in {data or record.name} were changed while they were read"
+            raise DataError(f"{seen}; run again when nothing changes them")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -48,7 +48,7 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     """Identity of the place that images come from, cheap to find: another source or a changed file gives another one.
 
     Raises:
-        DataError: `data` is no folder, or the data set is generated.
+        DataError: `data` is no folder that can be read, or the data set is generated.
     """
     if data is not None and not record.hub:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
@@ -67,8 +67,11 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
 
 
 def _files(folder: Path) -> list[list[object]]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+    try:
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+    except OSError as error:  # a file that has just gone
+        raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:

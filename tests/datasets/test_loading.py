@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_set import TINY, TINY_LABELS, tiny_pixels
+from tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import decoding, find_dataset, loading
 from roarbench.datasets.decoded import _map, open_decoded
@@ -251,6 +251,41 @@ def test_a_folder_that_cannot_be_made_is_one_line(tiny, tiny_folder, tmp_path) -
 def change(folder: Path, **values: object) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+CHANGES = {
+    "other images": lambda folder, images: write_split(folder, "train", images[::-1], TINY_LABELS["train"]),
+    "fewer images": lambda folder, images: write_split(folder, "train", images[:3], TINY_LABELS["train"][:3]),
+    "no images": lambda folder, images: write_split(folder, "train", [], []),
+    "other columns": lambda folder, images: write_split(folder, "train", images, TINY_LABELS["train"], ("a", "b")),
+    "a file more": lambda folder, images: (folder / "new.parquet").touch(),
+    "a file less": lambda folder, images: (folder / "train-00000-of-00001.parquet").unlink(),
+    "a short file": lambda folder, images: os.truncate(folder / "train-00000-of-00001.parquet", 200),
+    "nothing": lambda folder, images: shutil.rmtree(folder),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_source_that_changes_while_it_is_read_is_refused(change, tiny, tiny_folder, tmp_path) -> None:
+    """Read on, the store would hold images of both states, or black ones, under the name of the first."""
+    images = [png(image) for image in tiny_pixels()["train"]]
+    seen = []
+
+    def note(progress: decoding.Progress) -> None:
+        if not seen:
+            CHANGES[change](tiny_folder, images)
+        seen.append(progress)
+
+    with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
+        decode_dataset(tiny, tmp_path / "store", tiny_folder, note=note)
+    assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
+
+
+def test_a_file_that_goes_while_the_folder_is_listed_is_one_line(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
+    (tiny_folder / "gone").symlink_to("nowhere")
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    with pytest.raises(DataError, match="^cannot read .*/gone: No such file or directory; run again when nothing"):
+        decode_dataset(tiny, tmp_path / "store", tiny_folder)
 
 
 def test_a_newer_format_is_refused(tiny, tiny_folder, tmp_path) -> None:
