@@ -25,6 +25,7 @@ app = typer.Typer(
     name="roarbench",
     help="Judge feature-importance estimators by experiment: remove what they call important, retrain, measure.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )

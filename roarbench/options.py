@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from platformdirs import user_data_path
 
+from roarbench import completion
 from roarbench.calls import propose
 from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
@@ -65,7 +66,13 @@ _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DA
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
 
 SuiteName = Annotated[
-    str, typer.Option("--suite", metavar="NAME", help=f"Which suite; `{propose('suites')}` lists them.")
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME",
+        help=f"Which suite; `{propose('suites')}` lists them.",
+        autocompletion=completion.suites,
+    ),
 ]
 StoreDir = Annotated[
     Path,
@@ -117,16 +124,38 @@ OfReference = Annotated[
     ),
 ]
 Chosen = Annotated[
-    str, typer.Option("--estimators", metavar="A,B", help="Only these and the controls, by id, with commas between.")
+    str,
+    typer.Option(
+        "--estimators",
+        metavar="A,B",
+        help="Only these and the controls, by id, with commas between.",
+        autocompletion=completion.estimators,
+    ),
 ]
-Shown = Annotated[str, typer.Option("--estimators", metavar="A,B", help="Show only these, by id, with commas between.")]
+Shown = Annotated[
+    str,
+    typer.Option(
+        "--estimators",
+        metavar="A,B",
+        help="Show only these, by id, with commas between.",
+        autocompletion=completion.estimators,
+    ),
+]
 Seeds = Annotated[
     int | None,
     typer.Option(
         "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell instead of the suite's number."
     ),
 ]
-ProtocolName = Annotated[str, typer.Option("--protocol", metavar="NAME", help="roar, kar, morf, lerf or mask-only.")]
+ProtocolName = Annotated[
+    str,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="roar, kar, morf, lerf or mask-only.",
+        autocompletion=completion.protocols,
+    ),
+]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
 Workers = Annotated[

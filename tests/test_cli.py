@@ -283,6 +283,7 @@ def test_toy(call, tmp_path):
 def test_help_lists_every_command(call):
     answer = call("--help")
     assert answer.code == 0
+    assert call("-h") == answer
     assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
     assert set(COMMANDS) >= {"run", "plan", "status", "table", "plot", "toy", "suites", "estimators", "doctor"}
 
@@ -302,6 +303,7 @@ def test_no_command_gives_the_help(call):
 def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
     answer = call(name, "--help")
     assert answer.code == 0
+    assert call(name, "-h") == answer
     assert max(map(len, answer.out.splitlines())) <= 80
     command = typer.main.get_command(cli.app).commands[name]
     examples = re.findall("`(.*?)`", command.epilog)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roarbench import completion
 from roarbench.commands.terminal import err, out, print_table
 from roarbench.estimators import find_estimator
 from roarbench.options import (
@@ -92,7 +93,12 @@ def validity(
     data: OfImages = "",
     reference: OfReference = "",
     against: Annotated[
-        list[str] | None, typer.Option(help="another suite whose order of the estimators is compared", metavar="NAME")
+        list[str] | None,
+        typer.Option(
+            help="another suite whose order of the estimators is compared",
+            metavar="NAME",
+            autocompletion=completion.suites,
+        ),
     ] = None,
     format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
 ) -> None:
@@ -147,7 +153,13 @@ def plot(
 
 def claims(
     suite: Annotated[
-        str, typer.Option("--suite", metavar="NAME", help="Also hold them against our results of this suite.")
+        str,
+        typer.Option(
+            "--suite",
+            metavar="NAME",
+            help="Also hold them against our results of this suite.",
+            autocompletion=completion.suites,
+        ),
     ] = "",
     unit: UnitName = None,
     store: StoreDir = STORE,
