@@ -10,13 +10,17 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.falls import Fall
 from roarbench.latex import latex_table
 from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
-from roarbench.tables import MISSING, ShownTable, interval, percent, place
+from roarbench.tables import MISSING, ShownTable, fall, interval, percent, place, probability, suite_trains
 
+_AOPC = "AOPC [95%]"
 SAME = "≈"  # on a terminal: not told apart
 _JUDGED = ("place", "gain [95%]", "vs Random", "vs Sobel", "vs Random blurred")  # columns of tables that judge
+_ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
 _NARROW = 80  # columns that a caption may fill
 
 
@@ -35,6 +39,7 @@ def as_text(table: ShownTable, width: int) -> Group:
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, table.remarks]
     notes += [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not told apart."] if table.judged else []
+    notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
     shown = Table(
         title=table.standing.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
@@ -82,6 +87,10 @@ def _columns(table: ShownTable) -> list[_Column]:
         ("vs Random blurred", "Blurred", "left", 0),
     ]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
+    if not suite_trains(board):
+        ways += [(_AOPC, _AOPC, "right", 1.9)]
+        ways += [(f"p t={t:g}", f"p t={t:g}", "right", 1.5 + t / 10) for t in board.levels]
+        ways += [(f"change t={t:g}", f"change t={t:g}", "right", 1.2 + t / 10) for t in board.levels]
     ways += [(metric.heading, metric.heading, "right", 1) for metric in table.metrics]
     rows = [_cells(table, row) for row in table.rows]
     cells = zip(*rows, strict=True) if rows else [()] * len(ways)
@@ -115,8 +124,19 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
         *(percent(estimate) for estimate in row.accuracies),
+        *_falling(table, row),
         *(MISSING if value is None else f"{value:.3f}" for value in table.quantus(row).values()),
     ]
+
+
+def _falling(table: ShownTable, row: Row) -> list[str]:
+    """Cells on the probability of the predicted class; none where networks were retrained."""
+    if suite_trains(table.board):
+        return []
+    found = table.falls.get(row.estimator)
+    if found is None:
+        return [MISSING] * (1 + 2 * len(table.board.levels))
+    return [fall(found.aopc), *map(probability, (*found.probabilities, *found.changes))]
 
 
 def _json(table: ShownTable) -> str:
@@ -164,13 +184,28 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
         "seeds": row.seeds,
         "limit": table.standing.limit,
         "curve": curve,
+        **({} if suite_trains(table.board) else _plain_fall(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
+    """The probability of the predicted class as plain values; those of each level under its name."""
+    nothing, levels = Estimate(), table.board.levels
+    found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
+    curves = {
+        "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
+        "relative_change": dict(zip(levels, found.changes, strict=True)),
+    }
+    plain: dict[str, Any] = {f"aopc{end}": getattr(found.aopc, part) for end, part in _ENDS.items()}
+    for name, curve in curves.items():
+        for end, part in _ENDS.items():
+            plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}
+    return plain
 
 
 def _csv(table: ShownTable) -> str:
     rows = [_plain(table, row) for row in table.rows]
-    groups = [{"accuracy": row.pop("curve"), "quantus": row.pop("quantus", {})} for row in rows]
-    flat = [_flat(row | {"chance": table.chance}, **each) for row, each in zip(rows, groups, strict=True)]
+    flat = [_flat(row | {"chance": table.chance}) for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
     writer.writeheader()
@@ -178,9 +213,11 @@ def _csv(table: ShownTable) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _flat(row: dict[str, Any], **groups: dict[str, Any]) -> dict[str, Any]:
-    """A row with the values of each group as columns `GROUP_NAME`."""
-    return row | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the values of each group as columns `GROUP_NAME`, after all others."""
+    single = {name: value for name, value in row.items() if not isinstance(value, dict)}
+    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
+    return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
 
 
 def _markdown(table: ShownTable) -> str:
@@ -188,11 +225,11 @@ def _markdown(table: ShownTable) -> str:
     headings = [column.heading for column in columns]
     lines = [headings, ["---"] * len(headings), *zip(*(column.cells for column in columns), strict=True)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"**{table.standing.title}**\n\n{rows}\n\n{table.caption}. {table.footnote}"
+    return f"**{table.standing.title}**\n\n{rows}\n\n{table.caption}. {table.footnote} {table.falling}".rstrip()
 
 
 def _latex(table: ShownTable) -> str:
     columns = _columns(table)
-    caption = f"{table.standing.title}. {table.caption}. {table.footnote}"
+    caption = f"{table.standing.title}. {table.caption}. {table.footnote} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)

@@ -1,11 +1,13 @@
 """The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 from roarbench.calls import propose
 from roarbench.datasets import find_dataset
 from roarbench.faithfulness import IMAGES, METRICS, Metric
+from roarbench.falls import Fall, falls
 from roarbench.standings import Standing
 from roarbench.stats.board import RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
@@ -54,6 +56,22 @@ class ShownTable:
         """Quantus' scores of a row's maps; None where one is missing."""
         held = self.standing.quantus.get(row.estimator, {})
         return {metric.id: held.get(metric.id) for metric in self.metrics}
+
+    @cached_property
+    def falls(self) -> dict[str, Fall]:
+        """How the probability of the predicted class falls, by estimator; empty where networks were retrained."""
+        return falls(self.standing, self.board.protocol, self.unit, self.board.levels)
+
+    @property
+    def falling(self) -> str:
+        """What the columns on that probability are; empty where there are none."""
+        if suite_trains(self.board):
+            return ""
+        before = next((f", p_0 = {probability(found.untouched)} there" for found in self.falls.values()), "")
+        return (
+            f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
+            "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."
+        )
 
     @property
     def doubts(self) -> dict[str, str]:
@@ -181,6 +199,18 @@ def _signed(points: float) -> str:
     """With its sign, unless it is 0 in print."""
     text = f"{points:+.1f}"
     return text[1:] if text[1:] == "0.0" else text
+
+
+def probability(found: Estimate) -> str:
+    """A probability, or a mean of some, with three decimals."""
+    return MISSING if found.value is None else f"{found.value:.3f}"
+
+
+def fall(found: Estimate) -> str:
+    """A fall in probability with its interval in brackets, as far as they are there."""
+    if found.value is None or found.low is None or found.high is None:
+        return probability(found)
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def percent(accuracy: Estimate) -> str:

@@ -10,7 +10,7 @@ def test_by_hand() -> None:
     """Two images, two levels."""
     untouched = np.array([0.8, 0.5])
     degraded = np.array([[0.6, 0.5], [0.2, 0.6]])
-    drop = probability_drop(untouched, degraded, Bootstrap(50))
+    drop = probability_drop(untouched, degraded)
     assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
     assert [one.value for one in drop.relative] == [pytest.approx(0.25 / 2), pytest.approx((0.75 + 0.2) / 2)]
     assert [one.value for one in drop.probabilities] == [pytest.approx(0.55), pytest.approx(0.4)]
@@ -19,10 +19,12 @@ def test_by_hand() -> None:
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     generator = np.random.default_rng(0)
     untouched, degraded = generator.uniform(0.5, 1, 1000), generator.random((3, 1000))
-    drop = probability_drop(untouched, degraded, Bootstrap(20_000))
+    drop = probability_drop(untouched, degraded)
     half = 1.96 * (untouched - degraded.mean(0)).std() / np.sqrt(1000)
     assert drop.aopc.low is not None and drop.aopc.high is not None
-    assert (drop.aopc.high - drop.aopc.low) / 2 == pytest.approx(half, rel=0.04)  # 5 errors of a quantile of 20,000
+    assert (drop.aopc.high - drop.aopc.low) / 2 == pytest.approx(half, rel=1e-3)  # 1.96 and n for n - 1
+    one = probability_drop(untouched[:1], degraded[:, :1])
+    assert (one.aopc.low, one.aopc.high) == (None, None)
 
 
 def test_nothing_removed_drops_nothing() -> None:
