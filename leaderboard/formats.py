@@ -1,7 +1,5 @@
 """What is shown, as files: CSV and JSON of every view, Markdown and LaTeX of the board."""
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,12 +7,12 @@ from typing import Any
 
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import plain
+from roarbench import spreadsheet
 from roarbench.tables import interval
 
 Records = Sequence[Mapping[str, Any]]
 
 DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points; in files and in what pages compute with
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet compute a text (OWASP, "CSV Injection")
 _HEADINGS = ("place", "estimator", "gain", "vs Random", "vs Sobel", "KAR gain", "no-retrain gain", "seeds")
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -64,20 +62,12 @@ def board_csv(table: BoardTable) -> str:
 
 
 def to_csv(records: Records) -> str:
-    """Records as CSV; texts that a spreadsheet would compute get an apostrophe in front."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _harmless(value) for key, value in row.items()} for row in _rounded(records))
-    return text.getvalue()
+    """Records as CSV."""
+    return spreadsheet.to_csv(_rounded(records))
 
 
 def _rounded(records: Records) -> Records:
     return [{k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in row.items()} for row in records]
-
-
-def _harmless(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def to_json(records: Records, **of: Any) -> str:

@@ -1,7 +1,5 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
-import csv
-import io
 import json
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +10,7 @@ from rich.text import Text
 
 from roarbench.falls import Fall
 from roarbench.latex import latex_table
+from roarbench.spreadsheet import to_csv
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
@@ -205,12 +204,7 @@ def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
 
 def _csv(table: ShownTable) -> str:
     rows = [_plain(table, row) for row in table.rows]
-    flat = [_flat(row | {"chance": table.chance}) for row in rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return text.getvalue().rstrip("\n")
+    return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

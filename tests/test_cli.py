@@ -396,6 +396,9 @@ BAD = [
     (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
     (("plot", "--suite", "quick", "-o", "x.png"), "nothing to draw: no curve has a finished point"),
     (("plot", *SMALL), "Missing option '-o'"),
+    (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
+    (("export", "x"), "; write x.parquet"),
+    (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: No such file or directory"),
 ]
 
 

@@ -157,6 +157,11 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
     assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
 
 
+def test_a_name_that_a_spreadsheet_would_compute_is_text():
+    board = replace(BOARD, rows=(replace(ROWS[3], estimator="-2@0123abcd"),))
+    assert [*csv.DictReader(StringIO(render(replace(TABLE, board=board), "csv")))][0]["estimator"] == "'-2@0123abcd"
+
+
 def test_every_row_of_a_small_version_says_so():
     small = replace(TABLE, standing=replace(TABLE.standing, limit=40))
     assert {row["limit"] for row in json.loads(render(small, "json"))["rows"]} == {40}

@@ -39,14 +39,21 @@ def validate(
 
 
 def export_(
-    file: Annotated[Path, typer.Argument(help="A new Parquet file.")], store: StoreDir = STORE, db: Db = ""
+    file: Annotated[Path, typer.Argument(help="A new file: .parquet to carry them, .csv to look at them.")],
+    store: StoreDir = STORE,
+    db: Db = "",
 ) -> None:
-    """Write all results, with the sources of what was submitted, to carry them to another store."""
+    """Write all results: as Parquet, with the sources of what was submitted, for another store; as CSV, for the eye."""
     from roarbench.reading import open_results
     from roarbench.store.exchange import export_results
+    from roarbench.store.listing import list_results
 
+    ways = {".parquet": export_results, ".csv": list_results}
+    if file.suffix not in ways:
+        kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
+        raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
     with open_results(store, db) as results:
-        count = export_results(results, file)
+        count = ways[file.suffix](results, file)
     err.print(f"written: {file}: {count} results", soft_wrap=True)
 
 

@@ -19,7 +19,7 @@ from roarbench.plan import CLEAN, canonical, record
 from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry
-from roarbench.store.files import sha256, write_whole, writing
+from roarbench.store.files import sha256, write_new
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
 from roarbench.store.results import Result, ResultsStore, row_of, stored_result
 from roarbench.submission import Submission, check_source
@@ -49,16 +49,13 @@ def export_results(store: ResultsStore, path: Path) -> int:
         CallerError: The file is there already.
         StoreError: It cannot be written.
     """
-    if path.exists():
-        raise CallerError(f"{path} is there already; name a new file")
     sources = {name: entry.source for name, entry in find_entries(store.database).items()}
     with store.database.read() as connection:
         stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
     rows = [_exported(result, sources) for result in stored]
     about = {**(_COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
     table = pa.Table.from_pylist(rows, schema=_COLUMNS.with_metadata(about))
-    with writing(path):
-        write_whole(path, lambda beside: pq.write_table(table, beside), path.with_name(f".{path.name}.partial"))
+    write_new(path, lambda beside: pq.write_table(table, beside))
     return len(rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from roarbench.errors import StoreError
+from roarbench.errors import CallerError, StoreError
 
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
 
@@ -27,6 +27,23 @@ def write_whole(path: Path, write: Callable[[Path], object], beside: Path) -> No
     finally:
         beside.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def write_new(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that is not there yet.
+
+    Args:
+        path: The file.
+        write: Writes it at the path that it is given.
+
+    Raises:
+        CallerError: It is there already.
+        StoreError: It cannot be written.
+    """
+    if path.exists():
+        raise CallerError(f"{path} is there already; name a new file")
+    with writing(path):
+        write_whole(path, write, path.with_name(f".{path.name}.partial"))
 
 
 @contextmanager
