@@ -1,19 +1,21 @@
 """The board as a Streamlit app: opens the store read-only and lays out the same records as the static pages.
 
-Text that came from outside reaches the page only through elements that show it as it is: dataframe, text, code, and
-charts. Everything that is rendered as Markdown is written here.
+Text that came from outside reaches the page only through elements that show it as it is: dataframe, text, code, charts,
+and HTML of templates that escape. Everything that is rendered as Markdown is written here.
 """
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
 
 from leaderboard import views, views_more
 from leaderboard.commands import STORE, URL
+from leaderboard.formats import ASSETS
 from leaderboard.library import library
-from leaderboard.session import Session
+from leaderboard.session import Session, asked, link, part
 from leaderboard.words import EMPTY
 from roarbench.errors import StoreError
 
@@ -30,28 +32,31 @@ PAGES: dict[str, Callable[[Session], None]] = {
 }
 
 
-# Streamlit writes white on the primary colour, which in the dark is too light for that
-_STYLE = "<style>[data-testid=stMultiSelectTagsContainer] [data-tag] { background: #0b57a4 }</style>"
-
-
 def main() -> None:
     """One run of the page."""
-    st.set_page_config(page_title="roarbench", layout="wide", initial_sidebar_state="collapsed")
-    st.html(_STYLE)
-    page = st.segmented_control("Page", list(PAGES), required=True, key="page", bind="query-params") or "Board"
+    st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
+    for name in ("parts.css", "app.css"):
+        st.html(ASSETS / name)
+    st.html(f"<script>{(ASSETS / 'app.js').read_text(encoding='utf-8')}</script>", unsafe_allow_javascript=True)
+    head, notes = st.container(), st.container()
+    page = asked(notes, "page", list(PAGES), "Board", "page {} here")
     try:
         books = library(os.environ[URL], Path(os.environ.get(STORE, ".")))
         suites = books.suites()
     except StoreError as error:
-        st.title("No store")
+        head.html(part("title", "No store"))
         st.text(str(error))
         return
-    st.title(page)
+    session = Session(books.store, suites, "", books.suites, head, notes)
+    if suites:
+        session = replace(session, slug=session.choose("Suite", list(suites), "suite"))
+    head.html(part("nav", link(), [(name, link(page=name, suite=session.slug)) for name in PAGES], page))
+    if not suites or page not in ("Entry", "Compare"):  # which are called by what they show
+        session.name(f"{session.shown.held.title}: {page}" if suites else page)
     if not suites and page != "About":
         st.info(EMPTY)
         return
-    slug = st.selectbox("Suite", list(suites), key="suite", bind="query-params") if suites else ""
-    PAGES[str(page)](Session(books.store, suites, str(slug), books.suites))
+    PAGES[page](session)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from leaderboard.beside import beside
 from leaderboard.curves import CurveTable
 from leaderboard.figures import frontier
+from leaderboard.formats import span
 from leaderboard.shown import SuiteShown
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import plain, signed
@@ -14,15 +15,6 @@ from roarbench.estimators import CONTROLS
 from roarbench.standings import Standing
 from roarbench.tables import interval
 from roarbench.validity_tables import sections
-
-
-def span(entry: Entry) -> str:
-    """A place interval such as 2-4; empty where there is none."""
-    position = entry.place
-    if position is None:
-        return ""
-    low, high = position.low or position.place, position.high or position.place
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def figure_words(table: CurveTable) -> str:
@@ -113,9 +105,38 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
     }
 
 
+class Sorted(NamedTuple):
+    """A column's heading.
+
+    Attributes:
+        now: How the rows are sorted by it, `ascending` or `descending`; empty where they are not.
+        link: To the rows sorted by it; empty where a script sorts.
+    """
+
+    now: str = ""
+    link: str = ""
+
+
+def legend(table: BoardTable) -> str:
+    """What a board's numbers are."""
+    if not table.gained:
+        return f"Test accuracy of networks that see only where features were removed, at each level t. {_DOUBT}"
+    return f"Gain over Random in accuracy points, with its interval. {_DOUBT}"
+
+
+def strokes(table: BoardTable) -> str:
+    """What the lines of a board's bars are."""
+    kinds = {"sobel": "the dashed line Sobel", "random-blurred": "the dotted line the blurred random map"}
+    return ", ".join(["the line at 0 is Random", *(kinds[name] for name in table.lines)])
+
+
+_DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full."
+
+
 def status(entry: Entry, held: Standing) -> str:
-    """Who vouches for a row, and that its data set was made small if it was."""
-    return f"{entry.status}, small version: {held.limit} images a split" if held.limit else entry.status
+    """Who vouches for a row, and that its data set was made small if it was; empty where there is no run."""
+    small = f", small version: {held.limit} images a split" if held.limit else ""
+    return entry.status and entry.status + small
 
 
 def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]]:
@@ -123,10 +144,11 @@ def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]
     return [
         {
             "suite": shown.held.title,
-            "place": span(row),
+            "place": span(row.place),
             "gain": interval(row.gain),
             "vs Random": row.random,
             "vs Sobel": row.sobel,
+            "vs Random blurred": row.blurred,
             "KAR gain": interval(row.kar),
             "no-retrain gain": interval(row.unretrained),
             "seeds": row.seeds,

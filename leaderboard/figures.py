@@ -19,7 +19,7 @@ _VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not told apart": "#7A7A7A
 
 
 def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
-    """One bar per row: the interval of its gain on a common scale, Random at 0, Sobel dashed."""
+    """One bar per row: the interval of its gain on a common scale, Random at 0, the other controls broken lines."""
     rows = [_gain_row(entry) for entry in table.entries if entry.gain.value is not None]
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
@@ -31,8 +31,11 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     base = alt.Chart(_data(rows)).encode(y=y, color=colour, tooltip=tips)
     bars = base.mark_bar(height=9, opacity=0.35).encode(x=alt.X("low:Q", title=title), x2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(x=alt.X("gain:Q", title=title))
-    lines = [_rule(0.0, []), *([_rule(table.sobel, [4, 3])] if table.sobel is not None else [])]
+    lines = [_rule(0.0, []), *(_rule(gain, _DASHES[name]) for name, gain in table.lines.items())]
     return _sized(alt.layer(*lines, bars, points), width, max(2, len(rows)) * _ROW)
+
+
+_DASHES = {"sobel": [4, 3], "random-blurred": [1, 2]}
 
 
 def _gain_row(entry: Entry) -> dict[str, Any]:

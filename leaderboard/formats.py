@@ -1,19 +1,27 @@
-"""What is shown, as files: CSV and JSON of every view, Markdown and LaTeX of the board."""
+"""What is shown, as files: CSV and JSON of every view, Markdown and LaTeX of the board; and as HTML."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from leaderboard.tables import BoardTable, Entry
-from leaderboard.words import plain
-from roarbench import spreadsheet
-from roarbench.tables import interval
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from leaderboard.tables import BoardTable, Entry
+from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, signed
+from roarbench import spreadsheet
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.places import Place
+from roarbench.tables import MISSING, interval
+
+ASSETS = Path(__file__).parent / "assets"
 Records = Sequence[Mapping[str, Any]]
 
 DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points; in files and in what pages compute with
-_HEADINGS = ("place", "estimator", "gain", "vs Random", "vs Sobel", "KAR gain", "no-retrain gain", "seeds")
+_COLUMNS = ("place", "estimator", "gain", "random", "sobel", "blurred", "kar", "no-retrain", "seeds")  # with gains
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -26,7 +34,7 @@ _MARKDOWN = "\\`*_[]<>!|~"  # what begins or ends something else than text insid
 
 def board_records(table: BoardTable) -> list[dict[str, Any]]:
     """The rows as flat records of plain values; missing is None."""
-    return [_record(entry) for entry in table.entries]
+    return [{**_record(entry), **_accuracies(entry, table)} for entry in table.entries]
 
 
 def _record(entry: Entry) -> dict[str, Any]:
@@ -45,15 +53,33 @@ def _record(entry: Entry) -> dict[str, Any]:
         "gain_high": entry.gain.high,
         "vs_random": entry.random or None,
         "vs_sobel": entry.sobel or None,
+        "vs_random_blurred": entry.blurred or None,
         "kar_gain": entry.kar.value,
         "no_retrain_gain": entry.unretrained.value,
         "flag": entry.flag or None,
+        "blurred_twin_lead": entry.concerns.twin.size,
+        "mask_only_accuracy": entry.concerns.masks.size,
         "seconds_per_1000_images": entry.seconds,
         "seeds": entry.seeds,
         "date": entry.date or None,
-        "status": entry.status,
+        "status": entry.status or None,
         "no_place_because": entry.gap or None,
     }
+
+
+def _accuracies(entry: Entry, table: BoardTable) -> dict[str, float | None]:
+    """What there is instead of gains where a protocol has none."""
+    found = {} if table.gained else dict(zip(table.levels, entry.accuracies, strict=True))
+    return {
+        f"accuracy_{t:g}{end}": value
+        for t, estimate in found.items()
+        for end, value in zip(("", "_low", "_high"), estimate, strict=True)
+    }
+
+
+def board_files(table: BoardTable) -> dict[str, str]:
+    """The board in every format, by ending."""
+    return {"csv": board_csv(table), "json": board_json(table), "tex": to_latex(table), "md": to_markdown(table)}
 
 
 def board_csv(table: BoardTable) -> str:
@@ -63,11 +89,22 @@ def board_csv(table: BoardTable) -> str:
 
 def to_csv(records: Records) -> str:
     """Records as CSV."""
-    return spreadsheet.to_csv(_rounded(records))
+    return spreadsheet.to_csv([{key: _cell(value) for key, value in row.items()} for row in _rounded(records)])
 
 
 def _rounded(records: Records) -> Records:
-    return [{k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in row.items()} for row in records]
+    return [{k: round(v, DECIMALS) + 0.0 if isinstance(v, float) else v for k, v in row.items()} for row in records]
+
+
+def _cell(value: object) -> object:
+    """A value as a browser would write it, too, so that both boards' files are the same to the letter."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return Decimal(_digits(value)) if isinstance(value, float) else value
+
+
+def _digits(number: float) -> str:
+    return f"{number:.{DECIMALS}f}".rstrip("0").rstrip(".")
 
 
 def to_json(records: Records, **of: Any) -> str:
@@ -79,13 +116,19 @@ def to_json(records: Records, **of: Any) -> str:
 
 def board_json(table: BoardTable) -> str:
     """The board as JSON."""
-    about = {key: value for key, value in asdict(table).items() if key not in ("entries", "whole", "sobel")}
-    return to_json(board_records(table), **about)
+    return to_json(board_records(table), **about(table))
+
+
+def about(table: BoardTable) -> dict[str, Any]:
+    """Of what a board's numbers are."""
+    parts = asdict(replace(table, entries=()))
+    return {key: value for key, value in parts.items() if key not in ("entries", "whole", "lines")}
 
 
 def to_markdown(table: BoardTable) -> str:
     """The board as a Markdown table; what came from outside stays text."""
-    lines = [_HEADINGS, ("---",) * len(_HEADINGS), *([_quoted(cell) for cell in _cells(e)] for e in table.entries)]
+    cells = [[_quoted(cell) for cell in _cells(entry, table)] for entry in table.entries]
+    lines = [_headings(table), ["---"] * len(_headings(table)), *cells]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"**{table.title}**\n\n{rows}\n\n{table.caption}. {table.footnote}\n"
 
@@ -96,10 +139,12 @@ def _quoted(text: str) -> str:
 
 def to_latex(table: BoardTable) -> str:
     """The board as a LaTeX table for the `booktabs` package."""
-    lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in (_HEADINGS, *map(_cells, table.entries))]
+    cells = [_headings(table), *(_cells(entry, table) for entry in table.entries)]
+    lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in cells]
     caption = _escaped(f"{table.title}. {table.caption}. {table.footnote}")
     body = [lines[0], r"\midrule", *lines[1:]]
-    inner = [r"\begin{tabular}{rlrllrrr}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
+    columns = "rlrlllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
+    inner = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
     return "\n".join([r"\begin{table}", r"\centering", *inner, rf"\caption{{{caption}}}", r"\end{table}", ""])
 
 
@@ -107,23 +152,60 @@ def _escaped(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
-def _cells(entry: Entry) -> list[str]:
-    where = "–" if entry.place is None else _span(entry)
-    verdicts = (entry.random or "–", entry.sobel or "–")
+def _headings(table: BoardTable) -> list[str]:
+    if table.gained:
+        return [HEADINGS[key] for key in _COLUMNS]
+    return ["estimator", *(f"accuracy at t = {t:g}" for t in table.levels), "seeds"]
+
+
+def _cells(entry: Entry, table: BoardTable) -> list[str]:
+    if not table.gained:
+        return [plain(entry.estimator), *(share(accuracy) for accuracy in entry.accuracies), str(entry.seeds)]
     return [
-        where,
+        span(entry.place) or MISSING,
         plain(entry.estimator),
         interval(entry.gain),
-        *verdicts,
+        *(verdict or MISSING for verdict in (entry.random, entry.sobel, entry.blurred)),
         interval(entry.kar),
         interval(entry.unretrained),
         str(entry.seeds),
     ]
 
 
-def _span(entry: Entry) -> str:
-    position = entry.place
-    assert position, "asked only for rows with a place"
-    if position.low is None or position.low == position.high:
-        return str(position.low or position.place)
-    return f"{position.low}-{position.high}"
+def span(position: Place | None) -> str:
+    """A place interval such as 2-4; empty where there is none."""
+    if position is None:
+        return ""
+    low, high = position.low or position.place, position.high or position.place
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def share(accuracy: Estimate) -> str:
+    """An accuracy in percent with its interval in brackets, as far as they are there."""
+    value, low, high = accuracy
+    if value is None:
+        return MISSING
+    ends = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * value:.1f}%{ends}"
+
+
+@cache
+def templates() -> Environment:
+    """Templates that escape whatever they are given, and fail where something is missing."""
+    loader = FileSystemLoader(ASSETS)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"plain": plain, "cell": cell, "signed": signed, "span": span, "share": share}
+    made.filters |= {"percent": "{:.1%}".format, "digits": lambda value: "" if value is None else _digits(value)}
+    made.globals |= {"headings": HEADINGS, "columns": COLUMNS, "gained": GAINED, "texts": TEXTS}
+    return made
+
+
+def cell(value: object) -> str:
+    """A value as text: missing is a dash, numbers have as many digits as a reader wants."""
+    if value is None or value == "":
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return plain(str(value))

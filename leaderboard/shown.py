@@ -11,13 +11,13 @@ from leaderboard.curves import curve_boards
 from leaderboard.duel import Arena, arena
 from leaderboard.source import protocols, slug, units
 from leaderboard.strip import Strip, read_strip
-from leaderboard.tables import BoardTable, board_table
+from leaderboard.tables import BoardTable, Doubts, board_table
 from roarbench.evidence import Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import ROAR, Protocol, Unit
-from roarbench.validity import Panel, flags_of, panel_of
+from roarbench.validity import Panel, concerns_of, flags_of, panel_of
 
 Made = TypeVar("Made")
 
@@ -58,9 +58,9 @@ class SuiteShown:
         return Evidence(self.held, self.unit, Bootstrap())
 
     @property
-    def flags(self) -> dict[str, str]:
+    def doubts(self) -> Doubts:
         """Why rows should be doubted."""
-        return self._kept("flags", lambda: flags_of(self.evidence))
+        return self._kept("doubts", lambda: Doubts(flags_of(self.evidence), concerns_of(self.evidence)))
 
     @property
     def strip(self) -> Strip | None:
@@ -103,7 +103,7 @@ class SuiteShown:
 
     def _board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         seconds = dict(self.strip.seconds) if self.strip else {}
-        return board_table(self.evidence, protocol, unit, levels, self.flags, seconds)
+        return board_table(self.evidence, protocol, unit, levels, self.doubts, seconds)
 
     def _kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """What has this name, made once however many visitors ask for it at the same time."""

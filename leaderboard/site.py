@@ -7,22 +7,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from leaderboard import content, site_boards, site_parts
 from leaderboard.entries import machines, profile
-from leaderboard.formats import Records, board_csv, board_json, to_csv, to_json, to_latex, to_markdown
+from leaderboard.formats import ASSETS, Records, board_files, templates, to_csv, to_json
 from leaderboard.pictures import png
 from leaderboard.runs import RunState, count_runs, read_runs
 from leaderboard.shown import SuiteShown
 from leaderboard.source import Shelf
 from leaderboard.strip import Bytes
-from leaderboard.words import COLUMNS, HEADINGS, plain, signed
+from leaderboard.words import HEADINGS, plain
 from roarbench.errors import CallerError
 from roarbench.store.provenance import code_version
 from roarbench.store.results import ResultsStore
 
-_ASSETS = Path(__file__).parent / "assets"
 PAGES = ("Board", "Curves", "Compare", "Gallery", "Cost", "Runs")  # one of each for every suite
 
 
@@ -59,7 +56,7 @@ class Site:
             "version": code_version(),
             "date": f"{self.made:%Y-%m-%d}",
         }
-        text = _templates().get_template(template).render(**shared, **fields)
+        text = templates().get_template(template).render(**shared, **fields)
         (self.folder / file).write_text(text, encoding="utf-8")
 
     def picture(self, picture: Bytes) -> str:
@@ -102,8 +99,8 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
     site = Site(folder, suites, runs, datetime.now(UTC))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("board.css", "board.js"):
-            (folder / name).write_bytes((_ASSETS / name).read_bytes())
+        for name in ("parts.css", "board.css", "board.js"):
+            (folder / name).write_bytes((ASSETS / name).read_bytes())
         for shown in suites:
             _suite_pages(site, shown)
         estimators = _estimators(suites)
@@ -159,23 +156,11 @@ def _suite_pages(site: Site, shown: SuiteShown) -> None:
 
 
 def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
-    table = shown.table
-    kinds = {
-        "csv": board_csv(table),
-        "json": board_json(table),
-        "tex": to_latex(table),
-        "md": to_markdown(table),
-    }
     page = site_boards.board_page(shown)
-    entries = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
-    columns = [(key, name) for key, name in HEADINGS.items() if key != "family"]
-    return {
-        **page,
-        "columns": columns,
-        "sentences": COLUMNS,
-        "pages": entries,
-        "files": site.save(kinds, f"board-{shown.slug}"),
-    }
+    links = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
+    files = [(table, site.save(board_files(table), table.stem)) for table in page.pop("tables")]
+    sorts = {key: content.Sorted("descending" if key == "gain" else "") for key in HEADINGS}
+    return {**page, "pages": links, "sorts": sorts, "wholes": files}
 
 
 def _shared_pages(site: Site) -> None:
@@ -188,11 +173,3 @@ def _shared_pages(site: Site) -> None:
     site.write("about.html", "about.html", "About", None, title="About", files=files_, **about)
     if not site.suites:
         site.write("empty.html", "index.html", "Board", None, title="No results yet", **site_parts.empty())
-
-
-def _templates() -> Environment:
-    """Templates that escape whatever they are given, and fail where something is missing."""
-    loader = FileSystemLoader(_ASSETS)
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"plain": plain, "cell": site_parts.cell, "signed": signed}
-    return made

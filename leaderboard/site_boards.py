@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leaderboard.formats import DECIMALS
+from leaderboard.content import legend, strokes
+from leaderboard.formats import DECIMALS, about
 from leaderboard.shown import SuiteShown
 from leaderboard.source import protocols, units
 from leaderboard.tables import BoardTable, Entry
@@ -29,7 +30,7 @@ class Bar(NamedTuple):
     width: float
     value: float
     zero: float
-    sobel: float | None
+    lines: dict[str, float]
 
 
 def scale(table: BoardTable) -> Scale:
@@ -45,8 +46,8 @@ def bar(entry: Entry, table: BoardTable, on: Scale) -> Bar | None:
     if value is None:
         return None
     left, right = (on.share(end if end is not None else value) for end in (low, high))
-    sobel = None if table.sobel is None else on.share(table.sobel)
-    return Bar(left, round(right - left, 2), on.share(value), on.share(0.0), sobel)
+    lines = {name: on.share(gain) for name, gain in table.lines.items()}
+    return Bar(left, round(right - left, 2), on.share(value), on.share(0.0), lines)
 
 
 class Choice(NamedTuple):
@@ -76,8 +77,10 @@ def board_page(shown: SuiteShown) -> dict[str, Any]:
     first = [entry.estimator for entry in table.entries]
     names = [*first, *(name for name in entries if name not in first)]
     on = scale(table)
+    wholes = [choice.table for choice in choices if not choice.level]
     return {
         "table": table,
+        "tables": wholes,
         "families": ["control", *dict.fromkeys(e.family for e in entries.values() if not e.control)],
         "rows": [(entries[name], bar(entries[name], table, on), name in first) for name in names],
         "small": shown.held.limit,
@@ -90,33 +93,33 @@ def board_page(shown: SuiteShown) -> dict[str, Any]:
 
 def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, Any]:
     table = choice.table
-    entries = {entry.estimator: entry for entry in table.entries}
+    entries = {entry.estimator: {"at": at, **_packed(entry, table)} for at, entry in enumerate(table.entries)}
     return {
-        "suite": table.title,
-        "protocol": table.protocol,
+        **about(table),
         "about": PROTOCOLS[table.protocol],
-        "unit": str(table.unit),
         "level": choice.level,
-        "levels": list(table.levels),
-        "caption": table.caption,
-        "footnote": table.footnote,
+        "legend": f"{legend(table)} In the bars {strokes(table)}." if table.gained else legend(table),
+        "gained": table.gained,
         "scale": [round(end, DECIMALS) for end in scale(table)],
-        "sobel": table.sobel,
-        "rows": [_packed(entries[name]) if name in entries else None for name in names],
+        "lines": table.lines,
+        "rows": [entries.get(name) for name in names],
     }
 
 
-def _packed(entry: Entry) -> dict[str, Any]:
+def _packed(entry: Entry, table: BoardTable) -> dict[str, Any]:
     """What differs from board to board in one row."""
     return {
         "gain": rounded(entry.gain),
+        "accuracies": [] if table.gained else [rounded(accuracy) for accuracy in entry.accuracies],
         "kar": rounded(entry.kar),
         "unretrained": rounded(entry.unretrained),
         "random": entry.random,
         "sobel": entry.sobel,
+        "blurred": entry.blurred,
         "groups": list(entry.place.groups) if entry.place else [],
         "seeds": entry.seeds,
         "date": entry.date,
+        "status": entry.status,
         "gap": entry.gap,
     }
 

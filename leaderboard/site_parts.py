@@ -16,34 +16,11 @@ from leaderboard.strip import Bytes, Strip
 from leaderboard.svg import to_svg
 from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
-from leaderboard.words import (
-    ABOUT,
-    CHANGES,
-    COLUMNS,
-    EMPTY,
-    HEADINGS,
-    LIMITS,
-    PROTOCOLS,
-    SUBMIT,
-    damaged_rankings,
-    plain,
-)
+from leaderboard.words import ABOUT, CHANGES, EMPTY, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain
 from roarbench.estimators import CONTROLS
-from roarbench.tables import MISSING
 from roarbench.validity_tables import legend
 
 PAIRED = 12  # rows whose pairs a static page holds: 66
-
-
-def cell(value: object) -> str:
-    """A value as text: missing is a dash, numbers have as many digits as a reader wants."""
-    if value is None or value == "":
-        return MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return plain(str(value))
 
 
 class Family(NamedTuple):
@@ -210,7 +187,6 @@ def about() -> dict[str, Any]:
         "points": curve_records(toy_tables()),
         "limits": LIMITS,
         "protocols": PROTOCOLS.values(),
-        "columns": [(name, COLUMNS[key]) for key, name in HEADINGS.items()],
         "submit": SUBMIT,
         "cite": HOOKER.bibtex,
         "changes": CHANGES,

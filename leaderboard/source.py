@@ -74,9 +74,8 @@ def slug(held: Standing) -> str:
 
 
 def main_rows(held: Standing) -> tuple[str, ...]:
-    """Estimators and controls of a suite; twins belong to the validity panel of what they are made from."""
-    rows = [find_estimator(name) for name in held.suite.estimators]
-    return tuple(row.id for row in rows if row.mapped and not row.twin)
+    """Estimators and controls of a suite; checks belong to the validity panel of what they are made from."""
+    return tuple(name for name in held.suite.estimators if find_estimator(name).placed)
 
 
 def protocols(held: Standing) -> tuple[Protocol, ...]:

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from leaderboard.beside import beside
 from leaderboard.source import about, known, main_rows, slug, status, units
 from leaderboard.words import plain
+from roarbench.estimators import CONTROLS
 from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
 from roarbench.standings import Standing
-from roarbench.stats.board import SOBEL, Board, Row
+from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
+from roarbench.stats.verdicts import Comparison
 from roarbench.tables import ShownTable
-from roarbench.terms import KAR, MORF, ROAR, Protocol, Unit
+from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Unit
+from roarbench.validity import Concerns
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,17 @@ class Entry:
         control: Never looks at the model.
         place: Among the rows shown; None where the gain is missing.
         gain: Under the board's protocol, in accuracy points.
-        random, sobel: Verdicts in words; empty for the control itself and where there is none.
+        accuracies: Per level of the board, in [0, 1].
+        random, sobel, blurred: Verdicts on it beside each control in words; empty for the control itself and where
+            there is none.
         kar, unretrained: Gains under KAR and under MoRF without retraining, in accuracy points.
         flag: Why the row should be doubted; empty where nothing says so.
+        concerns: How large the commonest reasons for doubt are.
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
         seeds: Fewest in a cell of its curve.
         date: Day of the newest run of its curve; empty where there is none.
-        status: `verified`, `trusted` or `self-reported`, see `source.status`.
-        gap: Why there is no place; empty where there is one.
+        status: `verified`, `trusted` or `self-reported`, see `source.status`; empty where its curve has no run.
+        gap: Why there is no place; empty where there is one, and under a protocol that has none.
     """
 
     estimator: str
@@ -45,11 +50,14 @@ class Entry:
     control: bool
     place: Place | None
     gain: Estimate
+    accuracies: tuple[Estimate, ...]
     random: str
     sobel: str
+    blurred: str
     kar: Estimate
     unretrained: Estimate
     flag: str
+    concerns: Concerns
     seconds: float | None
     seeds: int
     date: str
@@ -71,7 +79,7 @@ class BoardTable:
         footnote: What the intervals cover, and of what the gains of the other protocols are.
         entries: The rows.
         whole: Number of rows before any was filtered out.
-        sobel: Sobel's gain, in accuracy points, shown or not.
+        lines: Gains of the controls that bars are held against, shown or not, in accuracy points; Random's is 0.
     """
 
     slug: str
@@ -83,7 +91,29 @@ class BoardTable:
     footnote: str
     entries: tuple[Entry, ...]
     whole: int
-    sobel: float | None
+    lines: dict[str, float]
+
+    @property
+    def gained(self) -> bool:
+        """The protocol orders estimators; mask-only tells accuracies, which have no gain and give no place."""
+        return self.protocol != MASK_ONLY.name
+
+    @property
+    def stem(self) -> str:
+        """What its files are called."""
+        return f"board-{self.slug}-{self.protocol}-{self.unit}"
+
+
+class Doubts(NamedTuple):
+    """Why rows should be doubted, by estimator.
+
+    Attributes:
+        flags: In a sentence.
+        concerns: How large the commonest reasons are, of every row.
+    """
+
+    flags: dict[str, str]
+    concerns: dict[str, Concerns]
 
 
 @dataclass(frozen=True)
@@ -95,12 +125,14 @@ class Filter:
         search: Each of its words is in the id or in the sentence about it.
         status: One of these; any if empty.
         sort: A key of `SORTS`.
+        down: The largest first; as readers expect it of the column if not given.
     """
 
     families: tuple[str, ...] = ()
     search: str = ""
     status: str = ""
     sort: str = "gain"
+    down: bool | None = None
 
 
 def judge(evidence: Evidence, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> Board | None:
@@ -120,7 +152,7 @@ def board_table(
     protocol: Protocol = ROAR,
     unit: Unit | None = None,
     levels: tuple[float, ...] = (),
-    flags: dict[str, str] | None = None,
+    doubts: Doubts | None = None,
     seconds: dict[str, float] | None = None,
 ) -> BoardTable:
     """The board of a suite under one protocol.
@@ -130,42 +162,43 @@ def board_table(
         protocol: Whose gain is shown; the suite has it.
         unit: What one feature is; the suite's first if not given.
         levels: Only these; all if empty.
-        flags: Why rows should be doubted, by estimator.
+        doubts: Why rows should be doubted, and how much speaks against each.
         seconds: For the maps of 1,000 images, by estimator.
     """
     held = evidence.standing
-    unit = unit or units(held, protocol)[0]
+    unit, doubts = unit or units(held, protocol)[0], doubts or Doubts({}, {})
     judged = judge(evidence, protocol, unit, levels)
     assert judged is not None, "the suite has the protocol"
     kar, unretrained = (evidence.gains(other, unit, main_rows(held), levels) for other in (KAR, MORF))
     dates = _dates(held, protocol, unit)
+    shown = ShownTable(held, judged, unit, {})
     entries = tuple(
         replace(
             _entry(row, held),
             kar=kar.get(row.estimator, Estimate()),
             unretrained=unretrained.get(row.estimator, Estimate()),
-            flag=plain((flags or {}).get(row.estimator, "")),
+            flag=plain(doubts.flags.get(row.estimator, "")),
+            concerns=doubts.concerns.get(row.estimator, Concerns()),
             seconds=(seconds or {}).get(row.estimator),
             date=dates.get(row.estimator, ""),
-            gap="" if row.place else _gap(held, judged, unit, row.estimator),
+            status=status(held, row.estimator) if row.estimator in dates else "",
+            gap="" if row.place or protocol == MASK_ONLY else _gap(held, judged, unit, row.estimator),
         )
-        for row in judged.rows
+        for row in shown.rows
     )
-    shown = ShownTable(held, judged, unit, {})
-    sobel = next((row.gain.value for row in judged.rows if row.estimator == SOBEL), None)
-    table = BoardTable(
+    gains = {row.estimator: row.gain.value for row in judged.rows if row.estimator in CONTROLS}
+    return BoardTable(
         slug(held),
         held.title,
         protocol.name,
         unit,
         judged.levels,
         shown.caption,
-        f"{shown.footnote} {beside(held, unit, judged.levels)}".strip(),
-        entries,
+        shown.footnote if protocol == MASK_ONLY else f"{shown.footnote} {beside(held, unit, judged.levels)}".strip(),
+        tuple(placed(entries)),
         len(entries),
-        sobel,
+        {name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
     )
-    return narrow(table, Filter())
 
 
 def _entry(row: Row, held: Standing) -> Entry:
@@ -177,17 +210,24 @@ def _entry(row: Row, held: Standing) -> Entry:
         control=estimator.control,
         place=row.place,
         gain=row.gain,
-        random=row.random.verdict.value if row.random else "",
-        sobel=row.sobel.verdict.value if row.sobel else "",
+        accuracies=row.accuracies,
+        random=_verdict(row.random),
+        sobel=_verdict(row.sobel),
+        blurred=_verdict(row.random_blurred),
         kar=Estimate(),
         unretrained=Estimate(),
         flag="",
+        concerns=Concerns(),
         seconds=None,
         seeds=row.seeds,
         date="",
-        status=status(held, row.estimator),
+        status="",
         gap="",
     )
+
+
+def _verdict(found: Comparison | None) -> str:
+    return found.verdict.value if found else ""
 
 
 def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
@@ -216,9 +256,12 @@ def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
 
 
 def narrow(table: BoardTable, asked: Filter) -> BoardTable:
-    """The rows that pass a filter, sorted, with their places among each other."""
-    kept = [entry for entry in table.entries if _passes(entry, asked)]
-    return replace(table, entries=tuple(sorted(placed(kept), key=SORTS[asked.sort])))
+    """The rows that pass a filter, sorted, with their places among each other; what is missing is last either way."""
+    rows = placed(entry for entry in table.entries if _passes(entry, asked))
+    value = SORTS[asked.sort]
+    down = asked.sort not in RISING if asked.down is None else asked.down
+    there = sorted((row for row in rows if value(row) is not None), key=value, reverse=down)
+    return replace(table, entries=(*there, *(row for row in rows if value(row) is None)))
 
 
 def _passes(entry: Entry, asked: Filter) -> bool:
@@ -261,23 +304,21 @@ def _value(entry: Entry) -> float:
     return -float("inf") if entry.gain.value is None else entry.gain.value
 
 
-def _falling(value: float | None) -> float:
-    """Sorts the largest first and what is missing last."""
-    return float("inf") if value is None else -value
-
-
-def _gain(entry: Entry, column: str) -> float:
-    estimate: Estimate = getattr(entry, column)
-    return _falling(estimate.value)
-
-
-SORTS: dict[str, Callable[[Entry], Any]] = {
-    "gain": partial(_gain, column="gain"),
+SORTS: dict[str, Callable[[Entry], Any]] = {  # by column; None where a row has nothing there
+    "place": lambda entry: entry.place and -_value(entry),
     "estimator": lambda entry: entry.estimator.casefold(),
-    "family": lambda entry: (entry.family, _gain(entry, "gain")),
-    "kar": partial(_gain, column="kar"),
-    "no-retrain": partial(_gain, column="unretrained"),
-    "seconds": lambda entry: float("inf") if entry.seconds is None else entry.seconds,
-    "seeds": lambda entry: -entry.seeds,
-    "date": lambda entry: entry.date,
+    "gain": lambda entry: entry.gain.value,
+    "accuracy": lambda entry: entry.accuracies[-1].value if entry.accuracies else None,
+    "random": lambda entry: entry.random or None,
+    "sobel": lambda entry: entry.sobel or None,
+    "blurred": lambda entry: entry.blurred or None,
+    "kar": lambda entry: entry.kar.value,
+    "no-retrain": lambda entry: entry.unretrained.value,
+    "twin": lambda entry: entry.concerns.twin.size,
+    "masks": lambda entry: entry.concerns.masks.size,
+    "seconds": lambda entry: entry.seconds,
+    "seeds": lambda entry: entry.seeds,
+    "date": lambda entry: entry.date or None,
+    "status": lambda entry: entry.status or None,
 }
+RISING = ("place", "estimator", "random", "sobel", "blurred", "seconds", "status")  # the smallest is asked for first

@@ -1,148 +1,86 @@
 """Pages of the app that show numbers of one suite: the board, curves, comparisons and costs."""
 
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
 from leaderboard import content, figures
 from leaderboard.curves import PUBLISHED, curve_records, curve_tables
 from leaderboard.duel import duel_records
-from leaderboard.formats import board_csv, board_json, board_records, to_latex, to_markdown
-from leaderboard.session import Session, chart, choose, choose_some, downloads, numbers, table
+from leaderboard.formats import board_files, board_records
+from leaderboard.session import Session, asked, chart, downloads, here, link, numbers, part, search, table
 from leaderboard.source import protocols, units
-from leaderboard.tables import SORTS, BoardTable, Filter, narrow
-from leaderboard.words import COLUMNS, PROTOCOLS, plain, signed
+from leaderboard.tables import RISING, SORTS, BoardTable, Filter, narrow
+from leaderboard.words import HEADINGS, PROTOCOLS, plain, signed
 from roarbench.estimators import CONTROLS
-from roarbench.standings import Standing
 from roarbench.terms import PROTOCOLS as TERMS
 from roarbench.terms import Unit
 
 _CHARTED = 30  # rows that the chart of gains has at most
-_SHOWN = {  # columns of the table: heading, and the sentence that explains it
-    "place": ("place", "place"),
-    "estimator": ("estimator", "estimator"),
-    "kind": ("kind", "estimator"),
-    "gain": ("gain", "gain"),
-    "interval": ("95% interval", "gain"),
-    "random": ("vs Random", "random"),
-    "sobel": ("vs Sobel", "sobel"),
-    "kar": ("KAR gain", "kar"),
-    "unretrained": ("no-retrain gain", "no-retrain"),
-    "flag": ("flag", "flag"),
-    "seconds": ("s / 1,000 maps", "seconds"),
-    "seeds": ("seeds", "seeds"),
-    "date": ("date", "date"),
-    "status": ("status", "status"),
-    "groups": ("tie groups", "group"),
-    "gap": ("no place because", "place"),
-}
-_POINTS = ("gain", "kar", "unretrained")
-_WIDTHS: dict[str, Any] = {"flag": "small"}  # a sentence: the entry's page has all of it
+_NARROW = 170  # pixels of a list of choices that stands beside others
 
 
 def board(session: Session) -> None:
     """One row per estimator."""
-    asked, whole = _ask(session)
-    shown = narrow(whole, asked)
+    wanted, whole, level = _ask(session)
+    shown = narrow(whole, wanted)
     st.write(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
     count, kept = len(shown.entries), f"{len(shown.entries)} of {whole.whole} rows"
-    st.text(f"{kept}. Places are among the rows shown; what their intervals say follows from tests over all rows.")
-    _rows(shown, session.shown.held)
+    st.text(f"{kept}. Places are among the rows shown." if shown.gained else f"{kept}.")
+    if count:
+        _rows(session, shown, wanted)
+    else:
+        st.info("No row passes these filters.")
     if any(entry.gain.value is not None for entry in shown.entries):
         first = replace(shown, entries=shown.entries[:_CHARTED])
         chart(figures.gain_chart(first), f"Gains over Random with intervals, {kept}")
         cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
-        st.write(f"Bars are 95% intervals. The line at 0 is Random, the dashed line Sobel.{cut}")
+        st.write(f"Bars are 95% intervals; {content.strokes(shown)}.{cut}")
     st.write(shown.footnote)
-    more = {"csv": board_csv(shown), "json": board_json(shown), "tex": to_latex(shown), "md": to_markdown(shown)}
-    downloads(board_records(shown), f"board-{shown.slug}", more)
+    downloads(board_records(shown), shown.stem + (f"-{level}" if level else ""), board_files(shown))
 
 
-def _ask(session: Session) -> tuple[Filter, BoardTable]:
-    """What the reader asks for, and the board of all rows under that protocol."""
+def _ask(session: Session) -> tuple[Filter, BoardTable, str]:
+    """What the reader asks for, the board of all rows under that protocol, and its level if it is one of several."""
     held = session.shown.held
-    search = st.text_input("Search in names and descriptions", key="search", bind="query-params")
-    with st.expander("Filter and sort"):
-        left, middle, right = st.columns(3)
-        with left:
-            protocol = TERMS[choose("Protocol", [p.name for p in protocols(held)], "protocol", "roar")]
-            unit = Unit(choose("Unit", [str(unit) for unit in units(held, protocol)], "unit"))
+    with st.container(horizontal=True):
+        words = search("Search", "search")
+        protocol = TERMS[session.choose("Protocol", [p.name for p in protocols(held)], "protocol", width=_NARROW)]
+        unit = Unit(session.choose("Unit", [str(unit) for unit in units(held, protocol)], "unit", width=_NARROW))
         blocks = [block for block in held.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
         levels = sorted({t for block in blocks for t in block.levels})
-        with middle:
-            level = choose("Levels", ["all", *(f"{t:g}" for t in levels)], "level")
-            sort = choose("Sort by", list(SORTS), "sort")
-        chosen = () if level == "all" else (float(level),)
-        whole = session.shown.board(protocol, unit, chosen)
-        with right:
-            families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
-            kept = choose_some("Family", families, "family")
-            status = choose("Status", ["any", "verified", "trusted", "self-reported"], "status")
-    return Filter(tuple(kept), search or "", "" if status == "any" else status, sort), whole
+        what = f"level {{}} under {protocol.name.upper()}"
+        level = session.choose("Level", ["all", *(f"{t:g}" for t in levels)], "level", width=_NARROW, what=what)
+        level = "" if level == "all" else level
+        whole = session.shown.board(protocol, unit, (float(level),) if level else ())
+        families = ["control", *dict.fromkeys(entry.family for entry in whole.entries if not entry.control)]
+        kept = session.choose_some("Family", families, "family", width=_NARROW)
+        status = session.choose("Status", ["any", "verified", "trusted", "self-reported"], "status", width=_NARROW)
+    sort = asked(session.notes, "sort", list(SORTS), "gain", "column {} to sort by")
+    down = {"1": True, "0": False}.get(st.query_params.get("down", ""))
+    return (
+        Filter(tuple(kept), words, "" if status == "any" else status, sort, down),
+        whole,
+        "" if level == "all" else level,
+    )
 
 
-def _rows(shown: BoardTable, held: Standing) -> None:
-    rows = [_row(number, shown, held) for number in range(len(shown.entries))]
-    if not rows:
-        st.info("No row passes these filters.")
-        return
-    configuration = {
-        heading: st.column_config.NumberColumn(heading, help=COLUMNS[why], format="%+.1f")
-        if key in _POINTS
-        else st.column_config.NumberColumn(heading, help=COLUMNS[why], format="%.3g")
-        if key == "seconds"
-        else st.column_config.Column(heading, help=COLUMNS[why], pinned=key == "estimator", width=_WIDTHS.get(key))
-        for key, (heading, why) in _SHOWN.items()
-    }
+def _rows(session: Session, shown: BoardTable, wanted: Filter) -> None:
+    down = wanted.sort not in RISING if wanted.down is None else wanted.down
+    sorts = {key: content.Sorted("", here(sort=key, down="")) for key in HEADINGS}
+    sorts[wanted.sort] = content.Sorted("descending" if down else "ascending", here(down="0" if down else "1"))
     names = [entry.estimator for entry in shown.entries]
-
-    def open_entry() -> None:
-        picked = st.session_state["rows"]["selection"]["rows"]
-        if picked:
-            st.session_state["page"], st.session_state["estimator"] = "Entry", names[picked[0]]
-            st.query_params["estimator"] = names[picked[0]]  # the list is not there yet, so it cannot tell the address
-
-    options: dict[str, Any] = {"key": "rows", "on_select": open_entry, "selection_mode": "single-row"}
-    table(rows, f"Board of {shown.title}", column_config=configuration, **options)
-    st.write("Tick a row to open the estimator's page; by keyboard, Shift and Space on the row.")
-
-
-def _row(number: int, shown: BoardTable, held: Standing) -> dict[str, Any]:
-    entry = shown.entries[number]
-    record = board_records(replace(shown, entries=(entry,)))[0]
-    low, high = entry.gain.low, entry.gain.high
-    cells = {
-        "place": content.span(entry),
-        "estimator": record["estimator"],
-        "kind": "control" if entry.control else entry.family,
-        "gain": _shown_points(entry.gain.value),
-        "interval": "" if low is None or high is None else f"[{signed(low)}, {signed(high)}]",
-        "random": entry.random,
-        "sobel": entry.sobel,
-        "kar": _shown_points(entry.kar.value),
-        "unretrained": _shown_points(entry.unretrained.value),
-        "flag": entry.flag,
-        "seconds": entry.seconds,
-        "seeds": entry.seeds,
-        "date": entry.date,
-        "status": content.status(entry, held),
-        "groups": record["tie_groups"],
-        "gap": entry.gap,
-    }
-    return {_SHOWN[key][0]: value for key, value in cells.items()}
-
-
-def _shown_points(value: float | None) -> float | None:
-    """As many digits as the column shows, so that what rounds to nothing has no minus."""
-    return None if value is None else round(value, 1) + 0.0
+    links = {name: link(page="Entry", suite=session.slug, estimator=name) for name in names}
+    rows = [(entry, None, True) for entry in shown.entries]
+    st.html(part("board", shown, rows, links, sorts, content.legend(shown), session.shown.held.limit, False))
 
 
 def curves(session: Session) -> None:
     """Accuracy against level, three protocols side by side."""
     others = [name for name in session.names if name not in CONTROLS]
-    chosen = choose_some("Estimators", others, "curves", others[:5])
-    laid = choose("Lay the paper's curves over", ["none", *PUBLISHED], "published")
+    chosen = session.choose_some("Estimators", others, "curves", others[:5], what="estimator {} here")
+    what = "published data set {} here"
+    laid = session.choose("Lay the paper's curves over", ["none", *PUBLISHED], "published", what=what)
     tables = curve_tables(session.shown.held, session.shown.curve_boards, chosen, "" if laid == "none" else laid)
     for place, found in zip(st.columns(len(tables)), tables, strict=True):
         with place:
@@ -162,9 +100,10 @@ def compare(session: Session) -> None:
     names = session.names
     left, right = st.columns(2)
     with left:
-        first = choose("First", names, "first")
+        first = session.choose("First", names, "first", what="estimator {} here")
     with right:
-        second = choose("Second", names, "second", names[min(1, len(names) - 1)])
+        second = session.choose("Second", names, "second", names[min(1, len(names) - 1)], what="estimator {} here")
+    session.name(f"{first} against {second}")
     arena = session.shown.arena
     if first == second or arena is None:
         st.info("Choose two different estimators.")
@@ -201,3 +140,8 @@ def cost(session: Session) -> None:
     ]
     table(shown_points, "Gain in accuracy points, and cost", column_config=options)
     downloads(priced.points, f"cost-{session.slug}")
+
+
+def _shown_points(value: float | None) -> float | None:
+    """As many digits as the column shows, so that what rounds to nothing has no minus."""
+    return None if value is None else round(value, 1) + 0.0

@@ -1,5 +1,7 @@
 """Pages of the app beside the numbers: one estimator, pictures, claims, runs and what all this is."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from leaderboard import content, figures, pictures
@@ -7,7 +9,7 @@ from leaderboard.curves import curve_records
 from leaderboard.entries import command, machines, profile, runs_of, shared
 from leaderboard.papers import HOOKER
 from leaderboard.runs import count_runs, read_runs
-from leaderboard.session import Session, chart, choose, choose_some, downloads, numbers, table
+from leaderboard.session import Session, chart, downloads, numbers, records, table
 from leaderboard.shown import SuiteShown
 from leaderboard.strip import Bytes
 from leaderboard.tables import Entry
@@ -19,9 +21,10 @@ from roarbench.validity_tables import legend
 
 def entry(session: Session) -> None:
     """One estimator in all suites."""
-    name = choose("Estimator", session.names, "estimator")
+    name = session.choose("Estimator", session.names, "estimator")
+    session.name(name)
     about = profile(name, (shown.held for shown in session.suites.values()))
-    st.text(f"{about.estimator}: {about.about}" + (" (control)" if about.control else ""))
+    st.text(f"{about.about}." + (" A control: it never looks at the model." if about.control else ""))
     authors = about.authors and f"Authors: {about.authors}"
     papers = [f"Paper: {paper}" for paper in about.papers]
     claim = about.claim and f"Its authors claim: {about.claim}"
@@ -35,7 +38,7 @@ def entry(session: Session) -> None:
         with st.expander("The submitted file"):
             st.code(about.code, language=None, wrap_lines=True)
     boards = content.entry_boards(list(session.suites.values()), name)
-    table(boards, "Its row in each suite, gains in accuracy points")
+    records(boards, "Its row in each suite, gains in accuracy points")
     downloads(boards, "entry")
     found = [row for row in session.shown.table.entries if row.estimator == name]
     if found:
@@ -51,8 +54,7 @@ def _in_suite(shown: SuiteShown, row: Entry) -> None:
     _strip(shown, row.estimator)
     st.subheader("Validity panel")
     for title, rows in content.validity(shown, row.estimator):
-        st.write(f"{title}:")
-        table(rows, title)
+        records(rows, title)
     st.write("; ".join(legend(shown.panel)))
     st.subheader("Do it again")
     st.code(command(shown.held, row.estimator), language=None, wrap_lines=True)
@@ -98,10 +100,10 @@ def gallery(session: Session) -> None:
         st.text(damaged_rankings(strip.damaged))
     names = [name for name in session.names if name in strip.planes]
     numbers = [str(number) for number in strip.numbers]
-    image = numbers.index(choose("Test image", numbers, "image"))
-    chosen = choose_some("Estimators", names, "gallery", names[:3])
+    image = numbers.index(session.choose("Test image", numbers, "image"))
+    chosen = session.choose_some("Estimators", names, "gallery", names[:3], what="estimator {} here")
     levels = [f"{t:g}" for t in session.shown.table.levels]
-    kept = choose_some("Levels", levels, "levels", levels)
+    kept = session.choose_some("Levels", levels, "levels", levels, what="level {} here")
     st.write(f"{session.shown.table.caption}.")
     st.write(
         "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
@@ -115,11 +117,11 @@ def gallery(session: Session) -> None:
         told = f"{plain(name)}: map, then what is left at t = {', '.join(kept)}" if name else "untouched"
         st.text(told)
         _pictures([picture for who, _, picture in shown if who == name], told)
-    records = [
+    rows = [
         {"test image": strip.numbers[image], "estimator": plain(who), "shows": what, "picture": pictures.data_uri(made)}
         for who, what, made in shown
     ]
-    downloads(records, f"gallery-{session.slug}")
+    downloads(rows, f"gallery-{session.slug}")
 
 
 def claims(session: Session) -> None:
@@ -129,12 +131,9 @@ def claims(session: Session) -> None:
     for held in found:
         st.subheader(held.title)
         st.text(f"{held.caption}.")
-        for row in held.rows:
-            agree = f" ({row['cells that agree']} cells agree)" if row["cells that agree"] else ""
-            but = f" But: {row['exceptions']}." if row["exceptions"] else ""
-            st.text(f"{row['verdict'].upper()}{agree}: {row['claim']} ({row['where']}).{but}")
-    records = [{"table": held.title, "numbers are": held.caption, **row} for held in found for row in held.rows]
-    downloads(records, "claims")
+        records(held.rows, held.title)
+    rows = [{"table": held.title, "numbers are": held.caption, **row} for held in found for row in held.rows]
+    downloads(rows, "claims")
 
 
 def about(session: Session) -> None:
@@ -172,12 +171,13 @@ def runs(session: Session) -> None:
 @st.fragment(run_every=5)
 def _live_runs(session: Session) -> None:
     """Read anew every few seconds, as long as the page is open."""
+    session = replace(session, notes=st.container())  # a part of the page that runs alone writes to no other
     found = read_runs(session.reread()[session.slug].held, session.store)
     counts = count_runs(found)
     total = counts[-1]
     st.progress(int(total["done"]) / max(1, len(found)), f"{total['done']} of {len(found)} runs are done")
     table(counts, "Runs by protocol and state")
-    state = choose("Runs that are", ["failed", "running", "missing", "done"], "state")
+    state = session.choose("Runs that are", ["failed", "running", "missing", "done"], "state", what="state {} here")
     rows = [{"run": run.run, "state": run.state, "reason": run.reason} for run in found if run.state == state]
     if not rows:
         st.text(f"No run is {state}.")

@@ -38,43 +38,51 @@ PROTOCOLS = {
 HEADINGS = {  # of the board's columns
     "place": "place",
     "estimator": "estimator",
-    "family": "family",
     "gain": "gain",
+    "accuracy": "accuracy",
     "random": "vs Random",
     "sobel": "vs Sobel",
+    "blurred": "vs Random blurred",
     "kar": "KAR gain",
     "no-retrain": "no-retrain gain",
-    "flag": "flag",
+    "twin": "blurred twin",
+    "masks": "masks alone",
     "seconds": "s / 1,000 maps",
     "seeds": "seeds",
     "date": "date",
     "status": "status",
-    "group": "tie groups",
 }
+GAINED = ("place", "gain", "random", "sobel", "blurred", "kar", "no-retrain")  # columns of protocols that have gains
+TEXTS = ("estimator", "random", "sobel", "blurred", "date", "status")  # columns that are no numbers
 
 COLUMNS = {
-    "place": "Position by gain among the rows shown; 2-4 means that the data allow each of these. No place: a run of "
-    "its curve is missing.",
-    "group": "Tie groups: estimators that share a number are not told apart from each other.",
+    "place": "Position by gain among the rows shown; 2-4 means that the data allow each of these: rows that no test "
+    "over the whole board tells apart may stand either way. No place: a run of its curve is missing.",
     "estimator": "The id that the command line takes. Controls never look at the model; an estimator that does not "
-    "beat them has shown nothing.",
-    "family": "The base map that the estimator is built on.",
+    "beat them has shown nothing. (!) says that something speaks against the row; its page says what.",
     "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Above 0 is "
     "better than Random.",
+    "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
+    "interval. They are no gain over anything and give no place.",
     "random": "What a test says beside Random, with at most 5% wrong words on a board. Not told apart does not mean "
     "equal.",
     "sobel": "The same beside Sobel, an edge filter that never looks at the model.",
+    "blurred": "The same beside a blurred random map, which knows neither the model nor the image.",
     "kar": "The gain when the least important features are removed instead and the network is retrained.",
     "no-retrain": "The gain when the reference is not retrained (MoRF). Another question: how the reference reacts "
     "to images of a kind it never saw.",
-    "flag": "Why the row should be doubted: its twin that knows less does as well, or where its features are missing "
-    "tells the class without the images.",
+    "twin": "How many points more the blurred twin of the row gains than the row itself, under ROAR. A blur adds no "
+    "information, so that 0 or more is a reason to doubt the row, marked by (!).",
+    "masks": "Test accuracy of networks that see only where the features of the row are missing, never an image, at "
+    "the level where it is farthest above Random's. Where most of what the networks of ROAR know can be read from "
+    "that, the row should be doubted, marked by (!).",
     "seconds": "Processor seconds for the importance maps of 1,000 images, on the machine that ran them; estimators "
     "that share a pass share its time.",
     "seeds": "Trainings per cell; fewest over the levels of the curve.",
     "date": "Day of the newest run of the curve, in UTC.",
     "status": "Verified: computed by the owner of this store, a submission in the sandbox. Trusted: a submission that "
-    "was run without the sandbox. Self-reported: imported from another store and not reproduced here.",
+    "was run without the sandbox. Self-reported: imported from another store and not reproduced here. No status: "
+    "nothing of this curve was run.",
 }
 
 ABOUT = (
@@ -86,7 +94,8 @@ ABOUT = (
     "The toy experiment shows it: in 16 dimensions, 4 of which matter, a classifier that is not retrained fails early "
     "even when only useless features are removed; the retrained one keeps nearly all of its accuracy until the "
     "features that matter go.",
-    "Two controls never look at the model: a random ranking and a Sobel edge filter. The gain of an estimator is the "
+    "Three controls never look at the model: a random ranking, a Sobel edge filter and a blurred random map, which "
+    "removes in blobs as many estimators do. The gain of an estimator is the "
     "area between Random's curve and its own, in accuracy points. Intervals come from drawing test images and "
     "trainings anew, the same draws for all. Where the data cannot tell two estimators apart the board says so, "
     "and gives places as intervals.",
@@ -110,6 +119,11 @@ SUBMIT = (
 )
 
 CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
+    (
+        "2026-11-20",
+        "A blurred random map is a control: a row, a line in every bar, and a verdict beside each row. Doubts have "
+        "their size. Mask-only shows accuracies.",
+    ),
     (
         "2026-11-20",
         "First boards: quick, imagenette64, cifar10, fashion-mnist and planted, each at version 1; ROAR, KAR, MoRF and "

@@ -37,6 +37,31 @@ class Twin(NamedTuple):
     difference: Estimate
 
 
+class Concern(NamedTuple):
+    """Something that may speak against a row.
+
+    Attributes:
+        size: How much of it there is; None where it is not known.
+        reason: Why the row should be doubted for it; empty where it should not.
+    """
+
+    size: float | None = None
+    reason: str = ""
+
+
+class Concerns(NamedTuple):
+    """The two commonest.
+
+    Attributes:
+        twin: Its blurred twin gains more than it: by so many accuracy points.
+        masks: Where its features are missing tells the class: accuracy of networks that see nothing else, in [0, 1],
+            at the level where it is farthest above Random's.
+    """
+
+    twin: Concern = Concern()
+    masks: Concern = Concern()
+
+
 @dataclass(frozen=True)
 class Validity:
     """One estimator's row of the panel.
@@ -151,6 +176,11 @@ def flags_of(evidence: Evidence) -> dict[str, str]:
     return {name: flag for name, flag in found.items() if flag}
 
 
+def concerns_of(evidence: Evidence) -> dict[str, Concerns]:
+    """How large the two commonest reasons to doubt a row are, for every row, doubted or not."""
+    return {name: Concerns(_twin(evidence, name), _masks(evidence, name)) for name in _shown(evidence.standing)}
+
+
 def _shown(standing: Standing) -> list[str]:
     """All but the checks, which stand in the rows of what they are made from."""
     return [name for name in standing.suite.estimators if find_estimator(name).placed]
@@ -186,10 +216,8 @@ def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
 def _flag(evidence: Evidence, name: str) -> str:
     """All reasons to doubt a row, in one sentence; Random, which the others are held against, for its origin alone."""
     reasons = [evidence.standing.doubts.get(name, "")]
-    if name != RANDOM:
-        own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
-        reasons += [_twin_reason(words, own, twins[kind]) for kind, words in DOUBTING.items() if kind in twins]
-        reasons += [_mask_reason(evidence, name)]
+    reasons += [_twin(evidence, name, kind).reason for kind in DOUBTING]
+    reasons += [_masks(evidence, name).reason]
     return _sentence(reasons)
 
 
@@ -198,7 +226,7 @@ def _sentence(reasons: Iterable[str]) -> str:
     return text and f"{text[0].upper()}{text[1:]}."
 
 
-def _twin_reason(words: str, own: Estimate, twin: Twin) -> str:
+def _twin(evidence: Evidence, name: str, kind: str = "blurred") -> Concern:
     """The twin is at least as good: its gain is no smaller, and an interval says how sure that is.
 
     The estimator has to show that it beats a twin that knows less, so a tie speaks against it. A lead of the estimator
@@ -207,10 +235,14 @@ def _twin_reason(words: str, own: Estimate, twin: Twin) -> str:
     ever if it leads by what the suite can find; one that is truly equal is doubted every second time. The words say
     whether the twin is told apart. One training per cell says nothing either way.
     """
-    if own.value is None or twin.gain.value is None or twin.difference.low is None or twin.gain.value < own.value:
-        return ""
-    verb = "gains more" if twin.difference.low > 0 else "gains no less"
-    return f"{words} {verb} ({twin.gain.value:+.1f} against {own.value:+.1f} points)"
+    own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
+    if name == RANDOM or kind not in twins or own.value is None or twins[kind].gain.value is None:
+        return Concern()
+    gain, (lead, low, _) = twins[kind]
+    if low is None or lead is None or lead < 0:
+        return Concern(lead)
+    verb = "gains more" if low > 0 else "gains no less"
+    return Concern(lead, f"{DOUBTING[kind]} {verb} ({gain.value:+.1f} against {own.value:+.1f} points)")
 
 
 class _Leak(NamedTuple):
@@ -222,16 +254,17 @@ class _Leak(NamedTuple):
     images: Sample
 
 
-def _mask_reason(evidence: Evidence, name: str) -> str:
+def _masks(evidence: Evidence, name: str) -> Concern:
     """Mask-only accuracy is far above Random's at some level; the level with the largest lead is named."""
     confidence, known = evidence.bootstrap.confidence, evidence.masks.repeated and evidence.roar.repeated
-    far = [leak for leak in _leaks(evidence, name) if known and _is_far(leak, confidence)]
-    if not far:
-        return ""
-    worst = max(far, key=lambda leak: leak.alone.minus(leak.random).value)
+    leaks = list(_leaks(evidence, name))
+    far = [leak for leak in leaks if known and name != RANDOM and _is_far(leak, confidence)]
+    worst = max(far or leaks, key=lambda leak: leak.alone.minus(leak.random).value, default=None)
+    if worst is None or not far:
+        return Concern(worst.alone.value if worst else None)
     alone, random, images = (f"{100 * sample.value:.1f}%" for sample in (worst.alone, worst.random, worst.images))
     words = f"where its features are missing tells the class without the images ({alone} at t = {worst.t:g}"
-    return f"{words}; {random} with Random, {images} with the images)"
+    return Concern(worst.alone.value, f"{words}; {random} with Random, {images} with the images)")
 
 
 def _leaks(evidence: Evidence, name: str) -> Iterator[_Leak]:

@@ -20,7 +20,6 @@ from typing import Any
 
 from PIL import Image
 from selenium import webdriver
-from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 CLI = (sys.executable, "-c", "from roarbench.cli import main; main()")
@@ -118,13 +117,20 @@ def _webp(picture: Image.Image, **options: Any) -> bytes:
 
 
 def settle(driver: webdriver.Chrome) -> None:
-    """Wait until the page stands: at once for a static one, for the app when its script has ended."""
-    if not driver.current_url.startswith("http"):
-        return
-    WebDriverWait(driver, 60).until(lambda d: d.find_elements(By.CSS_SELECTOR, "h1"))
-    WebDriverWait(driver, 60).until(lambda d: d.find_elements(By.CSS_SELECTOR, "[data-test-script-state=notRunning]"))
-    WebDriverWait(driver, 60).until(lambda d: not d.find_elements(By.CSS_SELECTOR, "[data-testid=stSkeleton]"))
-    time.sleep(1.0)
+    """Wait until the page stands: at once for a static one, for the app when its script has ended and all is drawn."""
+    if driver.current_url.startswith("http"):
+        WebDriverWait(driver, 60).until(lambda d: d.execute_script(_STANDS))
+
+
+_STANDS = """
+const all = (name) => [...document.querySelectorAll(name)];
+return all("h1").length > 0
+    && all("[data-test-script-state=notRunning]").length > 0
+    && all("[data-testid=stSkeleton], [data-stale=true]").length === 0
+    && all("[data-testid=stVegaLiteChart]").every((chart) => chart.querySelector("canvas, svg"))
+    && all("img").every((image) => image.complete)
+    && document.fonts.status === "loaded";
+"""
 
 
 def static_pages(site: Path) -> list[Path]:

@@ -32,10 +32,10 @@ function choose(choices, typing = false) {
 }
 
 // What the address asks for under a name, if that is one of `known`; else `instead`, and a sentence that says so.
-function asked(name, known, instead, label = name, nothing = "all") {
+function asked(name, known, instead, what = name + " {} here", nothing = "all") {
   const value = state.get(name);
   if (!value || known.includes(value)) return value || instead;
-  unknown.push(`There is no ${label} '${value}' here; shown: ${instead || nothing}.`);
+  unknown.push(`There is no ${what.replace("{}", () => `'${value}'`)}; shown: ${instead || nothing}.`);
   return instead;
 }
 
@@ -54,7 +54,7 @@ function onChoice(form) {
 
 // ---- the board -----------------------------------------------------------------------------------------------------
 
-const ASCENDING = new Set(["estimator", "random", "sobel", "seconds", "status", "place", "group"]);
+const RISING = new Set(["place", "estimator", "random", "sobel", "blurred", "seconds", "status"]);
 const FILTERS = ["search", "protocol", "unit", "level", "family", "status"];
 
 // A row's values under the chosen board are kept on its element as `values`; they are null where the board lacks it.
@@ -62,11 +62,11 @@ function chosenBoard(boards) {
   const names = (found, key) => [...new Set(found.map((board) => board[key]))];
   const protocol = asked("protocol", names(boards, "protocol"), boards[0].protocol);
   const under = boards.filter((board) => board.protocol === protocol);
-  const unit = asked("unit", names(under, "unit"), under[0].unit, `unit under ${protocol.toUpperCase()}`);
+  const unit = asked("unit", names(under, "unit"), under[0].unit, `unit {} under ${protocol.toUpperCase()}`);
   const found = under.filter((board) => board.unit === unit);
   const whole = found[0], level = state.get("level");
   if (whole.levels.length === 1 && level === String(whole.levels[0])) return whole;
-  const chosen = asked("level", names(found, "level"), "", `level under ${protocol.toUpperCase()}`);
+  const chosen = asked("level", names(found, "level"), "", `level {} under ${protocol.toUpperCase()}`);
   return found.find((board) => board.level === chosen);
 }
 
@@ -94,12 +94,26 @@ function drawBar(svg, values, board) {
     for (const [name, text] of Object.entries(attributes)) shape.setAttribute(name, text);
     svg.append(shape);
   };
-  const line = (points, kind) => add("line", { class: kind, x1: share(points), x2: share(points), y1: 0, y2: 10 });
-  line(0, "zero");
-  if (board.sobel !== null) line(board.sobel, "dash");
+  for (const [name, points] of Object.entries({ zero: 0, ...board.lines })) {
+    add("line", { class: name, x1: share(points), x2: share(points), y1: 0, y2: 10 });
+  }
   const left = share(low ?? value), right = share(high ?? value);
   add("rect", { class: values.random.replaceAll(" ", "-"), x: left, width: right - left, y: 3, height: 4 });
   add("rect", { class: "value", x: share(value) - 0.5, width: 1, y: 1, height: 8 });
+}
+
+function share([value, low, high]) {
+  const percent = (accuracy) => (100 * accuracy).toFixed(1);
+  return value === null ? "–" : percent(value) + "%" + (low === null ? "" : ` [${percent(low)}, ${percent(high)}]`);
+}
+
+function writeAccuracies(cell, accuracies, levels) {
+  cell.replaceChildren(...accuracies.map((accuracy, number) => {
+    const line = document.createElement("span");
+    line.className = "line";
+    line.textContent = `t = ${levels[number]}: ${share(accuracy)}`;
+    return line;
+  }));
 }
 
 function writeRow(row, values, board) {
@@ -108,43 +122,51 @@ function writeRow(row, values, board) {
   const cell = (name) => row.querySelector("." + name);
   writeSpan(cell("gain"), values.gain);
   drawBar(cell("bar"), values, board);
+  writeAccuracies(cell("accuracy"), values.accuracies, board.levels);
   writeSpan(cell("kar"), values.kar);
   writeSpan(cell("unretrained"), values.unretrained);
-  for (const name of ["random", "sobel", "seeds", "date"]) row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
-  cell("groups").textContent = values.groups.join(" ") || "–";
+  for (const name of ["random", "sobel", "blurred", "seeds", "date", "status"]) {
+    row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
+  }
   cell("gap").textContent = values.gap ? "no place: " + values.gap : "";
 }
 
 function writeBoard(table, board) {
-  for (const [id, text] of [["about", board.about + "."], ["caption", board.caption + "."], ["footnote", board.footnote]]) {
-    document.getElementById(id).textContent = text;
-  }
+  const texts = { about: board.about + ".", caption: board.caption + ".", footnote: board.footnote, legend: board.legend };
+  for (const [id, text] of Object.entries(texts)) document.getElementById(id).textContent = text;
+  table.classList.toggle("ungained", !board.gained);
   table.rowsInOrder.forEach((row, index) => writeRow(row, board.rows[index], board));
+  for (const whole of document.querySelectorAll("[data-whole]")) {
+    whole.hidden = whole.dataset.whole !== `${board.protocol} ${board.unit}`;
+  }
 }
 
 function value(row, key) {
-  if (key === "gain" || key === "place" || key === "group") return row.values.gain[0] === null ? null : (key === "gain" ? 1 : -1) * row.values.gain[0];
-  if (key === "kar") return row.values.kar[0];
-  if (key === "no-retrain") return row.values.unretrained[0];
-  if (key === "seeds") return row.values.seeds;
-  if (key === "seconds") return number(row.dataset.seconds);
-  return (row.values[key] ?? row.dataset[key]).toLowerCase();
+  const { gain, accuracies, kar, unretrained, groups, ...others } = row.values;
+  const numbers = {
+    place: gain[0] === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
+    "no-retrain": unretrained[0], twin: number(row.dataset.twin), masks: number(row.dataset.masks),
+    seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(), ...others,
+  };
+  return numbers[key] === "" ? null : numbers[key];
 }
 
+// What is missing is last, whichever way the rest is sorted; what is equal stays in the board's own order.
 function sortRows(table, key, descending) {
-  const sign = descending ? -1 : 1;
-  const rows = table.rowsInOrder.filter((row) => row.values).sort((one, other) => {
-    const a = value(one, key), b = value(other, key);
-    if (a === null || b === null || a === "" || b === "") return (a === null || a === "") - (b === null || b === "");
-    return a < b ? -sign : a > b ? sign : 0;
+  const rows = table.rowsInOrder.filter((row) => row.values);
+  rows.sort((one, other) => {
+    const a = value(one, key), b = value(other, key), order = one.values.at - other.values.at;
+    if (a === null || b === null) return (a === null) - (b === null) || order;
+    if (a === b) return order;
+    return (a < b) === descending ? 1 : -1;
   });
   table.tBodies[0].append(...rows);
 }
 
 // Rows are told apart if they share no tie group; the tests hold for all pairs at once, so also for those shown.
 function placeRows(rows) {
-  for (const row of rows) row.querySelector(".place").textContent = "–";
   const placed = rows.filter((row) => row.values.gain[0] !== null);
+  for (const row of rows) row.place = null;
   for (const row of placed) {
     const mine = new Set(row.values.groups), gain = row.values.gain[0];
     let place = 1, low = 1, high = placed.length;
@@ -154,16 +176,19 @@ function placeRows(rows) {
       if (theirs > gain) { place += 1; if (apart) low += 1; }
       if (theirs < gain && apart) high -= 1;
     }
-    const cell = row.querySelector(".place");
-    cell.textContent = mine.size === 0 || low === high ? String(mine.size === 0 ? place : low) : `${low}-${high}`;
+    row.place = mine.size === 0 ? { place, low: null, high: null } : { place, low, high };
+  }
+  for (const row of rows) {
+    const { place, low, high } = row.place || { place: "–", low: null };
+    row.querySelector(".place").textContent = low === null ? place : low === high ? low : `${low}-${high}`;
   }
 }
 
 function passes(row, wanted) {
   const text = (row.dataset.estimator + " " + row.dataset.about).toLowerCase();
   return row.values !== null
-    && (!wanted.family || row.dataset.family === wanted.family)
-    && (!wanted.status || row.dataset.status === wanted.status)
+    && (!wanted.family || (row.dataset.control ? "control" : row.dataset.family) === wanted.family)
+    && (!wanted.status || row.values.status === wanted.status)
     && wanted.search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -179,10 +204,11 @@ function showBoard(table, form, boards) {
   });
   placeRows(shown);
   const whole = board.rows.filter(Boolean).length;
-  document.getElementById("shown").textContent = `${shown.length} of ${whole} rows. Places are among the rows shown.`;
+  document.getElementById("shown").textContent = `${shown.length} of ${whole} rows.`
+    + (board.gained ? " Places are among the rows shown." : "");
   const buttons = [...table.tHead.querySelectorAll("button")];
-  const key = asked("sort", buttons.map((button) => button.dataset.sort), "gain", "column to sort by");
-  const descending = state.has("down") ? state.get("down") === "1" : !ASCENDING.has(key);
+  const key = asked("sort", buttons.map((button) => button.dataset.sort), "gain", "column {} to sort by");
+  const descending = state.has("down") ? state.get("down") === "1" : !RISING.has(key);
   sortRows(table, key, descending);
   for (const button of buttons) {
     const cell = button.closest("th");
@@ -215,15 +241,20 @@ function startBoard(table, form, boards) {
 
 // ---- the rows shown, as a file -------------------------------------------------------------------------------------
 
+// The same columns and digits as the files that Python writes.
 function record(row, board) {
-  const { gain, kar, unretrained, random, sobel, seeds, date, gap } = row.values;
+  const { gain, accuracies, kar, unretrained, random, sobel, blurred, groups, seeds, date, status, gap } = row.values;
+  const { name, about, family, control, flag, twin, masks, seconds } = row.dataset;
+  const { place, low, high } = row.place || { place: null, low: null, high: null };
+  const levels = accuracies.flatMap((accuracy, number) => ["", "_low", "_high"].map((end, part) =>
+    [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));
   return {
-    suite: board.suite, estimator: row.dataset.estimator, control: row.dataset.family === "control",
-    place: row.querySelector(".place").textContent.replace("–", "") || null,
-    gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null, vs_sobel: sobel || null,
-    kar_gain: kar[0], no_retrain_gain: unretrained[0], flag: row.dataset.flag || null,
-    seconds_per_1000_images: number(row.dataset.seconds), seeds, date: date || null, status: row.dataset.status,
-    no_place_because: gap || null, numbers_are_of: board.caption,
+    estimator: name, about, family, control: control !== "", place, place_low: low, place_high: high,
+    tie_groups: groups.join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
+    vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
+    flag: flag || null, blurred_twin_lead: number(twin), mask_only_accuracy: number(masks),
+    seconds_per_1000_images: number(seconds), seeds, date: date || null, status: status || null,
+    no_place_because: gap || null, ...Object.fromEntries(levels),
   };
 }
 
@@ -234,14 +265,20 @@ function csvCell(item) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+function csvText(records) {
+  const lines = [Object.keys(records[0] || {}), ...records.map((row) => Object.values(row))];
+  return lines.map((line) => line.map(csvCell).join(",") + "\n").join("");
+}
+
 function saveRows(table, board, kind) {
   const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => record(row, board));
-  const lines = rows.map((row) => Object.values(row).map(csvCell).join(","));
-  const text = kind === "json" ? JSON.stringify({ caption: board.caption, footnote: board.footnote, rows }, null, 1)
-    : [Object.keys(rows[0] || {}).join(","), ...lines, ""].join("\n");
+  const { slug, title, protocol, unit, levels, caption, footnote } = board;
+  const text = kind === "json"
+    ? JSON.stringify({ slug, title, protocol, unit, levels, caption, footnote, rows }, null, 1) + "\n"
+    : csvText(rows.map((row) => ({ suite: title, ...row, numbers_are_of: caption })));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: kind === "json" ? "application/json" : "text/csv" }));
-  link.download = `rows-${board.protocol}${board.level ? "-" + board.level : ""}.${kind}`;
+  link.download = `rows-${slug}-${protocol}-${unit}${board.level ? "-" + board.level : ""}.${kind}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
@@ -282,8 +319,8 @@ function levelRow(level) {
 
 function showPair(form, part, duels) {
   const names = [...form.elements.first.options].map((option) => option.value);
-  form.elements.first.value = asked("first", names, names[0], "estimator");
-  form.elements.second.value = asked("second", names, names[1], "estimator");
+  form.elements.first.value = asked("first", names, names[0], "estimator {} here");
+  form.elements.second.value = asked("second", names, names[1], "estimator {} here");
   const [first, second] = [form.elements.first, form.elements.second];
   const found = pairOf(duels, first.selectedIndex, second.selectedIndex);
   document.getElementById("pairstate").textContent = found ? "" : "Choose two different estimators.";
@@ -301,7 +338,7 @@ function showPair(form, part, duels) {
 
 function showLaid(form) {
   const names = [...form.elements.published.options].map((option) => option.value);
-  const laid = asked("published", names, "", "published data set", "none");
+  const laid = asked("published", names, "", "published data set {} here", "none");
   form.elements.published.value = laid;
   let found = 0;
   for (const row of document.querySelectorAll("[data-laid]")) {

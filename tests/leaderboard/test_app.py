@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import streamlit as st
 from board_store import make_store, results
+from html_tables import Tables
 from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
@@ -20,6 +23,7 @@ from leaderboard.site import entry_file, export
 from leaderboard.source import read_shelf
 from leaderboard.strip import Strip, save_strip, strip_file
 from leaderboard.tables import board_table
+from leaderboard.words import signed
 from roarbench.datasets import find_dataset
 from roarbench.estimators import ESTIMATORS
 from roarbench.evidence import Evidence
@@ -79,8 +83,10 @@ def fresh() -> Any:
 def test_every_page_of_every_suite(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str, suite: str) -> None:
     test = open_page(monkeypatch, folder, page=page, suite=suite)
     assert not test.exception
-    assert test.title[0].value == page
-    assert test.selectbox(key="suite").value == suite
+    names = {w.key: w.value for w in test.selectbox}
+    shown = {"Entry": names.get("estimator"), "Compare": f"{names.get('first')} against {names.get('second')}"}
+    assert heading(test) == shown.get(page, f"{suite.removesuffix('-v1')} v1: {page}")
+    assert names["suite"] == suite and not told(test)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -98,31 +104,95 @@ def test_no_store_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "results store" in test.text[0].value
 
 
-def frame(test: AppTest, number: int = 0) -> Any:
-    return test.dataframe[number].value
+def frame(test: AppTest) -> Any:
+    return test.dataframe[0].value
+
+
+def html(test: AppTest) -> str:
+    return "".join(element.value for element in test.get("html"))
+
+
+def tables(test: AppTest) -> list[list[dict[str, str]]]:
+    return list(Tables(html(test)).found.values())
+
+
+def rows(test: AppTest) -> dict[str, dict[str, str]]:
+    """The board's rows by estimator; marks stand beside its name."""
+    return {row["estimator"].split(" ")[0]: row for row in tables(test)[0]}
+
+
+def heading(test: AppTest) -> str:
+    found = re.search("<h1>(.*?)</h1>", html(test))
+    assert found
+    return found[1]
+
+
+def told(test: AppTest) -> list[str]:
+    return [unescape(text) for text in re.findall('<p class="flag" role="alert">(.*?)</p>', html(test))]
 
 
 def test_the_board_shows_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch, folder: Path, quick: Standing) -> None:
-    rows = frame(open_page(monkeypatch, folder))
+    found = rows(open_page(monkeypatch, folder))
     entries = board_table(Evidence.of(quick)).entries
-    assert list(rows["estimator"]) == [entry.estimator for entry in entries]
-    assert list(rows["gain"]) == [round(entry.gain.value, 1) + 0.0 for entry in entries]
-    assert rows.set_index("estimator")["s / 1,000 maps"]["var-grad"] == 31.0
+    assert list(found) == [entry.estimator for entry in entries]
+    assert [row["gain"].split(" ")[0] for row in found.values()] == [signed(entry.gain.value) for entry in entries]
+    assert found["var-grad"]["s / 1,000 maps"] == "31"
 
 
 def test_the_address_holds_the_view(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    test = open_page(monkeypatch, folder)
+    test = open_page(monkeypatch, folder, sort="estimator")
     test.multiselect(key="family").set_value(["grad"])
     test.text_input(key="search").set_value("noisy")
-    test.selectbox(key="sort").set_value("estimator")
     test.selectbox(key="level").set_value("0.9")
     test.run()
-    rows = list(frame(test)["estimator"])
-    assert rows == ["sgsq-grad", "var-grad"]
+    found = rows(test)
+    assert list(found) == ["sgsq-grad", "var-grad"]
+    view = {"sort": "estimator", "family": "grad", "search": "noisy", "level": "0.9"}
+    assert {key: test.query_params[key] for key in view} == view
     again = open_page(monkeypatch, folder, family="grad", search="noisy", sort="estimator", level="0.9")
-    assert list(frame(again)["estimator"]) == rows
-    assert list(frame(again)["gain"]) == list(frame(test)["gain"])
+    assert rows(again) == found
     assert any("levels 0.9;" in caption.value for caption in again.markdown)
+
+
+def test_a_choice_that_is_shown_anyway_is_not_in_the_address(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    test = open_page(monkeypatch, folder, protocol="kar")
+    test.selectbox(key="protocol").set_value("roar").run()
+    assert "protocol" not in test.query_params
+
+
+@pytest.mark.parametrize(("sort", "first"), [("estimator", "gb"), ("seconds", "random"), ("kar", "var-grad")])
+def test_headings_sort(monkeypatch: pytest.MonkeyPatch, folder: Path, sort: str, first: str) -> None:
+    begun = html(open_page(monkeypatch, folder))
+    assert f'href="?sort={sort}"' in begun
+    there = open_page(monkeypatch, folder, sort=sort)
+    assert next(iter(rows(there))) == first
+    link = f'href="?sort={sort}&amp;down={"1" if sort != "kar" else "0"}"'
+    assert link in html(there)  # once more: the other way round
+
+
+UNKNOWN = {
+    ("Board", "page=wurst"): "There is no page 'wurst' here; shown: Board.",
+    ("Board", "suite=none"): "There is no suite 'none' here; shown: quick-v1.",
+    ("Board", "protocol=wurst"): "There is no protocol 'wurst' here; shown: roar.",
+    ("Board", "level=0.5&protocol=kar"): "There is no level '0.5' under KAR; shown: all.",
+    ("Board", "sort=wurst"): "There is no column 'wurst' to sort by; shown: gain.",
+    ("Board", "family=wurst"): "There is no family 'wurst' here; it is left out.",
+    ("Board", "status=wurst"): "There is no status 'wurst' here; shown: any.",
+    ("Entry", "estimator=nobody"): "There is no estimator 'nobody' here; shown: var-grad.",
+    ("Compare", "first=nobody"): "There is no estimator 'nobody' here; shown: var-grad.",
+    ("Curves", "curves=nobody"): "There is no estimator 'nobody' here; it is left out.",
+    ("Curves", "published=wurst"): "There is no published data set 'wurst' here; shown: none.",
+    ("Gallery", "image=wurst"): "There is no test image 'wurst' here; shown: 0.",
+    ("Runs", "state=wurst"): "There is no state 'wurst' here; shown: failed.",
+}
+
+
+@pytest.mark.parametrize(("page", "asked"), UNKNOWN)
+def test_names_that_are_unknown_are_said(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str, asked: str) -> None:
+    query = {"page": page, "suite": "quick-v1"} | dict(part.split("=") for part in asked.split("&"))
+    test = open_page(monkeypatch, folder, **query)
+    assert not test.exception
+    assert told(test) == [UNKNOWN[page, asked]]
 
 
 VIEWS: dict[str, dict[str, Any]] = {  # every choice of every page, none of them what the page begins with
@@ -130,7 +200,6 @@ VIEWS: dict[str, dict[str, Any]] = {  # every choice of every page, none of them
         "search": "grad",
         "protocol": "morf",
         "level": "0.9",
-        "sort": "seconds",
         "family": ["grad"],
         "status": "verified",
     },
@@ -149,22 +218,26 @@ ONLY = {"unit"}  # lists with one choice in this suite
 
 @pytest.mark.parametrize("page", VIEWS)
 def test_a_copied_address_opens_the_same_view(monkeypatch: pytest.MonkeyPatch, folder: Path, page: str) -> None:
-    """The address makes every choice of a page; that choices reach the address is Streamlit's part, if told so."""
+    """The address makes every choice of a page, and every choice reaches the address."""
     begun = open_page(monkeypatch, folder, page=page, suite="quick-v1")
     made = {w.key: w for kind in ("selectbox", "multiselect", "text_input") for w in begun.get(kind)}
     assert set(made) - ALWAYS - ONLY == set(VIEWS[page])
     assert all(made[key].value != value for key, value in VIEWS[page].items())
-    assert all(widget.proto.query_param_key == key for key, widget in made.items())
     again = open_page(monkeypatch, folder, page=page, **VIEWS[page])
     opened = {w.key: w.value for kind in ("selectbox", "multiselect", "text_input") for w in again.get(kind)}
     assert {key: opened[key] for key in VIEWS[page]} == VIEWS[page]
+    for key, value in VIEWS[page].items():
+        made[key].set_value(value)
+    begun.run()
+    one = {key: value[0] if len(value) == 1 else value for key, value in VIEWS[page].items()}
+    assert {key: begun.query_params[key] for key in one} == one
 
 
 def test_places_are_among_the_rows_shown(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, family="control")
-    assert list(frame(test)["estimator"]) == ["sobel", "random"]
-    assert list(frame(test)["place"]) == ["1", "2"]
-    assert any(text.value.startswith("2 of 8 rows") for text in test.text)
+    assert list(rows(test)) == ["sobel", "random", "random-blurred"]
+    assert [row["place"] for row in rows(test).values()] == ["1-2", "2-3", "1-3"]
+    assert any(text.value.startswith("3 of 9 rows") for text in test.text)
 
 
 def test_no_row_left_is_said(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -178,15 +251,15 @@ def test_other_protocols(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def test_incomplete_rows_say_why(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    rows = frame(open_page(monkeypatch, folder, suite="planted-v1"))
-    assert set(rows["place"]) == {""}
-    assert "no result yet of truth at t = 0.7" in set(rows["no place because"])
+    found = rows(open_page(monkeypatch, folder, suite="planted-v1"))
+    assert {row["place"] for row in found.values()} == {"–"}
+    assert found["truth"]["estimator"].endswith("no place: no result yet of truth at t = 0.7")
 
 
 def test_the_curves_of_choice(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, page="Curves", curves="gb", published="imagenet")
     points = frame(test)
-    assert set(points["estimator"]) == {"random", "sobel", "gb"}
+    assert set(points["estimator"]) == {"random", "sobel", "random-blurred", "gb"}
     assert set(points["source"]) == {"measured", "published"}
 
 
@@ -210,7 +283,10 @@ def test_an_entry_has_its_pictures_and_its_command(monkeypatch: pytest.MonkeyPat
 def test_claims_are_held_against_both_tables(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     test = open_page(monkeypatch, folder, page="Claims")
     texts = [text.value for text in test.text]
-    assert any(text.startswith("HOLDS (90 of 90 cells agree): SmoothGrad-Squared and VarGrad") for text in texts)
+    published, ours = tables(test)
+    assert published[0]["claim"].startswith("SmoothGrad-Squared and VarGrad are better than Random")
+    assert (published[0]["verdict"], published[0]["cells that agree"]) == ("holds", "90 of 90")
+    assert len(ours) == len(published)
     assert any("ResNet-50" in text for text in texts) and any("300 test images" in text for text in texts)
     assert [heading.value for heading in test.subheader] == ["On the paper's own table", "On quick v1"]
 
@@ -218,10 +294,10 @@ def test_claims_are_held_against_both_tables(monkeypatch: pytest.MonkeyPatch, fo
 def test_new_results_are_shown_without_a_restart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator != "gb", images=50)
     before = open_page(monkeypatch, tmp_path)
+    assert "no place" in rows(before)["gb"]["estimator"]
     make_store(tmp_path, SUITES["quick"], images=50)
     after = before.run()
-    assert "gb" in set(frame(after)["estimator"])
-    assert set(frame(after)["no place because"]) == {""}
+    assert not any("no place" in row["estimator"] for row in rows(after).values())
 
 
 def test_the_app_writes_nothing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -239,6 +315,7 @@ def test_hostile_text_is_never_markdown(monkeypatch: pytest.MonkeyPatch, tmp_pat
     make_store(tmp_path, SUITES[hostile.NAME], images=60)
     test = open_page(monkeypatch, tmp_path, page=page)
     assert not test.exception
+    assert not re.search("<(img|svg|textarea)", html(test)) and html(test).count("<script>") == 1  # the app's own
     rendered = [*test.markdown, *test.caption, *test.title, *test.header, *test.subheader, *test.info, *test.warning]
     for element in rendered:
         assert not any(part in element.value for part in ("<script", "![x]", "<svg", "javascript:", "zzzz", "tfel"))
@@ -268,11 +345,11 @@ def test_a_small_version_is_marked_in_every_row(monkeypatch: pytest.MonkeyPatch,
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         store.add_all(results(SUITES["planted"], 20, limit=40).values())
     test = open_page(monkeypatch, tmp_path)
-    assert set(frame(test)["status"]) == {"verified, small version: 40 images a split"}
+    assert all("small version" in row["estimator"] for row in rows(test).values())
     entry = open_page(monkeypatch, tmp_path, page="Entry")
-    assert set(frame(entry)["status"]) == {"verified, small version: 40 images a split"}
-    rows = list(csv.DictReader(io.StringIO(board_csv(board_table(Evidence.of(held_of(tmp_path)))))))
-    assert {row["suite"] for row in rows} == {"planted v1 (small version: 40 images a split)"}
+    assert [row["status"] for row in tables(entry)[0]] == ["verified, small version: 40 images a split"]
+    written = list(csv.DictReader(io.StringIO(board_csv(board_table(Evidence.of(held_of(tmp_path)))))))
+    assert {row["suite"] for row in written} == {"planted v1 (small version: 40 images a split)"}
 
 
 def held_of(folder: Path) -> Standing:
@@ -326,9 +403,9 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_a_submission_has_its_page_and_its_status(monkeypatch: pytest.MonkeyPatch, submitted: tuple[Path, str]) -> None:
     made, name = submitted
-    rows = frame(open_page(monkeypatch, made, search="bold")).set_index("estimator")
-    assert dict(rows["status"]) == {name: "verified", f"{name}~trusted": "trusted"}
-    assert list(frame(open_page(monkeypatch, made, status="trusted"))["estimator"]) == [f"{name}~trusted"]
+    found = rows(open_page(monkeypatch, made, search="bold"))
+    assert {who: row["status"] for who, row in found.items()} == {name: "verified", f"{name}~trusted": "trusted"}
+    assert list(rows(open_page(monkeypatch, made, status="trusted"))) == [f"{name}~trusted"]
     test = open_page(monkeypatch, made, page="Entry", estimator=f"{name}~trusted")
     assert not test.exception
     texts = [text.value for text in test.text]
@@ -339,6 +416,7 @@ def test_a_submission_has_its_page_and_its_status(monkeypatch: pytest.MonkeyPatc
     assert again == "roarbench run --suite quick --submission FILE --trust-submission --store NEW-FOLDER"
     for element in (*test.markdown, *test.title, *test.header, *test.subheader):
         assert "hurt" not in element.value and "![x]" not in element.value
+    assert "<img" not in html(test)
 
 
 def test_what_was_imported_is_self_reported(monkeypatch: pytest.MonkeyPatch, submitted: tuple[Path, str]) -> None:

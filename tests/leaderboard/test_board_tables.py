@@ -8,21 +8,25 @@ from board_store import make_store
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leaderboard.formats import board_records, to_markdown
 from leaderboard.source import Shelf, main_rows, read_shelf
-from leaderboard.tables import SORTS, BoardTable, Filter, board_table, judge, narrow, placed
+from leaderboard.tables import RISING, SORTS, BoardTable, Doubts, Filter, board_table, judge, narrow, placed
+from roarbench.estimators import CONTROLS
 from roarbench.evidence import Evidence
 from roarbench.standings import Standing
 from roarbench.stats.board import board
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import told_apart
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
-from roarbench.terms import KAR, LERF, MORF, ROAR, Unit
+from roarbench.tables import ShownTable
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
 
 
 @pytest.fixture(scope="module")
 def table(quick: Standing) -> BoardTable:
-    return board_table(Evidence.of(quick), flags={"gb": "Doubt."}, seconds={"grad": 1.5})
+    return board_table(Evidence.of(quick), doubts=Doubts({"gb": "Doubt."}, {}), seconds={"grad": 1.5})
 
 
 def ids(table: BoardTable) -> list[str]:
@@ -61,8 +65,9 @@ def test_small_versions_stand_apart(tmp_path: Path) -> None:
 
 
 def test_rows_are_estimators_and_controls_without_twins(table: BoardTable) -> None:
-    assert set(ids(table)) == {"random", "sobel", "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
-    assert [entry.estimator for entry in table.entries if entry.control] == ["sobel", "random"]
+    estimators = {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    assert set(ids(table)) == {"random", "sobel", "random-blurred"} | estimators
+    assert [entry.estimator for entry in table.entries if entry.control] == ["sobel", "random", "random-blurred"]
 
 
 def test_numbers_are_those_of_the_statistics(quick: Standing, table: BoardTable) -> None:
@@ -71,9 +76,12 @@ def test_numbers_are_those_of_the_statistics(quick: Standing, table: BoardTable)
     morf = {row.estimator: row.gain for row in quick.board(MORF, Unit.SCALAR, main_rows(quick)).rows}
     for entry in table.entries:
         row = rows[entry.estimator]
-        assert (entry.gain, entry.place, entry.seeds) == (row.gain, row.place, 2)
-        assert (entry.kar, entry.unretrained) == (kar[entry.estimator], morf[entry.estimator])
+        blurred = entry.estimator == "random-blurred"  # has one seed, and nothing but ROAR
+        assert (entry.gain, entry.place, entry.seeds) == (row.gain, row.place, 1 if blurred else 2)
+        assert entry.kar == (Estimate() if blurred else kar[entry.estimator])
+        assert entry.unretrained == (Estimate() if blurred else morf[entry.estimator])
         assert entry.random == ("" if entry.estimator == "random" else row.random.verdict)
+        assert entry.blurred == ("" if blurred else row.random_blurred.verdict)
         assert entry.date == "2026-11-20"
 
 
@@ -145,16 +153,52 @@ def test_untouched_images_missing(tmp_path: Path) -> None:
 
 def test_filters(table: BoardTable) -> None:
     assert set(ids(narrow(table, Filter(families=("grad",))))) == {"grad", "grad-sq", "sgsq-grad", "var-grad"}
-    assert set(ids(narrow(table, Filter(families=("control", "ig"))))) == {"random", "sobel", "ig"}
+    assert set(ids(narrow(table, Filter(families=("control", "ig"))))) == {*CONTROLS, "ig"}
     assert ids(narrow(table, Filter(search="VARGRAD variance"))) == ["var-grad"]
     assert ids(narrow(table, Filter(search="nobody"))) == []
-    assert len(narrow(table, Filter(status="verified")).entries) == 8
+    assert len(narrow(table, Filter(status="verified")).entries) == 9
     assert not narrow(table, Filter(status="self-reported")).entries
 
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_sort_keeps_all_rows(table: BoardTable, sort: str) -> None:
     assert sorted(ids(narrow(table, Filter(sort=sort)))) == sorted(ids(table))
+
+
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("sort", SORTS)
+def test_what_is_missing_is_last_either_way(table: BoardTable, sort: str, down: bool) -> None:
+    values = [SORTS[sort](entry) for entry in narrow(table, Filter(sort=sort, down=down)).entries]
+    there = [value for value in values if value is not None]
+    assert values == [*sorted(there, reverse=down), *[None] * (len(values) - len(there))]
+    if down == (sort not in RISING):
+        assert narrow(table, Filter(sort=sort)) == narrow(table, Filter(sort=sort, down=down))
+
+
+def test_the_order_is_that_of_the_terminal(quick: Standing, table: BoardTable) -> None:
+    judged = quick.board(ROAR, Unit.SCALAR)
+    rows = [row for row in ShownTable(quick, judged, Unit.SCALAR, {}).rows if not row.check]
+    assert ids(table) == [row.estimator for row in rows]
+    assert [entry.place for entry in table.entries] == [row.place for row in rows]
+
+
+def test_rows_without_any_run_have_no_status(tmp_path: Path) -> None:
+    url = make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator != "gb")
+    with ResultsStore.open(url, read_only=True) as store:
+        entries = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"])).entries
+    assert {entry.estimator: entry.status for entry in entries if entry.status != "verified"} == {"gb": ""}
+
+
+def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: Standing) -> None:
+    judged = {row.estimator: row for row in quick.board(MASK_ONLY, Unit.SCALAR, main_rows(quick)).rows}
+    found = board_table(Evidence.of(quick), MASK_ONLY)
+    assert not found.gained and len(found.entries) == 8
+    for entry in found.entries:
+        assert (entry.place, entry.gain.value, entry.gap) == (None, None, "")
+        assert entry.accuracies == judged[entry.estimator].accuracies and entry.accuracies[0].value > 0
+    record = board_records(found)[0]
+    assert record["accuracy_0.9"] == found.entries[0].accuracies[0].value
+    assert "accuracy at t = 0.9" in to_markdown(found) and "KAR gain" not in to_markdown(found)
 
 
 def test_sorts(table: BoardTable) -> None:
@@ -205,6 +249,6 @@ def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
     url = make_store(tmp_path, SUITES["quick"], lambda p: p.seed == 0)
     with ResultsStore.open(url, read_only=True) as store:
         table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
-    assert [entry.place.place for entry in table.entries] == list(range(1, 9))
+    assert [entry.place.place for entry in table.entries] == list(range(1, 10))
     assert all(entry.place.low is None and entry.gain.low is None for entry in table.entries)
-    assert math.isfinite(table.sobel)
+    assert all(math.isfinite(gain) for gain in table.lines.values()) and len(table.lines) == 2

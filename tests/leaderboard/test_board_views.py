@@ -34,7 +34,8 @@ def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
     assert [table.protocol for table in tables] == ["roar", "kar", "morf"]
     assert [table.kept for table in tables] == [False, True, False]
     for table in tables:
-        assert {point.estimator for point in table.points} == {"random", "sobel", "gb"}
+        blurred = {"random-blurred"} if table.protocol == "roar" else set()  # the suite has it under ROAR alone
+        assert {point.estimator for point in table.points} == {"random", "sobel", "gb"} | blurred
     roar = {(point.estimator, point.t): point.accuracy for point in tables[0].points}
     row = next(row for row in judge(Evidence.of(quick), ROAR, Unit.SCALAR).rows if row.estimator == "gb")
     assert roar["gb", 0.0] == row.clean.value
@@ -177,7 +178,7 @@ def test_words_of_a_figure_tell_ours_from_the_papers(quick: Standing) -> None:
 def test_frontier_by_slow_search(quick: Standing) -> None:
     generator = np.random.default_rng(1)
     table = board_table(Evidence.of(quick))
-    entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(8), strict=True)]
+    entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(9), strict=True)]
     wanted = {
         one.estimator
         for one in entries

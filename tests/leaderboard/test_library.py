@@ -71,7 +71,7 @@ def test_what_is_kept_is_what_would_be_made_anew(quick: Standing, tmp_path: Path
     for protocol, unit, levels in ((ROAR, Unit.SCALAR, ()), (KAR, Unit.SCALAR, ()), (ROAR, Unit.SCALAR, (0.9,))):
         kept = shown.board(protocol, unit, levels)
         assert kept is shown.board(protocol, unit, levels)
-        assert kept == board_table(Evidence.of(quick), protocol, unit, levels, shown.flags)
+        assert kept == board_table(Evidence.of(quick), protocol, unit, levels, shown.doubts)
     assert shown.curve_boards[0] == quick.board(ROAR, Unit.SCALAR, [entry.estimator for entry in shown.table.entries])
     assert shown.curve_boards is shown.curve_boards and shown.panel is shown.panel and shown.arena is shown.arena
 

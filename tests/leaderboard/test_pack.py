@@ -3,7 +3,6 @@
 import base64
 import re
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +46,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_small_board_stays_as_it_is(plain: Path) -> None:
-    assert "board-quick-v1.csv" in names(plain) and "unpack.js" not in names(plain)
+    assert "board-quick-v1-roar-scalar.csv" in names(plain) and "unpack.js" not in names(plain)
     assert "unpack.js" not in (plain / "board-quick-v1.html").read_text()
 
 
@@ -70,13 +69,13 @@ def test_the_browser_unpacks_it(packed: Path, tmp_path: Path, require: Callable[
     with browser() as driver:
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
         driver.get(f"{(packed / 'board-quick-v1.html').as_uri()}#search=vargrad")
-        WebDriverWait(driver, 20).until(lambda d: "1 of 8 rows" in d.find_element(By.TAG_NAME, "body").text)
-        link = driver.find_element(By.CSS_SELECTOR, "a[download][href='board-quick-v1.csv']")
+        WebDriverWait(driver, 20).until(lambda d: "1 of 9 rows" in d.find_element(By.TAG_NAME, "body").text)
+        link = driver.find_element(By.CSS_SELECTOR, "a[download][href='board-quick-v1-roar-scalar.csv']")
         driver.execute_script("arguments[0].click()", link)
-        file = tmp_path / "board-quick-v1.csv"
+        file = tmp_path / "board-quick-v1-roar-scalar.csv"
         WebDriverWait(driver, 20).until(lambda _: file.exists() and file.stat().st_size)
-        assert len(file.read_text().splitlines()) == 9
+        assert len(file.read_text().splitlines()) == 10
         driver.execute_script("arguments[0].click()", driver.find_element(By.LINK_TEXT, "var-grad"))
         WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.TAG_NAME, "h1") and "var-grad" in d.title)
-        time.sleep(0.2)
+        WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.CSS_SELECTOR, "script[src='board.js']"))
         assert driver.get_log("browser") == []
