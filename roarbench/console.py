@@ -87,6 +87,7 @@ class Watch(Meter):
         self._workers = workers
         self._done = 0.0
         self._start = time.monotonic()
+        self._told: set[str] = set()  # why steps before the runs failed
 
     def note(self, event: Event, cost: float) -> None:
         """Show that a step ended."""
@@ -95,9 +96,19 @@ class Watch(Meter):
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
-            self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
+            self._tell(event, text)
         else:
             self.show(self._done / self._total, self.seconds_left, text)
+
+    def _tell(self, event: Event, text: str) -> None:
+        """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
+        if event.failure in self._told:
+            return
+        if event.step.run:
+            self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
+        else:
+            self._told.add(event.failure)
+            self.console.print(event.failure, soft_wrap=True)
 
     @property
     def seconds_left(self) -> float:

@@ -289,7 +289,10 @@ def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Ow
         raise outcome.error
     if outcome.error is not None:
         tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
-        return _fail(schedule, step, f"{outcome.error}{tries}", store, owner)
+        reason = f"{outcome.error}{tries}"
+        if not step.run:  # of a submission's jobs the first one speaks for all
+            reason = schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
+        return _fail(schedule, step, reason, store, owner)
     schedule.ended(step)
     cut_off = schedule.cut_off(step)
     notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
@@ -299,12 +302,13 @@ def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Ow
         notes.append(outcome.value.note)
     if step.kind == "rank":
         for spec, reason in outcome.value.items():
-            schedule.block(_seal_name(spec), reason)
+            schedule.block(_seal_name(spec), f"rank {spec.name} failed: {reason}")
     return Event(step, "", "; ".join(filter(None, notes)))
 
 
 def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owner: Owner) -> Event:
-    schedule.ended(step, reason if step.run else f"{step.job.name} failed: {reason}")
+    """Note that a step failed, by itself or, with the same words, because of one before it."""
+    schedule.ended(step, reason)
     if step.run:
         store.add_failure(step.run, reason)
         store.release([step.run.key], owner)

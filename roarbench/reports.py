@@ -137,6 +137,15 @@ def drops(dropped: Iterable[Dropped]) -> list[str]:
     return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
+def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
+    """What failed, a line for each reason."""
+    runs: defaultdict[str, list[str]] = defaultdict(list)
+    for failure in failures:
+        runs[failure["reason"]].append(failure["run"])
+    more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
+    return [f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items()]
+
+
 _STATES = ("done", "running", "missing", "failed")
 
 

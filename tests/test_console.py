@@ -76,6 +76,16 @@ def test_a_failure_is_always_told_on_one_line(bench, clock):
     assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
 
 
+def test_what_a_failed_step_takes_with_it_is_told_once(bench, clock):
+    console = log()
+    with Watch(console, total=100.0, workers=1) as watch:
+        for kind in ("rank", "seal", "run", "run"):
+            watch.note(event(bench, kind, failure="rank grad train 0 failed: no memory"), 1.0)
+        watch.note(event(bench, failure="no memory"), 1.0)
+    lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
+    assert console.file.getvalue().splitlines() == lines
+
+
 def test_what_happened_meanwhile_is_always_told_on_one_line(bench, clock):
     console = log()
     with Watch(console, total=100.0, workers=1) as watch:

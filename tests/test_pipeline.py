@@ -381,7 +381,7 @@ def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypa
     (reason,) = {
         failure.reason for run in failed if (failure := store.failures([run.key])[run.key][0]).run.cell.unit == "pixel"
     }
-    assert reason == ("seal grad pixel failed: rank trained test 16 failed: importance of image 3 is not finite")
+    assert reason == "rank trained test 16 failed: importance of image 3 is not finite"
 
 
 def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, store, monkeypatch):
@@ -455,7 +455,7 @@ def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
     events = list(complete(bench, runs, store, engine))
     assert (engine.done.count(bad.key), engine.done.count("rank trained test 0")) == (0, 3)  # bad needs the other one
     (reason,) = [event.failure for event in events if event.step.job.name == "rank trained test 0"]
-    assert reason == "its process died (signal SIGKILL); tried 3 times"
+    assert reason == "rank trained test 0 failed: its process died (signal SIGKILL); tried 3 times"
     again = FailingMachine({bad.key: 9})  # another call tries again
     events = list(complete(bench, runs, store, again))
     assert [event.step.run for event in events if event.failure] == [bad]
@@ -634,7 +634,7 @@ def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, mon
     assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in truth}
     reasons = {failure.reason for run in truth for failure in store.failures([run.key])[run.key]}
     (reason,) = reasons
-    assert reason.startswith("train images from 32 on: importance of image 3 of the batch has 1")
+    assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
 
 
 def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monkeypatch):

@@ -60,8 +60,8 @@ def status(
         out.print("running: the reference is trained, or rankings are made")
     for line in reports.drops(held.dropped):
         out.print(line, soft_wrap=True)
-    for failure in found["failures"]:
-        out.print(f"failed: {failure['run']}: {failure['reason']}", soft_wrap=True)
+    for line in reports.failure_lines(found["failures"]):
+        out.print(line, soft_wrap=True)
 
 
 def table(

@@ -149,11 +149,13 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     answer = call("run", *PART, "--store", "store", "--submission", late)
     assert answer.code == 1
     reason = "raised: raised AssertionError: a full batch"
-    assert f"failed: roar {names['late']} t=0.5 scalar seed 0: " in answer.err
-    assert reason in answer.err
+    said = f"rank {names['late']} train 0 failed: {reason} (line 6)"
+    assert [line for line in answer.err.splitlines() if "failed" in line] == [said]  # of two jobs and ten runs
     assert rows("store") == before
     status = call("status", *SMALL, "--store", "store").out
-    assert names["late"] in status and reason in status
+    assert [line for line in status.splitlines() if line.startswith("failed")] == [
+        f"failed: roar {names['late']} t=0.1 scalar seed 0 and 9 more: {said}"
+    ]
 
     answer = call("run", *PART, "--store", "store", "--submission", good, "--trust-submission")
     assert answer.code == 0
