@@ -1,6 +1,9 @@
 """How a run looks to the one who waits for it: a bar on a terminal, plain lines in a log."""
 
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -16,9 +19,11 @@ from roarbench.plan import Point
 from roarbench.rates import Rates
 from roarbench.recipes import find_recipe
 from roarbench.reports import describe, duration, size
+from roarbench.store.rankings import RankingSpec
 from roarbench.terms import Retrain
 
 _LINE_EVERY = 10.0  # seconds between lines of a log
+_TRUST = 0.02  # share of the work whose timing counts as much as its estimate
 
 
 def cost(bench: Bench, step: Step, rates: Rates) -> float:
@@ -30,13 +35,20 @@ def cost(bench: Bench, step: Step, rates: Rates) -> float:
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
-        forward = passes(find_estimator(spec.name) for spec in specs).forward
-        return float((stop - start) * (forward * rates.explain + len(specs) * rates.rank))
+        return float((stop - start) * (_map_seconds(specs, rates) + len(specs) * rates.rank))
     if step.run is None:
         return 0.0
     trained = step.run.cell.retrain is not Retrain.NONE
     epochs = find_recipe(step.run.recipe).epochs if trained else 0
     return epochs * train * rates.train + test * rates.predict
+
+
+def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
+    """Core-seconds for one image's maps; those of a submission that was not measured count as a gradient."""
+    estimators = [find_estimator(spec.name) for spec in specs]
+    if estimators[0].submitted and rates.submission is not None:
+        return rates.submission
+    return passes(estimators).forward * rates.explain
 
 
 class Meter:
@@ -72,33 +84,72 @@ class Meter:
             self.console.print(f"{min(1.0, share):4.0%}  {left:>18}  {text}", soft_wrap=True)
 
 
+@dataclass
+class _Share:
+    """A part of the work, in core-seconds as estimated but for `took`.
+
+    Attributes:
+        total: All of it.
+        done: What ended.
+        timed: What ended and was done by a worker.
+        took: Seconds by the clock that workers took for that.
+    """
+
+    total: float = 0.0
+    done: float = 0.0
+    timed: float = 0.0
+    took: float = 0.0
+
+    def note(self, cost: float, seconds: float) -> None:
+        """Add a step that ended."""
+        self.done += cost
+        self.timed += cost if seconds else 0.0
+        self.took += seconds
+
+    def pace(self, expected: float) -> float:
+        """Seconds by the clock for one of a core: what was expected, then more and more what was seen."""
+        trust = _TRUST * self.total
+        return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
+
+
 class Watch(Meter):
     """Shows how far the work is and how long it will take.
 
+    Each kind of step is timed for itself, since estimates are wrong by another factor for each. An estimate counts as
+    much as the first `_TRUST` of what was timed, so that the time left changes step by step.
+
     Args:
         console: Where to.
-        total: Core-seconds in all, as estimated.
+        steps: What is to be done.
+        cost: Core-seconds that a step should take.
         workers: How many cores share them.
+        load: Seconds by the clock that each of those should take.
     """
 
-    def __init__(self, console: Console, total: float, workers: int) -> None:
+    def __init__(
+        self, console: Console, steps: Iterable[Step], cost: Callable[[Step], float], workers: int, load: float = 1.0
+    ) -> None:
         super().__init__(console)
-        self._total = max(total, 1e-9)
-        self._workers = workers
-        self._done = 0.0
-        self._start = time.monotonic()
+        self._cost, self._workers, self._load = cost, workers, load
+        self._all = _Share()
+        self._kinds: defaultdict[str, _Share] = defaultdict(_Share)
+        self._running: tuple[tuple[Step, float], ...] = ()
+        for step in steps:
+            for share in (self._all, self._kinds[_kind(step)]):
+                share.total += cost(step)
         self._told: set[str] = set()  # why steps before the runs failed
 
-    def note(self, event: Event, cost: float) -> None:
+    def note(self, event: Event) -> None:
         """Show that a step ended."""
-        self._done += cost
-        text = _words(event)
+        text, self._running = _words(event), event.running
+        for share in (self._all, self._kinds[_kind(event.step)]):
+            share.note(self._cost(event.step), event.seconds)
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
             self._tell(event, text)
         else:
-            self.show(self._done / self._total, self.seconds_left, text)
+            self.show(self._all.done / max(self._all.total, 1e-9), self.seconds_left, text)
 
     def _tell(self, event: Event, text: str) -> None:
         """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
@@ -112,12 +163,19 @@ class Watch(Meter):
 
     @property
     def seconds_left(self) -> float:
-        """From the estimate at first, then from what was seen."""
-        elapsed = time.monotonic() - self._start
-        rest = max(0.0, self._total - self._done)
-        if self._done < 0.05 * self._total:
-            return rest / self._workers
-        return elapsed * rest / self._done
+        """By the clock, for what is not done of each kind at its own pace, less what is under way."""
+        overall = self._all.pace(self._load)
+        paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
+        rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
+        begun = (min(seconds, paces[_kind(step)] * self._cost(step)) for step, seconds in self._running)
+        return max(0.0, rest - sum(begun)) / self._workers
+
+
+def _kind(step: Step) -> str:
+    """What is timed together."""
+    submitted = step.kind == "rank" and step.group
+    scored = step.run and step.run.cell.retrain is Retrain.NONE
+    return "submission" if submitted else "score" if scored else step.kind
 
 
 class DecodeWatch(Meter):

@@ -15,7 +15,7 @@ from roarbench.terms import Retrain, Split, Unit
 from roarbench.work import EXPLAINED
 from roarbench.workspace import needs_reference, ranked_splits, reference_epochs, stored_levels
 
-PARTS = ("decode", "reference", "attribution", "ranking", "retraining", "scoring")
+PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
 _COPIES = 3  # weights, gradients, momentum
 _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
@@ -32,6 +32,7 @@ class Work(NamedTuple):
         images_retrained: The same, over all other trainings.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
+        images_submitted: Images times submissions, whose own code makes the maps.
         images_ranked: Images times rankings.
         disk: Bytes of decoded images, rankings and results.
         memory: Bytes that one worker needs beside the images, which are read through a memory map.
@@ -44,6 +45,7 @@ class Work(NamedTuple):
     images_retrained: float
     images_scored: int
     images_explained: int
+    images_submitted: int
     images_ranked: int
     disk: int
     memory: int
@@ -73,6 +75,8 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     retrained = sum(point.cell.retrain is not Retrain.NONE for point in points)
     rankings = _rankings(points) - _rankings(done)
     reference = int(_explained(points) and not _explained(done))
+    estimators = {estimator for estimator, _ in rankings}
+    submitted = {estimator for estimator in estimators if estimator.submitted}
     layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in rankings]
     planes = sum(layout.planes * layout.width for layout in layouts)
     trainings = retrained + (0 if suite.given else reference)
@@ -83,7 +87,8 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
         images_scored=len(points) * test + reference * ranked,
-        images_explained=passes({estimator for estimator, _ in rankings}).forward * ranked,
+        images_explained=passes(estimators - submitted).forward * ranked,
+        images_submitted=len(submitted) * ranked,
         images_ranked=len(rankings) * ranked,
         disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
         memory=_memory(suite, train, len(rankings), trains=trainings > 0),

@@ -10,8 +10,8 @@ from roarbench.errors import CallerError
 from roarbench.estimators import CUDA, TRUSTED
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
-from roarbench.submission import read_submission
-from roarbench.validation import validate
+from roarbench.submission import Submission, read_submission
+from roarbench.validation import Pace, validate
 from roarbench.workspace import Workspace
 
 
@@ -27,7 +27,14 @@ class How(NamedTuple):
     cuda: bool
 
 
-def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, console: Console) -> str:
+class HandedIn(NamedTuple):
+    """What `hand_in` says of a submission."""
+
+    id: str
+    pace: Pace | None
+
+
+def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, console: Console) -> HandedIn:
     """Check a file and keep it.
 
     Args:
@@ -38,20 +45,37 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
         console: Told of what was found.
 
     Returns:
-        The id that its rows will have.
+        The id that its rows will have, and how fast its maps are made, where that was measured.
 
     Raises:
         Refusal: It is not accepted.
         SandboxError: No sandbox holds on this machine.
         CallerError: There is no GPU here.
     """
-    submission = read_submission(path)
+    submission, pace = read_submission(path), None
     if how.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     if not how.trust:
         accepted = validate(submission)  # a kept one, too: imported or trusted, it never was
         console.print(accepted.text(), soft_wrap=True)
+        pace = None if how.cuda else accepted.pace  # it was measured on a processor
     keep_entry(store.database, submission)
     workspace.keep_submission(submission.id, submission.source)
+    return HandedIn(_id(submission, how), pace)
+
+
+def look_at(path: Path, how: How, measured: bool) -> HandedIn:
+    """The same without keeping anything; the file is run only to be measured.
+
+    Raises:
+        Refusal, SandboxError: As `hand_in`.
+    """
+    submission = read_submission(path)
+    pace = validate(submission).pace if measured and not (how.trust or how.cuda) else None
+    return HandedIn(_id(submission, how), pace)
+
+
+def _id(submission: Submission, how: How) -> str:
+    """The id of a submission that is run like this."""
     marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]
     return "~".join([submission.id, *marks])

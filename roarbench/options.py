@@ -157,6 +157,13 @@ ProtocolName = Annotated[
     ),
 ]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+File = Annotated[
+    Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
+]
+Trust = Annotated[
+    bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
+]
+MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")]
 With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
 Workers = Annotated[
     int | None,

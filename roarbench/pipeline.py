@@ -59,11 +59,15 @@ class Event(NamedTuple):
         step: Which.
         failure: The reason if it failed.
         note: A line on what happened meanwhile; empty if there is nothing to say.
+        seconds: By the clock, that a worker took for it; 0 where none did.
+        running: Steps that are under way, each with its seconds so far.
     """
 
     step: Step
     failure: str
     note: str = ""
+    seconds: float = 0.0
+    running: tuple[tuple[Step, float], ...] = ()
 
 
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
@@ -258,6 +262,7 @@ def _passes(bench: Bench, runs: list[Run], store: ResultsStore, engine: LocalEng
 
 
 def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owner: Owner) -> Iterator[Event]:
+    begun: dict[str, float] = {}
     while schedule.active:
         while engine.idle and (step := schedule.next()):
             if step.run and not store.claim([step.run.key], owner):
@@ -266,10 +271,13 @@ def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owne
                 yield _fail(schedule, step, reason, store, owner)
             else:
                 engine.submit(step.job)
+                begun[step.job.name] = time.monotonic()
         ended = engine.wait(_PATIENCE)
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
+            del begun[outcome.name]
             if not _put_back(schedule, outcome, store, owner):
-                yield _record(schedule, outcome, store, owner)
+                running = tuple((schedule.step(name), time.monotonic() - start) for name, start in begun.items())
+                yield _record(schedule, outcome, store, owner)._replace(seconds=outcome.seconds, running=running)
         store.beat(owner)
 
 

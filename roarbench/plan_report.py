@@ -1,7 +1,7 @@
 """What a suite would take: counted work, and the time by rates that were measured here or are assumed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from roarbench.standings import Standing
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
-_ON_CORES = {"decode", "ranking"}  # also where there is a GPU
+_ON_CORES = {"decode", "submission", "ranking"}  # also where there is a GPU
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,11 @@ class Plan:
     workers: int
 
     def wall(self, rates: Rates) -> float:
-        """Seconds from start to end if every worker has a core of its own; GPUs wait while images are ranked."""
-        parts = rates.seconds(self.work)
+        """Seconds from start to end if every worker has a core of its own; GPUs wait while images are ranked.
+
+        Without what nothing is known of.
+        """
+        parts = {part: seconds or 0.0 for part, seconds in rates.seconds(self.work).items()}
         if not rates.gpus:
             return sum(parts.values()) / self.workers
         on_cores = sum(parts[part] for part in _ON_CORES)
@@ -55,7 +58,7 @@ class Plan:
         return {
             "suite": self.title,
             **counts,
-            "work": work | {"core_seconds": sum(first.seconds(self.work).values())},
+            "work": work | {"core_seconds": sum(filter(None, first.seconds(self.work).values()))},
             "rates": first.record(),
             "estimates": [
                 {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
@@ -74,10 +77,11 @@ class Plan:
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         yield _row("", "", [rates.device for rates in self.estimates])
         seconds = [rates.seconds(work) for rates in self.estimates]
-        for part in PARTS:
-            yield _row(part, self._what(part), [duration(parts[part]) for parts in seconds])
+        for part in (part for part in PARTS if part != "submission" or work.images_submitted):
+            yield _row(part, self._what(part), [_duration(parts[part]) for parts in seconds])
         for rates in self.estimates:
-            yield f"  together {_together(self.wall(rates))} with {self._by(rates)}"
+            unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
+            yield f"  together {_together(self.wall(rates))} with {self._by(rates)}{unknown}"
         yield f"  disk {size(work.disk)}; memory {size(work.memory)} a worker, beside images that are read from disk"
         yield f"  {self.operations:.1e} floating-point operations"
 
@@ -88,6 +92,7 @@ class Plan:
             "decode": f"{work.images_decoded:,} images",
             "reference": f"{work.images_reference:,.0f} images",
             "attribution": f"{work.images_explained:,} passes",
+            "submission": f"{work.images_submitted:,} maps by its own code",
             "ranking": f"{work.images_ranked:,} rankings",
             "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
             "scoring": f"{work.images_scored:,} images",
@@ -100,6 +105,10 @@ class Plan:
         return f"{workers}, by a measurement just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
+def _duration(seconds: float | None) -> str:
+    return "not measured" if seconds is None else duration(seconds)
+
+
 def _row(part: str, what: str, times: list[str]) -> str:
     return f"  {part:<12} {what:<44}" + "".join(f"{time:>20}" for time in times)
 
@@ -110,7 +119,9 @@ def _together(seconds: float) -> str:
     return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
 
 
-def make_plan(held: Standing, workers: int, measured: bool = False, to_decode: bool = False) -> Plan:
+def make_plan(
+    held: Standing, workers: int, measured: bool = False, to_decode: bool = False, submission: float | None = None
+) -> Plan:
     """Count what is missing of a suite, and say what it takes.
 
     Args:
@@ -118,6 +129,7 @@ def make_plan(held: Standing, workers: int, measured: bool = False, to_decode: b
         workers: Processes that share the work.
         measured: Time each kind of work on this machine, which takes seconds, instead of assuming rates.
         to_decode: The images are still to be decoded, though the store may hold results of such images.
+        submission: Seconds of a core for the map of one image by what was submitted, where it was measured.
     """
     torch.set_num_threads(1)  # as in the workers
     suite, points = held.suite, expand(held.suite)
@@ -127,6 +139,7 @@ def make_plan(held: Standing, workers: int, measured: bool = False, to_decode: b
         work = work._replace(images_decoded=count_work(suite, points, (), held.limit).images_decoded)
     elif held.data:  # the images were opened
         work = work._replace(images_decoded=0)
-    estimates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
+    rates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
+    estimates = tuple(replace(each, submission=submission) for each in rates)
     count = operations(work, suite_cost(suite).flops)
     return Plan(held.title, len(points), len(held.results), work, count, estimates, workers)

@@ -47,6 +47,8 @@ class Rates:
         predict: Scored.
         explain: Once forward and backward.
         rank: Ranked by one estimator.
+        submission: Explained by a submission in the sandbox; None where that was not measured.
+        load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
     """
 
     device: str
@@ -57,6 +59,8 @@ class Rates:
     predict: float
     explain: float
     rank: float
+    submission: float | None = None
+    load: float = 1.0
 
     @property
     def measured(self) -> bool:
@@ -67,16 +71,22 @@ class Rates:
         """As plain values."""
         return asdict(self) | {"measured": self.measured}
 
-    def seconds(self, work: Work) -> dict[str, float]:
-        """What each part takes, by its name in `PARTS`: seconds of the device, or of a core."""
+    def seconds(self, work: Work) -> dict[str, float | None]:
+        """What each part takes, by its name in `PARTS`: seconds of the device, or of a core; None if not known."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
+            "submission": self._submissions(work),
             "ranking": work.images_ranked * self.rank,
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
         }
+
+    def _submissions(self, work: Work) -> float | None:
+        if not work.images_submitted:
+            return 0.0
+        return None if self.submission is None else work.images_submitted * self.submission
 
 
 class Assumed(NamedTuple):
@@ -147,7 +157,8 @@ def measure(suite: Suite) -> Rates:
     importance = torch.rand(explained, layout.features, generator=generator).numpy()
     ties = tie_order(some.ids.numpy(), layout.features)
     photo, scored = _photograph(record), scored_at_once(record.size)
-    return Rates(
+    clock, processor = time.perf_counter(), time.process_time()
+    rates = Rates(
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
@@ -157,6 +168,9 @@ def measure(suite: Suite) -> Rates:
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
     )
+    if where.type == "cuda":  # timed by the clock
+        return rates
+    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
 def _affordable(flops: float, wanted: int, where: torch.device) -> int:

@@ -117,13 +117,13 @@ def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
 
 
 def hold_if_any(suite: Suite, asked: Question, data: str | None) -> Standing:
-    """The same on images of a fingerprint, or on the suite's own if None; where no store is yet, all is missing."""
+    """What `run` would find done: on images of a fingerprint, or on the suite's own if None; no store is nothing."""
     if data == "":  # of images that are still to be decoded nothing can be known
         return Standing(suite, data, asked.limit, {})
     try:
         with open_results(asked.store, asked.db, suite=suite.name) as results:
             notes = image_notes(results, asked.store, suite.dataset)
-            return standing(with_submitted(suite, results), results, asked.limit, data, notes)
+            return standing(suite, results, asked.limit, data, notes)
     except EmptyStore:
         return Standing(suite, data or "", asked.limit, {})
 

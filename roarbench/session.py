@@ -28,6 +28,7 @@ from roarbench.reports import duration
 from roarbench.standings import Standing, standing
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
+from roarbench.validation import Pace
 from roarbench.workspace import Workspace, bind
 
 _PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
@@ -75,6 +76,7 @@ def run_suite(
     workers: int,
     console: Console,
     reference: str = "",
+    pace: Pace | None = None,
 ) -> Finished:
     """Do all runs of a suite that are missing.
 
@@ -87,6 +89,7 @@ def run_suite(
         workers: How many processes.
         console: Where to say how it goes.
         reference: Where the given weights are, if the suite does not name published ones.
+        pace: How fast a submission makes its maps, where it was measured.
     """
     given = reference or suite.given.partition("@")[0]
     if given:  # before hours of work
@@ -100,16 +103,16 @@ def run_suite(
     if held.complete:
         console.print(f"{held.title}: all {len(held.results)} runs are done")
         return Finished(held, 0, bench)
-    plan = make_plan(held, workers, measured=True)
+    plan = make_plan(held, workers, measured=True, submission=pace and pace.of(suite))
     torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
     todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
-    expected = sum(cost(bench, step, rates) for step in steps(bench, todo))
     failed = 0
-    with LocalEngine(workers, gpus()) as engine, Watch(console, expected, workers) as watch:
+    watched = Watch(console, steps(bench, todo), lambda step: cost(bench, step, rates), workers, rates.load)
+    with LocalEngine(workers, gpus()) as engine, watched as watch:
         for event in complete(bench, todo, store, engine):
-            watch.note(event, cost(bench, event.step, rates))
+            watch.note(event)
             failed += bool(event.failure and event.step.run)
     return Finished(standing(suite, store, held.limit, held.data, store.images.all()), failed, bench)
 

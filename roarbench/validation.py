@@ -20,6 +20,9 @@ from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.submission import Refusal, Submission
 from roarbench.suites import SUITES
+from roarbench.terms import Split
+from roarbench.work import images_a_sandbox
+from roarbench.workspace import ranked_splits
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
@@ -45,6 +48,24 @@ class Cost(NamedTuple):
     memory: float
 
 
+class Pace(NamedTuple):
+    """How fast a submission makes maps in the sandbox, measured on a small network.
+
+    Attributes:
+        image: Seconds of a core for the map of one image.
+        start: The same for a sandbox before its first image.
+    """
+
+    image: float
+    start: float
+
+    def of(self, suite: Suite) -> float:
+        """Seconds of a core for the map of one image of a suite, with its share of a sandbox's start."""
+        network = suite_network(suite)
+        shape = (network.channels, network.size, network.size)
+        return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / images_a_sandbox(shape)
+
+
 @dataclass(frozen=True)
 class Accepted:
     """What is known of a submission that was accepted.
@@ -53,6 +74,7 @@ class Accepted:
         submission: What was checked.
         importance: Its map of one image, float32 (h, w), summed over channels.
         drew: It takes chance from the generator, so images are explained one at a time.
+        pace: How fast its maps are made.
         costs: Of each suite.
         warnings: What its author should know; one line each.
     """
@@ -60,6 +82,7 @@ class Accepted:
     submission: Submission
     importance: Tensor
     drew: bool
+    pace: Pace
     costs: tuple[Cost, ...]
     warnings: tuple[str, ...]
 
@@ -97,7 +120,8 @@ def validate(submission: Submission) -> Accepted:
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
-    return Accepted(submission, summed, first.drew, tuple(_costs(first, again)), tuple(warnings))
+    pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
+    return Accepted(submission, summed, first.drew, pace, tuple(_costs(first.drew, pace, again)), tuple(warnings))
 
 
 def _explain(submission: Submission, *parts: Part) -> Answer:
@@ -189,17 +213,17 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def _costs(first: Answer, again: Answer) -> Iterator[Cost]:
+def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[Cost]:
     """What was measured on a small network, for each suite's own: as its passes have more operations and outputs."""
     small = cost(_NETWORK)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     for suite in SUITES.values():
         record, network = find_dataset(suite.dataset), suite_network(suite)
-        images, large = record.train_images + record.test_images, cost(network)
-        seconds = images * first.seconds / _IMAGES * large.flops / small.flops
-        together = 1 if first.drew else at_once(network)
+        counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
+        images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
+        together = 1 if drew else at_once(network)
         memory = again.memory[-2] + together * grown * large.activations / small.activations
-        yield Cost(suite.name, seconds, memory)
+        yield Cost(suite.name, images * pace.of(suite), memory)
 
 
 def _count_networks() -> None:

@@ -173,7 +173,12 @@ def _batch_size(bench: Bench, specs: Sequence[RankingSpec]) -> int:
     """Images whose maps are made at once; a submission's sandbox, which takes seconds to start, makes more of them."""
     if not find_estimator(specs[0].name).submitted:
         return images_at_once(bench, len(specs))
-    return max(1, _SANDBOXED // prod(specs[0].shape) // EXPLAINED) * EXPLAINED
+    return images_a_sandbox(specs[0].shape)
+
+
+def images_a_sandbox(shape: tuple[int, int, int]) -> int:
+    """Images of this shape, (channels, height, width), whose maps one sandbox makes, whole batches."""
+    return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED
 
 
 def _rank_batch(

@@ -28,7 +28,7 @@ from roarbench.options import chosen_estimators
 from roarbench.plan import Block, expand, select
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import SUITES, find_suite
-from roarbench.terms import MORF
+from roarbench.terms import MORF, Retrain
 
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
@@ -195,6 +195,34 @@ def test_plan_counts_what_is_done(call, made):
     assert set(found["rates"]) > {"decode", "train", "predict", "explain", "rank"}
 
 
+def test_plan_counts_what_run_would_do(call, made, tmp_path):
+    """What others submitted is in the table, and no part of what `run --suite` does."""
+    folder, title = tmp_path / "store", "planted v1 (small version: 8 images a split)"
+    shutil.copytree(made, folder)
+    with ResultsStore.open(default_url(folder)) as results:
+        row = next(iter(results.results(results.keys("")).values()))
+        cell = replace(row.run.cell, estimator="other@12345678", retrain=Retrain.IMAGES, t=0.5)
+        results.add_failure(replace(row.run, cell=cell), "died")
+    assert json.loads(call("status", *PART[:-4], "--store", folder, "--format", "json").out)["failed"] == 0
+    done = f"{title}: all {RUNS} runs are done"
+    assert " ".join(call("plan", *PART, "--store", folder).out.split()) == done
+    assert done in call("run", *PART, "--store", folder).err
+
+
+def test_a_plan_with_a_submission_is_that_of_its_run(call, made, tmp_path):
+    """Ten runs more, which a sandbox would have to be there for; nothing is run and nothing is kept."""
+    (tmp_path / "mine.py").write_text('NAME = "mine"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n')
+    submission = ("--submission", tmp_path / "mine.py", "--format", "json")
+    found = json.loads(call("plan", *PART, "--store", made, *submission).out)
+    assert (found["runs"], found["done"], found["work"]["trainings"]) == (RUNS + 10, RUNS, 11)  # and the reference
+    assert (found["work"]["images_submitted"], found["estimates"][0]["parts"]["submission"]) == (16, None)
+    again = json.loads(call("plan", *PART, "--store", made, "--format", "json").out)
+    assert (again["runs"], again["done"]) == (RUNS, RUNS)
+    assert call("plan", *PART, "--store", made, "--trust-submission").code == 2
+    refused = call("plan", *PART, "--store", made, "--submission", tmp_path / "none.py")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+
+
 def test_status_counts(call, made):
     found = json.loads(call("status", *SMALL, "--store", made, "--format", "json").out)
     assert (found["done"], found["missing"], found["running"], found["failed"]) == (RUNS, 62 - RUNS, 0, 0)
@@ -321,7 +349,7 @@ STORED = {"--store", "--db"}
 IMAGES = {"--data", "--reference", "--limit", "--format"}
 FLAGS = {  # that scripts rely on
     "run": {"--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers", *STORED, *IMAGES},
-    "plan": {"--suite", *STORED, *IMAGES},
+    "plan": {"--suite", "--submission", *STORED, *IMAGES},
     "status": {"--suite", *STORED, *IMAGES},
     "table": {"--suite", *STORED, *IMAGES},
     "validity": {"--suite", *STORED, *IMAGES},

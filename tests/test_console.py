@@ -1,5 +1,6 @@
 """What the one who waits sees: lines in a log, a bar on a terminal, and the time left."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -10,11 +11,13 @@ from roarbench import console as module
 from roarbench.console import Watch, cost
 from roarbench.engines.local import Job
 from roarbench.estimate import count_work
+from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.pipeline import Event, Step, steps
 from roarbench.plan import expand
 from roarbench.rates import Rates
 from roarbench.recipes import find_recipe
+from roarbench.terms import Split, Unit
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, rank=0.01)
 
@@ -49,20 +52,31 @@ def event(bench, kind="run", failure=""):
     return Event(found, failure)
 
 
+def ranks(count: int, group: str = "") -> list[Step]:
+    return [Step("rank", Job(f"rank {group} {number}", print, ()), (), group=group) for number in range(count)]
+
+
+def watching(console: Console, todo: list[Step], workers: int = 1, cost: float = 1.0, load: float = 1.0) -> Watch:
+    """Watch steps that should take `cost` core-seconds each."""
+    return Watch(console, todo, lambda step: cost, workers, load)
+
+
 def test_a_log_has_plain_lines_with_share_and_time_left(bench, clock):
     console = log()
-    with Watch(console, total=100.0, workers=2) as watch:
+    shown = event(bench)
+    with watching(console, [shown.step, *ranks(3)], workers=2, cost=25.0) as watch:
         clock.now += 20
-        watch.note(event(bench), 25.0)
-    assert console.file.getvalue() == " 25%     about 60 s left  roar none t=0 scalar seed 0\n"
+        watch.note(shown._replace(seconds=25.0))
+    assert console.file.getvalue() == " 25%     about 38 s left  roar none t=0 scalar seed 0\n"
 
 
 def test_a_log_has_a_line_every_ten_seconds_at_most(bench, clock):
     console = log()
-    with Watch(console, total=100.0, workers=1) as watch:
-        for _ in range(50):
+    todo = ranks(50)
+    with watching(console, todo) as watch:
+        for step in todo:
             clock.now += 1
-            watch.note(event(bench), 2.0)
+            watch.note(Event(step, "", seconds=1.0))
     shares = [line.split()[0] for line in console.file.getvalue().splitlines()]
     assert shares == ["2%", "22%", "42%", "62%", "82%"]
 
@@ -70,27 +84,27 @@ def test_a_log_has_a_line_every_ten_seconds_at_most(bench, clock):
 def test_a_failure_is_always_told_on_one_line(bench, clock):
     console = log()
     reason = "loss nan at step 3 of 40, expected a finite number; lower the peak rate" * 2
-    with Watch(console, total=100.0, workers=1) as watch:
+    with watching(console, ranks(3)) as watch:
         for _ in range(3):
-            watch.note(event(bench, failure=reason), 1.0)
+            watch.note(event(bench, failure=reason))
     assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
 
 
 def test_what_a_failed_step_takes_with_it_is_told_once(bench, clock):
     console = log()
-    with Watch(console, total=100.0, workers=1) as watch:
+    with watching(console, ranks(3)) as watch:
         for kind in ("rank", "seal", "run", "run"):
-            watch.note(event(bench, kind, failure="rank grad train 0 failed: no memory"), 1.0)
-        watch.note(event(bench, failure="no memory"), 1.0)
+            watch.note(event(bench, kind, failure="rank grad train 0 failed: no memory"))
+        watch.note(event(bench, failure="no memory"))
     lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
     assert console.file.getvalue().splitlines() == lines
 
 
 def test_what_happened_meanwhile_is_always_told_on_one_line(bench, clock):
     console = log()
-    with Watch(console, total=100.0, workers=1) as watch:
+    with watching(console, ranks(3)) as watch:
         for _ in range(2):
-            watch.note(event(bench)._replace(note="its checkpoint was damaged"), 1.0)
+            watch.note(event(bench)._replace(note="its checkpoint was damaged"))
     lines = console.file.getvalue().splitlines()
     assert [line for line in lines if "%" not in line] == [
         "roar none t=0 scalar seed 0: its checkpoint was damaged"
@@ -103,16 +117,16 @@ def test_what_happened_meanwhile_is_always_told_on_one_line(bench, clock):
 )
 def test_every_kind_of_step_has_words(bench, clock, kind, words):
     console = log()
-    with Watch(console, total=100.0, workers=1) as watch:
-        watch.note(event(bench, kind), 1.0)
+    with watching(console, ranks(1)) as watch:
+        watch.note(event(bench, kind))
     assert console.file.getvalue().endswith(f"{words}\n")
 
 
 def test_a_terminal_has_a_bar(bench):
     console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
-    with Watch(console, total=100.0, workers=2) as watch:
-        watch.note(event(bench), 50.0)
-        watch.note(event(bench, failure="no memory"), 50.0)
+    with watching(console, ranks(2), workers=2) as watch:
+        watch.note(event(bench))
+        watch.note(event(bench, failure="no memory"))
     text = console.file.getvalue()
     assert "━" in text
     assert "roar none t=0 scalar seed 0" in text
@@ -120,21 +134,54 @@ def test_a_terminal_has_a_bar(bench):
     assert "failed: roar none t=0 scalar seed 0: no memory" in text
 
 
-def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(bench, clock):
-    with Watch(log(), total=100.0, workers=2) as watch:
+def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):
+    todo = ranks(100)
+    with watching(log(), todo, workers=2, load=3.0) as watch:
+        assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
+        left = []
+        for step in todo:
+            watch.note(Event(step, "", seconds=10.0))
+            left.append(watch.seconds_left)
+    assert left[49] == pytest.approx(50 * 10 / 2, rel=0.1)
+    assert left[-1] == 0.0
+    truth = [10 * (99 - number) / 2 for number in range(100)]
+    for before, now, should in zip(left, left[1:], truth[1:], strict=False):
+        assert abs(now - before) < 0.3 * max(truth)  # no jump, however wrong the estimate was
+        assert now <= should + 1e-9  # nor beyond what it takes
+
+
+def test_each_kind_of_step_has_its_own_pace(clock):
+    """Slow maps of a submission say nothing of the trainings that follow them."""
+    slow, rest = ranks(20, "mine@12345678"), ranks(200)
+    with watching(log(), [*slow, *rest]) as watch:
+        for step in rest[:100]:
+            watch.note(Event(step, "", seconds=1.0))
+        for step in slow:
+            watch.note(Event(step, "", seconds=30.0))
+        assert watch.seconds_left == pytest.approx(100, rel=0.2)
+
+
+def test_what_is_under_way_is_not_all_left(clock):
+    todo = ranks(4)
+    with watching(log(), todo, workers=2, cost=10.0) as watch:
+        ended = Event(todo[0], "", seconds=10.0, running=((todo[1], 9.0),))
+        watch.note(ended)
+        assert watch.seconds_left == pytest.approx((3 * 10 - 9) / 2)
+        watch.note(Event(todo[1], "", seconds=10.0, running=((todo[2], 1.0), (todo[3], 500.0))))
+        assert watch.seconds_left == pytest.approx((20 - 1 - 10) / 2)  # no more than it should take
+
+
+def test_a_step_that_nobody_did_says_nothing_of_the_pace(clock):
+    todo = ranks(100)
+    with watching(log(), todo) as watch:
+        for step in todo[:50]:
+            watch.note(Event(step, "what it needs failed"))
         assert watch.seconds_left == 50.0
-        clock.now += 10
-        watch.note(event(bench), 4.0)
-        assert watch.seconds_left == 48.0  # too early to judge
-        watch.note(event(bench), 16.0)
-        assert watch.seconds_left == 40.0  # a fifth took 10 s
-        watch.note(event(bench), 90.0)
-        assert watch.seconds_left == 0.0  # the estimate was too low
 
 
 def test_nothing_to_do_is_no_division_by_zero(bench, clock):
-    with Watch(log(), total=0.0, workers=1) as watch:
-        watch.note(event(bench), 0.0)
+    with watching(log(), []) as watch:
+        watch.note(event(bench))
         assert watch.seconds_left >= 0
 
 
@@ -148,6 +195,14 @@ def test_what_steps_cost_by_hand(bench):
     costs = {step.run.cell.retrain.value: cost(bench, step, RATES) for step in plan.values() if step.run}
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
     assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
+
+
+def test_maps_of_a_submission_cost_what_was_measured(bench):
+    spec = bench.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
+    step = Step("rank", Job("rank", print, (bench, (spec,), Split.TEST, 0, TEST)), (), group="mine@12345678")
+    measured = replace(RATES, submission=7.0)
+    assert cost(bench, step, measured) == pytest.approx(TEST * (7.0 + 0.01))
+    assert cost(bench, step, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient, where nothing is known
 
 
 def test_the_steps_cost_what_the_plan_said(bench, monkeypatch):

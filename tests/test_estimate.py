@@ -114,6 +114,15 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert work.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
 
 
+def test_a_submission_makes_its_maps_once_for_all_units_by_its_own_code():
+    blocks = [Block(ROAR, ("random", "grad", "mine@12345678"), (0.9,), seeds=1, unit=unit) for unit in Unit]
+    suite = replace(SUITE, blocks=tuple(blocks))
+    work = count_work(suite, expand(suite), (), None)
+    assert work.images_submitted == TRAIN + TEST
+    assert work.images_explained == TRAIN + TEST  # the gradient
+    assert work.images_ranked == 3 * 2 * (TRAIN + TEST)
+
+
 def test_what_is_done_is_not_counted_again():
     points = expand(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
@@ -125,7 +134,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():
@@ -147,7 +156,7 @@ def test_a_redrawn_ranking_costs_a_training_and_no_map():
     assert (work.trainings, work.images_ranked, work.images_explained) == (2, 0, 0)
 
 
-@pytest.mark.parametrize("limit, train, test", [(40, 40, 40), (5000, 5000, TEST), (10**6, TRAIN, TEST)])
+@pytest.mark.parametrize("limit, train, test", [(40, 40, 40), (5000, 5000, TEST), (TRAIN, TRAIN, TEST)])
 def test_a_small_version_counts_its_images(limit, train, test):
     work = count_work(SUITE, expand(SUITE), (), limit)
     assert work.images_trained == (14 * 15 + 10) * train

@@ -20,6 +20,7 @@ WORK = Work(
     images_retrained=3600,
     images_scored=10,
     images_explained=7200,
+    images_submitted=0,
     images_ranked=20,
     disk=5_000_000,
     memory=2_000_000_000,
@@ -39,7 +40,7 @@ def test_gpus_share_what_is_theirs_and_cores_the_rest():
 
 def test_a_plan_in_words():
     lines = [line.split() for line in PLAN.text().splitlines()]
-    assert [line[0] for line in lines[2:8]] == list(PARTS)
+    assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part != "submission"]
     assert PLAN.text().splitlines()[0] == "hand v1: 12 runs, 3 done, 9 to do"
     assert lines[1] == ["one", "core"]
     assert [" ".join(line[1:]) for line in lines[2:8]] == [
@@ -55,6 +56,21 @@ def test_a_plan_in_words():
         "  disk 5 MB; memory 2.0 GB a worker, beside images that are read from disk",
         "  1.8e+21 floating-point operations",
     ]
+
+
+def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
+    submitted = replace(PLAN, work=WORK._replace(images_submitted=40))
+    (line,) = (line for line in submitted.text().splitlines() if line.startswith("  submission"))
+    assert line.split() == ["submission", "40", "maps", "by", "its", "own", "code", "not", "measured"]
+    assert ", by a measurement just now, without what is not measured\n" in submitted.text()
+    assert submitted.wall(HERE) == PLAN.wall(HERE)
+    assert submitted.record()["estimates"][0]["parts"]["submission"] is None
+    measured = replace(HERE, submission=2.0)
+    known = replace(submitted, estimates=(measured,))
+    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2
+    assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
+    gpu = replace(measured, device="a GPU", gpus=4)
+    assert known.wall(gpu) - PLAN.wall(gpu) == 40 * 2.0 / 2  # the sandbox is on the cores
 
 
 def test_what_is_assumed_is_said_and_long_times_are_days():
@@ -105,5 +121,5 @@ def test_a_measured_plan_is_of_this_machine():
 @pytest.mark.parametrize("suite", ["quick", "imagenette64", "cifar10", "fashion-mnist"])
 def test_every_part_of_a_suite_has_its_line(suite):
     plan = make_plan(Standing(find_suite(suite), "", None, {}), workers=2)
-    assert all(f"\n  {part} " in plan.text() for part in PARTS)
+    assert all(f"\n  {part} " in plan.text() for part in PARTS if part != "submission")
     assert plan.operations > 1e13

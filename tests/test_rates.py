@@ -16,6 +16,7 @@ WORK = Work(
     images_retrained=2,
     images_scored=3,
     images_explained=5,
+    images_submitted=6,
     images_ranked=7,
     disk=9,
     memory=9,
@@ -23,10 +24,10 @@ WORK = Work(
 
 
 def test_seconds_of_each_part_are_counts_times_rates():
-    made = Rates("one core", 0, "", decode=1e5, train=1, predict=10, explain=100, rank=1000)
+    made = Rates("one core", 0, "", decode=1e5, train=1, predict=10, explain=100, rank=1000, submission=1e4)
     parts = made.seconds(WORK)
     assert tuple(parts) == PARTS
-    assert tuple(parts.values()) == (11e5, 13, 500, 7000, 2, 30)
+    assert tuple(parts.values()) == (11e5, 13, 500, 6e4, 7000, 2, 30)
 
 
 def test_operations_by_hand():

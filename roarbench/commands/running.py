@@ -19,13 +19,16 @@ from roarbench.options import (
     Device,
     Engine,
     Extra,
+    File,
     Format,
     Limit,
+    MapDevice,
     Reference,
     Seeds,
     Short,
     StoreDir,
     SuiteName,
+    Trust,
     With,
     Workers,
     chosen_estimators,
@@ -46,27 +49,20 @@ def run(
     limit: Limit = None,
     reference: Reference = "",
     extra: With = None,
-    submission: Annotated[
-        Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
-    ] = False,
-    device: Annotated[
-        Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")
-    ] = Device.CPU,
+    submission: File = None,
+    trust: Trust = False,
+    device: MapDevice = Device.CPU,
     format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     chosen = _explaining(_part(suite, estimators, seeds), reference)
-    if not submission and (trust or device is not Device.CPU):
-        raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+    _check_submission(submission, trust, device)
     from roarbench.quantus_scores import quantus_version
     from roarbench.reading import open_results, shown_table
     from roarbench.session import add_scores, run_suite, workers_here
     from roarbench.workspace import Workspace
 
-    count = workers_here(workers)
+    count, pace = workers_here(workers), None
     if extra is Extra.QUANTUS:
         quantus_version()  # before hours of work
     with open_results(store, db, read_only=False) as results:
@@ -74,8 +70,9 @@ def run(
             from roarbench.handing_in import How, hand_in
 
             how = How(trust, cuda=device is Device.CUDA)
-            chosen = with_entries(chosen, [hand_in(submission, how, results, Workspace(store), err)])
-        finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference)
+            entry, pace = hand_in(submission, how, results, Workspace(store), err)
+            chosen = with_entries(chosen, [entry])
+        finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference, pace)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
@@ -98,11 +95,15 @@ def plan(
     data: Data = None,
     limit: Limit = None,
     reference: Reference = "",
+    submission: File = None,
+    trust: Trust = False,
+    device: MapDevice = Device.CPU,
     measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
-    chosen = _explaining(_part(suite, estimators, seeds), reference)
+    chosen, seconds = _explaining(_part(suite, estimators, seeds), reference), None
+    _check_submission(submission, trust, device)
     from roarbench.datasets import find_dataset
     from roarbench.datasets.loading import decoded_already
     from roarbench.plan_report import make_plan
@@ -111,12 +112,22 @@ def plan(
     from roarbench.workspace import Workspace
 
     images = decoded_already(find_dataset(chosen.dataset), Workspace(store).data, data, limit) if data else None
+    if submission:
+        from roarbench.handing_in import How, look_at
+
+        entry, pace = look_at(submission, How(trust, cuda=device is Device.CUDA), measured)
+        chosen, seconds = with_entries(chosen, [entry]), pace and pace.of(chosen)
     held = hold_if_any(chosen, Question(store, db, limit), images)
-    made = make_plan(held, workers or default_workers(), measured, to_decode=bool(data) and not images)
+    made = make_plan(held, workers or default_workers(), measured, bool(data) and not images, seconds)
     if format is Short.JSON:
         out.print_json(json.dumps(made.record()))
     else:
         out.print(made.text(), soft_wrap=True)
+
+
+def _check_submission(file: Path | None, trust: bool, device: Device) -> None:
+    if not file and (trust or device is not Device.CPU):
+        raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
 
 
 def _part(name: str, estimators: str, seeds: int | None) -> Suite:

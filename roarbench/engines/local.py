@@ -29,11 +29,12 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a job: its value, or the error that ended it."""
+    """What became of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
 
     name: str
     value: Any
     error: Exception | None
+    seconds: float = 0.0
 
 
 class _Worker(NamedTuple):
@@ -93,16 +94,16 @@ class LocalEngine:
     def _collect(self, connection: Connection) -> Outcome:
         worker, job = self._busy.pop(connection)
         try:
-            value, error = connection.recv()
+            value, error, seconds = connection.recv()
         except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
             worker.process.join()
-            value, error = None, MachineError(f"its process died ({_death(worker.process.exitcode)})")
+            value, error, seconds = None, MachineError(f"its process died ({_death(worker.process.exitcode)})"), 0.0
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             worker.process.kill()
             _bury(worker)
             worker = self._start(worker.gpu)
         self._idle.append(worker)
-        return Outcome(job.name, value, error)
+        return Outcome(job.name, value, error, seconds)
 
     def _start(self, gpu: str | None) -> _Worker:
         here, there = self._context.Pipe()
@@ -141,7 +142,9 @@ def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int) -
     torch.set_num_threads(1)
     with suppress(EOFError, OSError):  # the parent is gone
         while True:
-            connection.send(_do(connection.recv()))
+            job = connection.recv()
+            start = time.monotonic()
+            connection.send((*_do(job), time.monotonic() - start))
 
 
 def _do(job: Job) -> tuple[Any, Exception | None]:

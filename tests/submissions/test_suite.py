@@ -29,6 +29,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.submission import Submission, check_source
 from roarbench.suites import find_suite, with_entries
 from roarbench.terms import ROAR, Split
+from roarbench.validation import Pace
 from roarbench.workspace import Workspace, bind
 
 GOOD = b"""
@@ -124,9 +125,30 @@ def test_a_kept_file_is_checked_before_it_is_run(
     path, asked = tmp_path / "good.py", []
     path.write_bytes(GOOD)
     keep_entry(store.database, check_source(GOOD))
-    monkeypatch.setattr(handing_in, "validate", lambda entry: asked.append(entry) or SimpleNamespace(text=str))
-    handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), Console())
+    monkeypatch.setattr(
+        handing_in, "validate", lambda entry: asked.append(entry) or SimpleNamespace(text=str, pace=Pace(0.1, 2.0))
+    )
+    made = handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), Console())
     assert asked == [check_source(GOOD)]
+    assert made == (check_source(GOOD).id, Pace(0.1, 2.0))  # what was measured is what its maps are charged
+
+
+def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> None:
+    quick, large = find_suite("quick"), find_suite("imagenet")
+    assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
+    assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
+    assert Pace(0.0, 6.4).of(large) == pytest.approx(6.4 / 64)
+    assert Pace(0.1, 0.0).of(large) > 100 * 0.1
+
+
+def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "good.py"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(handing_in, "validate", lambda entry: SimpleNamespace(pace=Pace(0.1, 2.0)))
+    entry, how = check_source(GOOD).id, handing_in.How
+    assert handing_in.look_at(path, how(False, cuda=False), measured=True) == (entry, Pace(0.1, 2.0))
+    assert handing_in.look_at(path, how(False, cuda=False), measured=False) == (entry, None)
+    assert handing_in.look_at(path, how(True, cuda=True), measured=True) == (f"{entry}~trusted~cuda", None)
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
