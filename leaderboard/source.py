@@ -91,8 +91,8 @@ def units(held: Standing, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
 
 def about(held: Standing, name: str) -> str:
     """What an estimator is, in a sentence: of a submission its author's."""
-    submission = held.submissions.get(name)
-    return plain(submission.description if submission else known(name).about)
+    submission, row = held.submissions.get(name), known(name)
+    return plain(submission.description if submission and not row.twin else row.about)
 
 
 def status(held: Standing, name: str) -> str:

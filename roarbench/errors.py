@@ -15,8 +15,11 @@
 Every message says what was seen, what was expected and what to write.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
 
 
 class RoarbenchError(Exception):
@@ -32,8 +35,9 @@ class UnknownName(CallerError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], command: str | None = None) -> None:
         names = sorted(known)
-        close = get_close_matches(name, names, n=1)
-        guess = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names[:8])}"
+        ways = {_HASH.sub("", one): one for one in names} | {one: one for one in names}  # `mine` for `mine@1a2b3c4d`
+        close = get_close_matches(name, ways, n=1)
+        guess = f"did you mean '{ways[close[0]]}'?" if close else f"known: {', '.join(names[:8])}"
         where = f" (list: {command})" if command else ""
         super().__init__(f"no {kind} '{name}'; {guess}{where}")
 

@@ -12,7 +12,7 @@ from roarbench.plan import CLEAN, Point, Suite
 from roarbench.ranking import Layout
 from roarbench.recipes import Recipe, find_recipe
 from roarbench.terms import Retrain, Split, Unit
-from roarbench.work import EXPLAINED
+from roarbench.work import EXPLAINED, group
 from roarbench.workspace import needs_reference, ranked_splits, reference_epochs, stored_levels
 
 PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
@@ -32,7 +32,7 @@ class Work(NamedTuple):
         images_retrained: The same, over all other trainings.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
-        images_submitted: Images times submissions, whose own code makes the maps.
+        images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
         images_ranked: Images times rankings.
         disk: Bytes of decoded images, rankings and results.
         memory: Bytes that one worker needs beside the images, which are read through a memory map.
@@ -88,7 +88,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
         images_scored=len(points) * test + reference * ranked,
         images_explained=passes(estimators - submitted).forward * ranked,
-        images_submitted=len(submitted) * ranked,
+        images_submitted=len({group(estimator) for estimator in submitted}) * ranked,
         images_ranked=len(rankings) * ranked,
         disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
         memory=_memory(suite, train, len(rankings), trains=trainings > 0),

@@ -181,7 +181,7 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
     """
     chosen = [part.strip() for part in estimators.split(",") if part.strip()]
     for estimator in chosen:
-        find_estimator(estimator)
+        find_estimator(estimator, suite.estimators)
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
     return chosen or None

@@ -1,12 +1,12 @@
 """The named suites. A published suite never changes: a correction is a new version under the same name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.calls import propose
 from roarbench.errors import UnknownName
-from roarbench.estimators import PAPER
+from roarbench.estimators import PAPER, find_estimator
 from roarbench.plan import Block, Suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
 
@@ -275,15 +275,23 @@ def own_reference(suite: Suite) -> str:
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """A suite with these submissions in every block that has Random, to be held against it.
+    """A suite with these submissions wherever it has Random, and with their twins wherever it has twins of estimators.
 
     What was submitted is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
-    added = tuple(entries)
+    names = tuple(dict.fromkeys(find_estimator(entry).parent for entry in entries))
     blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *added))))
-        if _CONTROLS[0] in block.estimators
-        else block
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
         for block in suite.blocks
     )
     return replace(suite, blocks=tuple(blocks))
+
+
+def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
+    """What a block has of submissions: what it has of the estimators that explain a model."""
+    rows = [find_estimator(name) for name in block.estimators]
+    kinds = dict.fromkeys(row.twin for row in rows if row.twin and not row.control)
+    for name in names:
+        if _CONTROLS[0] in block.estimators:
+            yield name
+        yield from (f"{name}~{kind}" for kind in kinds)

@@ -23,6 +23,7 @@ from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, pr
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import fitting, importance_maps, passes
 from roarbench.estimators.noise import other_targets
 from roarbench.given import load_given
@@ -130,10 +131,10 @@ def _predictions(bench: Bench, split: Split) -> Predictions:
 def group(estimator: Estimator) -> str:
     """What shares a job with others: `controls`, which need no reference, or all that explain the same variant.
 
-    A submission has its own jobs, so that it fails alone.
+    A submission has its own jobs, so that it fails alone; one call gives its map and its blurred twin's.
     """
     if estimator.submitted:
-        return estimator.id
+        return estimator.parent if estimator.variant == "trained" else estimator.id
     return "controls" if estimator.control else estimator.variant
 
 
@@ -253,16 +254,28 @@ def shard_batch(bench: Bench, split: Split, start: int, stop: int, norm: Normali
 
 def timed_maps(bench: Bench, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """The maps of a range of images by estimator id."""
-    found = [find_estimator(name) for name in names]
+    asked = [find_estimator(name) for name in names]
     made: dict[str, TimedMap] = {}
-    for family, members in groupby(sorted(found, key=lambda estimator: (group(estimator), estimator.id)), key=group):
+    for family, members in groupby(sorted(asked, key=lambda estimator: (group(estimator), estimator.id)), key=group):
         norm = bench.norm if family == "controls" else bench.reference_norm
         batch, estimators = shard_batch(bench, split, start, stop, norm), list(members)
+        if estimators[0].variant == "other-target":
+            classes = bench.data.record.classes
+            batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
         if estimators[0].submitted:
-            made[family] = _submitted_map(bench, estimators[0], batch)
+            found = _submitted_map(bench, estimators[0], batch)
+            made |= {estimator.id: _twin_of(found, estimator) for estimator in estimators}
         else:
             made |= _variant_maps(bench, family, estimators, batch)
     return made
+
+
+def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
+    """The maps of a submission, or of its twin where that is the same ones blurred."""
+    if estimator.twin != "blurred":
+        return made
+    n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
+    return made._replace(importance=blurred(made.importance.view(n, -1, h, w)).view_as(made.importance))
 
 
 def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap:
@@ -276,7 +289,8 @@ def _submitted_map(bench: Bench, estimator: Estimator, batch: Batch) -> TimedMap
     network = Network(bench.reference.model, record.classes, record.channels, record.size)
     source = bench.workspace.submission(estimator.id)
     n, size = len(batch.ids), at_once(network)
-    part = Part(bench.trained_reference(), batch.images, batch.targets, batch.ids, size)
+    model = bench.untrained_reference() if estimator.variant == "untrained" else bench.trained_reference()
+    part = Part(model, batch.images, batch.targets, batch.ids, size)
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
     answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
@@ -292,9 +306,6 @@ def _variant_maps(bench: Bench, variant: str, estimators: list[Estimator], batch
     model = None
     if variant != "controls":
         model = _explained(bench, variant, bench.references.checksum(bench.reference))
-    if variant == "other-target":
-        classes = bench.data.record.classes
-        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
     size, sizes = images_at_once(bench, len(estimators)), list[int]()
     precision = precision_used(bench.maps, device()) if model else Precision.FLOAT32
     batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))

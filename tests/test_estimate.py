@@ -7,6 +7,7 @@ import pytest
 
 from roarbench import estimate, train, work
 from roarbench.estimate import Work, count_work
+from roarbench.estimators import TWINS
 from roarbench.estimators.engine import importance_maps
 from roarbench.models.cost import network_cost
 from roarbench.pipeline import complete
@@ -121,6 +122,13 @@ def test_a_submission_makes_its_maps_once_for_all_units_by_its_own_code():
     assert work.images_submitted == TRAIN + TEST
     assert work.images_explained == TRAIN + TEST  # the gradient
     assert work.images_ranked == 3 * 2 * (TRAIN + TEST)
+
+
+def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():
+    names = ("random", "mine@12345678", *(f"mine@12345678~{twin}" for twin in TWINS))
+    suite = replace(SUITE, blocks=(Block(ROAR, names, (0.9,), seeds=1),))
+    work = count_work(suite, expand(suite), (), None)
+    assert work.images_submitted == 3 * (TRAIN + TEST)
 
 
 def test_what_is_done_is_not_counted_again():

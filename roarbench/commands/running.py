@@ -10,7 +10,7 @@ import typer
 from roarbench.calls import propose
 from roarbench.commands.terminal import err, out, print_table
 from roarbench.errors import CallerError
-from roarbench.estimators import CONTROLS
+from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.options import (
     STORE,
     Chosen,
@@ -71,7 +71,7 @@ def run(
 
             how = How(trust, cuda=device is Device.CUDA)
             entry, pace = hand_in(submission, how, results, Workspace(store), err)
-            chosen = with_entries(chosen, [entry])
+            chosen = _explaining(_part(suite, estimators, seeds, entry), reference)
         finished = run_suite(chosen, Workspace(store), results, data, limit, count, err, reference, pace)
         if extra is Extra.QUANTUS and not finished.failed:
             finished = add_scores(finished, results, err)
@@ -116,7 +116,7 @@ def plan(
         from roarbench.handing_in import How, look_at
 
         entry, pace = look_at(submission, How(trust, cuda=device is Device.CUDA), measured)
-        chosen, seconds = with_entries(chosen, [entry]), pace and pace.of(chosen)
+        chosen, seconds = _explaining(_part(suite, estimators, seeds, entry), reference), pace and pace.of(chosen)
     held = hold_if_any(chosen, Question(store, db, limit), images)
     made = make_plan(held, workers or default_workers(), measured, bool(data) and not images, seconds)
     if format is Short.JSON:
@@ -130,11 +130,15 @@ def _check_submission(file: Path | None, trust: bool, device: Device) -> None:
         raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
 
 
-def _part(name: str, estimators: str, seeds: int | None) -> Suite:
-    """The suite, or the part of it that was chosen, with the controls that every estimator is held against."""
-    suite = find_suite(name)
+def _part(name: str, estimators: str, seeds: int | None, entry: str = "") -> Suite:
+    """The suite, or the part of it that was chosen, with the controls that every estimator is held against.
+
+    A submission is always part of it, with its twins.
+    """
+    suite = with_entries(find_suite(name), [entry] if entry else [])
     chosen = chosen_estimators(suite, estimators)
-    return select(suite, chosen and (*CONTROLS, *chosen), seeds)
+    own = [row for row in suite.estimators if entry and find_estimator(row).parent == entry]
+    return select(suite, chosen and (*CONTROLS, *chosen, *own), seeds)
 
 
 def _explaining(suite: Suite, reference: str) -> Suite:

@@ -26,9 +26,9 @@ def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch
             image has its own; from the first draw on, this function is called with one image at a time.
 
     Returns:
-        float32 (n, c, h, w), or (n, h, w) with one number for all channels of a pixel. Larger is more important, and
-        a sign counts: return `.abs()` if its size is what matters to you. Every value is finite. An image's map must
-        not depend on the other images of the batch.
+        float32 (n, c, h, w), or (n, h, w) or (n, 1, h, w) with one number for all channels of a pixel. Larger is more
+        important, and a sign counts: return `.abs()` if its size is what matters to you. Every value is finite. An
+        image's map must not depend on the other images of the batch.
     """
     inputs = images.clone().requires_grad_()
     logits = model(inputs).gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient

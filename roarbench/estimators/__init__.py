@@ -5,6 +5,7 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from roarbench.calls import propose
@@ -46,7 +47,7 @@ class Estimator:
     @property
     def fingerprint(self) -> str:
         """Hash of everything that fixes its maps."""
-        if self.submitted:  # the file fixes its maps, and the id has the file's hash
+        if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return fingerprint({"id": self.id, "version": self.version})
         constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE, "blur": BLUR, "seed": SEED}
         return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
@@ -69,7 +70,12 @@ class Estimator:
     @property
     def marks(self) -> tuple[str, ...]:
         """How a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
-        return tuple(self.id.split("~")[1:]) if self.submitted else ()
+        return tuple(mark for mark in (TRUSTED, CUDA) if self.submitted and mark in self.id.split("~"))
+
+    @property
+    def parent(self) -> str:
+        """Id of what a twin was made from, or its own."""
+        return self.id.removesuffix(f"~{self.twin}") if self.twin else self.id
 
     @property
     def mapped(self) -> bool:
@@ -110,7 +116,7 @@ _TABLE = (
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
-_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")
+_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")  # and the twins of what it names
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
@@ -121,8 +127,12 @@ TWINS = {
 }
 
 
-def find_estimator(name: str) -> Estimator:
-    """The estimator of this id: a row of the table, the twin `ID~TWIN` of one, or a submission `NAME@hash`.
+def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
+    """The estimator of this id: a row of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
+
+    Args:
+        name: The id.
+        others: Ids, besides those of the table, that may have been meant where there is none.
 
     Raises:
         UnknownName: There is none.
@@ -131,11 +141,11 @@ def find_estimator(name: str) -> Estimator:
         return ESTIMATORS[name]
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, "base", "a submission")
-    parent_id, _, twin = name.partition("~")
-    parent = ESTIMATORS.get(parent_id)
+    parent_id, _, twin = name.rpartition("~")
+    parent = Estimator(parent_id, SUBMISSION, "base", "") if _ENTRY.fullmatch(parent_id) else ESTIMATORS.get(parent_id)
     if parent is None or twin not in _twins(parent):
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
-        raise UnknownName("estimator", name, (*ESTIMATORS, *twins), propose("estimators"))
+        raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 

@@ -206,8 +206,10 @@ def _checked(importance: Any, images: Tensor) -> Tensor:
     if importance.dtype != torch.float32:
         raise _Accusation("output-dtype", f"the map is {importance.dtype}, expected torch.float32; write .float()")
     n, c, h, w = images.shape
+    if importance.shape == (n, 1, h, w) and c > 1:  # one number per pixel with a channel that stays, as captum's are
+        importance = importance[:, 0]
     if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
-        wanted = f"{(n, c, h, w)} or {(n, h, w)}"
+        wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
         raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
     if importance.layout != torch.strided or importance.device != images.device:
         raise _Accusation("output-type", f"the map is {importance.layout} on {importance.device}, expected a dense one")

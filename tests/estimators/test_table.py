@@ -33,6 +33,40 @@ def test_twins_are_their_parents_with_a_twin(twin):
     assert found.variant == ("trained" if twin == "blurred" else twin)
 
 
+@pytest.mark.parametrize("entry", ["mine@0123abcd", "mine@0123abcd~trusted~cuda"])
+def test_a_submission_has_the_twins_of_an_estimator(entry):
+    parent, found = find_estimator(entry), {twin: find_estimator(f"{entry}~{twin}") for twin in TWINS}
+    assert parent.marks == ("trusted", "cuda")[: entry.count("~")]
+    for twin, row in found.items():
+        assert (row.twin, row.parent, row.submitted, row.marks) == (twin, entry, True, parent.marks)
+        assert row.variant == ("trained" if twin == "blurred" else twin)
+        assert not row.placed
+    assert len({parent.fingerprint, *(row.fingerprint for row in found.values())}) == 4
+    for name in (f"{entry}~redrawn", f"{entry}~blurred~blurred", f"{entry}~"):
+        with pytest.raises(UnknownName):
+            find_estimator(name)
+
+
+def test_the_fingerprint_of_a_submission_never_changes():
+    """Rows that were stored before submissions had twins are found again."""
+    assert find_estimator("mine@0123abcd").fingerprint == "e8f2c0209761762cf929b2da4e149af4"
+    assert find_estimator("mine@0123abcd~trusted~cuda").fingerprint == "fee3ed4531ffc51428a7f29b4b2192aa"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gradcam", "gradcam@ff7ff536"),
+        ("gradcamm", "gradcam@ff7ff536"),
+        ("gradcam~blurred", "gradcam@ff7ff536~blurred"),
+        ("gradcam@ff7ff53", "gradcam@ff7ff536"),
+    ],
+)
+def test_a_short_name_offers_the_full_id(name, meant):
+    with pytest.raises(UnknownName, match=f"did you mean '{meant}'"):
+        find_estimator(name, ("gradcam@ff7ff536", "gradcam@ff7ff536~blurred"))
+
+
 def test_controls_have_a_blurred_twin_at_most():
     assert find_estimator("sobel~blurred").control
     assert find_estimator("random-blurred").twin == "blurred"

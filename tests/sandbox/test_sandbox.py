@@ -43,6 +43,16 @@ def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
     return Task(source.encode(), NETWORK, (part,))
 
 
+def test_a_map_of_one_channel_is_one_without_channels() -> None:
+    """Captum's shape of attributions per pixel. Of grey images it is the whole map."""
+    shapes = {}
+    for ending in ("sum(1)", "sum(1, keepdim=True)"):
+        (shapes[ending],) = explain(make_task(GRADIENT.replace("inputs)[0]", f"inputs)[0].{ending}")), CHECK).maps
+    plain, kept = shapes.values()
+    assert kept.shape == (5, 16, 16)
+    assert torch.equal(kept, plain)
+
+
 def test_the_map_is_what_the_same_code_gives_outside() -> None:
     task = make_task(GRADIENT)
     (part,) = task.parts

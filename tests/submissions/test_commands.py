@@ -143,6 +143,9 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     before = rows("store")
     own = json.loads(call("table", *SMALL, "--store", "store", "--estimators", names["good"], "--format", "json").out)
     assert [row["estimator"] for row in own["rows"]] == [names["good"]]
+    for command in (("table",), ("plot", "-o", "x.png")):
+        line = refused(call(*command, *SMALL, "--store", "store", "--estimators", "good"))
+        assert line.startswith(f"no estimator 'good'; did you mean '{names['good']}'?")
     assert call("plot", *SMALL, "--store", "store", "-o", "curves.svg").code == 0
     assert names["good"] in Path("curves.svg").read_text()
 

@@ -32,7 +32,7 @@ def test_an_entry_is_an_estimator_of_its_own() -> None:
     assert sandboxed.submitted
     assert not sandboxed.control
     assert len({sandboxed.fingerprint, trusted.fingerprint, other.fingerprint}) == 3
-    for wrong in ("mine@0123abc", "Mine@0123abcd", "mine@0123abcd~blurred", "mine@0123ABCD"):
+    for wrong in ("mine@0123abc", "Mine@0123abcd", "mine@0123abcd~blured", "mine@0123ABCD"):
         with pytest.raises(CallerError):
             find_estimator(wrong)
 

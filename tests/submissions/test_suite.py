@@ -8,17 +8,21 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+import torch
 from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
 from roarbench import handing_in, work
 from roarbench import reproduce as module
 from roarbench.bench import Bench
+from roarbench.commands.running import _part
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import find_estimator
+from roarbench.estimators import CONTROLS, TWINS, find_estimator
+from roarbench.estimators.controls import blurred
 from roarbench.pipeline import complete
 from roarbench.plan import Block, Run, expand
+from roarbench.ranking import encode, features, sort_keys, tie_order
 from roarbench.reproduce import reproduce
 from roarbench.sandbox.explain import Answer, Task
 from roarbench.sandbox.faults import SubmissionFault, fault
@@ -28,7 +32,7 @@ from roarbench.store.entries import Origin, Verdict, keep_entry, origins
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submission import Submission, check_source
 from roarbench.suites import find_suite, with_entries
-from roarbench.terms import ROAR, Split
+from roarbench.terms import ROAR, Retrain, Split
 from roarbench.validation import Pace
 from roarbench.workspace import Workspace, bind
 
@@ -39,6 +43,12 @@ DESCRIPTION = "gradient"
 def estimate(model, images, targets, generator):
     inputs = images.clone().requires_grad_()
     return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
+"""
+PER_PIXEL = b"""
+NAME = "per-pixel"
+DESCRIPTION = "one number for each pixel, with a channel, as captum gives it"
+def estimate(model, images, targets, generator):
+    return images.mean(1, keepdim=True)
 """
 LATE = b"""
 NAME = "late"
@@ -101,7 +111,18 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
     assert joined.title == suite.title
     assert set(expand(suite)) < set(expand(joined))
     assert [("mine@0123abcd" in block.estimators) for block in joined.blocks] == [True] * 5 + [False]
-    assert with_entries(joined, ["mine@0123abcd"]) == joined
+    assert [("mine@0123abcd~blurred" in block.estimators) for block in joined.blocks] == [False] * 5 + [True]
+    cells = {point.cell for point in expand(joined) if point.cell.estimator == "mine@0123abcd"}
+    assert {cell.t for cell in cells if cell.retrain is Retrain.MASKS} == {0.9}  # as grad
+    assert with_entries(joined, ["mine@0123abcd", "mine@0123abcd~blurred"]) == joined  # as a store names them
+    twins = {f"mine@0123abcd~{twin}" for twin in TWINS}
+    assert twins <= set(with_entries(find_suite("imagenette64"), ["mine@0123abcd"]).estimators)
+    assert not twins & set(with_entries(find_suite("imagenette-brief"), ["mine@0123abcd"]).estimators)
+
+
+def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
+    chosen = _part("quick", "random,sobel", None, "mine@0123abcd")
+    assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
 
 
 def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
@@ -187,6 +208,50 @@ def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypat
     with pytest.raises(RunError, match="died: it ended") as caught:
         work.timed_maps(bench, [entry.id], Split.TEST, 0, 4)
     assert caught.type is error
+
+
+def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: ResultsStore, monkeypatch) -> None:
+    blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
+    entry, calls = check_source(PER_PIXEL), []
+    suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
+    bench, explain = make_bench(tmp_path, suite), work.explain
+    bench.workspace.keep_submission(entry.id, entry.source)
+    monkeypatch.setattr(work, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
+    assert do(bench, make_runs(bench, suite), store) == {}
+    assert len(calls) == 2  # one of each split
+    batch = work.shard_batch(bench, Split.TEST, 0, 24, bench.reference_norm)
+    for twin in ("", "~blurred"):
+        (run,) = [run for run in make_runs(bench, suite) if run.cell.estimator == entry.id + twin]
+        stored = bench.rankings.open(bench.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
+        pixels = batch.images.mean(1, keepdim=True)
+        expected = (blurred(pixels) if twin else pixels)[:, 0].numpy()
+        layout = stored.layout
+        flat = features(expected, layout.shape, layout.unit)
+        keys = sort_keys(flat, tie_order(batch.ids.numpy(), layout.features))
+        differ = np.bitwise_count(stored.planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
+        assert differ < 0.01  # but for rounding, as above
+
+
+def test_other_twins_explain_another_network_or_another_class(tmp_path: Path, monkeypatch) -> None:
+    bench, entry = make_bench(tmp_path), check_source(GOOD)
+    bench.workspace.keep_submission(entry.id, GOOD)
+    work.train_reference(bench)
+    parts = {}
+
+    def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
+        parts[twin] = task.parts[0]
+        raise RunError("that is enough")
+
+    monkeypatch.setattr(work, "explain", explained)
+    for twin in ("", "~untrained", "~other-target"):
+        with pytest.raises(RunError, match="that is enough"):
+            work.timed_maps(bench, [entry.id + twin], Split.TEST, 0, 4)
+    weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
+    torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
+    torch.testing.assert_close(weights["~untrained"], bench.untrained_reference().state_dict()["linear.weight"])
+    assert not torch.equal(weights["~untrained"], weights[""])
+    assert (parts["~other-target"].targets != parts[""].targets).all()
+    assert (parts["~untrained"].targets == parts[""].targets).all()
 
 
 def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:

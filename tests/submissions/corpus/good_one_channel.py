@@ -1,6 +1,6 @@
 import torch
 
-NAME = "one-channel"
+NAME = "good-one-channel"
 DESCRIPTION = "of the corpus"
 
 
