@@ -9,6 +9,7 @@ from typing import Any
 
 from leaderboard import content, site_boards, site_parts
 from leaderboard.entries import machines, profile
+from leaderboard.falls import fall_tables
 from leaderboard.formats import ASSETS, Records, board_files, templates, to_csv, to_json
 from leaderboard.pictures import png
 from leaderboard.runs import RunState, count_runs, read_runs
@@ -160,7 +161,8 @@ def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
     links = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
     files = [(table, site.save(board_files(table), table.stem)) for table in page.pop("tables")]
     sorts = {key: content.Sorted("descending" if key == "gain" else "") for key in HEADINGS}
-    return {**page, "pages": links, "sorts": sorts, "wholes": files}
+    found = [(each, site.save(_table_files(each.records, each.title), each.stem)) for each in fall_tables(shown.held)]
+    return {**page, "pages": links, "sorts": sorts, "wholes": files, "falls": found}
 
 
 def _shared_pages(site: Site) -> None:

@@ -7,6 +7,7 @@ import streamlit as st
 from leaderboard import content, figures
 from leaderboard.curves import PUBLISHED, curve_records, curve_tables
 from leaderboard.duel import duel_records
+from leaderboard.falls import UNRETRAINED, FallTable, fall_table
 from leaderboard.formats import board_files, board_records
 from leaderboard.session import Session, asked, chart, downloads, here, link, numbers, part, search, table
 from leaderboard.source import protocols, units
@@ -38,6 +39,17 @@ def board(session: Session) -> None:
         st.write(f"Bars are 95% intervals; {content.strokes(shown)}.{cut}")
     st.write(shown.footnote)
     downloads(board_records(shown), shown.stem + (f"-{level}" if level else ""), board_files(shown))
+    if TERMS[shown.protocol] in UNRETRAINED:
+        _falls(fall_table(session.shown.held, TERMS[shown.protocol], shown.unit))
+
+
+def _falls(found: FallTable) -> None:
+    """How the probability of the predicted class falls, of all rows."""
+    if found.records:
+        st.subheader(found.title)
+        st.write(found.about)
+        table(found.records, found.title, column_config=numbers("%.3f", *list(found.records[0])[1:]))
+        downloads(found.records, found.stem)
 
 
 def _ask(session: Session) -> tuple[Filter, BoardTable, str]:

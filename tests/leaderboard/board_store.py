@@ -10,8 +10,8 @@ import numpy as np
 from roarbench.datasets import PINNED
 from roarbench.plan import CLEAN, Point, Suite, expand
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
-from roarbench.terms import Order
+from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+from roarbench.terms import Order, Retrain
 from roarbench.workspace import bind
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
@@ -38,7 +38,10 @@ def _result(suite: Suite, point: Point, shared: np.ndarray, limit: int | None) -
     own = np.random.default_rng(zlib.crc32(repr(point).encode()))
     answers = 0.7 * shared + 0.3 * own.random(len(shared)) < accuracy(point) + 0.01 * own.normal()
     run = bind(suite, point, "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8), limit)
-    return Result(run, int(answers.sum()), len(answers), pack_answers(answers), 2.5, ORIGIN, created=WHEN)
+    sure = (0.5 + 0.5 * shared) * accuracy(point)
+    probability = pack_probabilities(sure) if point.cell.retrain is Retrain.NONE else None
+    correct = int(answers.sum())
+    return Result(run, correct, len(answers), pack_answers(answers), 2.5, ORIGIN, probability, created=WHEN)
 
 
 def make_store(

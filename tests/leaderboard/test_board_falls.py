@@ -1,0 +1,87 @@
+"""The probability of the predicted class on the board: the app and the static pages say what the tables say."""
+
+import csv
+import html
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from leaderboard import app
+from leaderboard.commands import STORE, URL
+from leaderboard.falls import fall_table, fall_tables
+from leaderboard.shown import SuiteShown
+from leaderboard.site import Site, _board
+from roarbench.falls import falls
+from roarbench.standings import Standing
+from roarbench.terms import LERF, MORF, Retrain, Unit
+
+LEVELS = (0.5, 0.9)
+
+
+def test_the_rows_are_those_of_the_board_with_the_best_first(quick: Standing) -> None:
+    for protocol, sign in ((MORF, -1), (LERF, 1)):
+        found = falls(quick, protocol, Unit.SCALAR, LEVELS)
+        records = fall_table(quick, protocol, Unit.SCALAR).records
+        assert [row["estimator"] for row in records] == sorted(found, key=lambda name: sign * found[name].aopc.value)
+        for row in records:
+            fall = found[row["estimator"]]
+            assert (row["AOPC"], row["AOPC low"], row["AOPC high"]) == fall.aopc
+            assert [row[f"p at t = {t:g}"] for t in (0, *LEVELS)] == [
+                fall.untouched.value,
+                *(each.value for each in fall.probabilities),
+            ]
+            assert [row[f"change at t = {t:g}"] for t in LEVELS] == [each.value for each in fall.changes]
+
+
+def test_what_is_missing_is_last_and_without_a_number(quick: Standing) -> None:
+    results = {
+        point: result
+        for point, result in quick.results.items()
+        if (point.cell.estimator, point.cell.retrain, point.cell.t) != ("var-grad", Retrain.NONE, 0.9)
+    }
+    last = fall_table(replace(quick, results=results), MORF, Unit.SCALAR).records[-1]
+    assert (last["estimator"], last["AOPC"], last["p at t = 0.9"]) == ("var-grad", None, None)
+    assert last["p at t = 0.5"] > 0
+    old = {point: replace(result, probability=None) for point, result in quick.results.items()}
+    assert fall_tables(replace(quick, results=old)) == []
+
+
+def test_the_static_board_has_each_table_with_its_files(quick: Standing, tmp_path: Path) -> None:
+    shown = SuiteShown(quick, tmp_path)
+    site = Site(tmp_path, (shown,), {}, datetime(2026, 11, 20, tzinfo=UTC))
+    site.write("board.html", "index.html", "Board", shown, title="Board", **_board(site, shown))
+    page = html.unescape((tmp_path / "index.html").read_text())
+    tables = fall_tables(quick)
+    assert [table.title.rpartition(": ")[2] for table in tables] == ["MORF, unit scalar", "LERF, unit scalar"]
+    for table in tables:
+        assert f"<summary>{table.title}</summary>" in page
+        assert table.about in page
+        for row in table.records:
+            cells = "".join(f"<td>{value:.3f}</td>" for value in list(row.values())[1:])
+            assert f"<td>{row['estimator']}</td>{cells}" in page
+        rows = list(csv.DictReader(io.StringIO((tmp_path / f"{table.stem}.csv").read_text())))
+        assert [float(row["AOPC"]) for row in rows] == [pytest.approx(row["AOPC"], abs=1e-6) for row in table.records]
+        assert f'href="{table.stem}.csv"' in page
+
+
+@pytest.mark.parametrize("protocol, count", [("roar", 0), ("morf", 1), ("lerf", 1)])
+def test_the_app_has_it_under_protocols_without_retraining(
+    monkeypatch: pytest.MonkeyPatch, quick: Standing, quick_folder: Path, protocol: str, count: int
+) -> None:
+    monkeypatch.setenv(URL, f"sqlite:///{quick_folder}/results.sqlite")
+    monkeypatch.setenv(STORE, str(quick_folder))
+    test = AppTest.from_file(str(Path(app.__file__)), default_timeout=120)
+    test.query_params["protocol"] = protocol
+    test.run()
+    assert not test.exception
+    tables = [table.value for table in test.dataframe if "AOPC" in table.value]
+    assert len(tables) == count
+    for table in tables:
+        expected = fall_table(quick, {"morf": MORF, "lerf": LERF}[protocol], Unit.SCALAR)
+        assert table.to_dict("records") == expected.records
+        assert [head.value for head in test.subheader] == [expected.title]
+        assert expected.about in [text.value for text in test.markdown]
