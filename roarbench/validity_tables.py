@@ -1,10 +1,12 @@
 """The validity panel in three formats. Missing is missing: a dash to the eye, null in JSON."""
 
 import json
+from itertools import chain
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -36,11 +38,12 @@ class Section(NamedTuple):
         return list(zip(*self.columns.values(), strict=True))
 
 
-def as_text(panel: Panel) -> Group:
-    """The panel for a terminal, to be printed without cropping."""
-    tables = [_table(section) for section in sections(panel)]
+def as_text(panel: Panel, width: int) -> Group:
+    """The panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
+    tables = [_table(part, width) for section in sections(panel) for part in _parts(section, width)]
     lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)]
-    return Group(Text(panel.standing.title), *tables, Text("\n".join(lines)))
+    wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
+    return Group(Text(panel.standing.title), *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
 def as_markdown(panel: Panel) -> str:
@@ -208,11 +211,31 @@ def doubts(panel: Panel) -> list[str]:
     return [*dropped, *_smooth_random(panel), *(flagged or ["No row is flagged."])]
 
 
-def _table(section: Section) -> Table:
+def _parts(section: Section, width: int) -> list[Section]:
+    """A section as several that fit a terminal, one below the other, each with the estimators."""
+    names, *columns = section.columns.items()
+    parts = [dict([names])]
+    for heading, cells in columns:
+        wider = parts[-1] | {heading: cells}
+        if len(parts[-1]) > 1 and _wide(wider) > width:
+            parts.append(dict([names, (heading, cells)]))
+        else:
+            parts[-1] = wider
+    return [section._replace(columns=part) for part in parts]
+
+
+def _wide(columns: Columns) -> int:
+    """Letters of a table's line: the columns, a space after each, and one at either side and between two."""
+    return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
+
+
+def _table(section: Section, width: int) -> Table:
     shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, heading in enumerate(section.columns):
-        shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    names, *numbers = section.columns
+    shown.add_column(names, overflow="fold")
+    for heading in numbers:  # one that is cut would be another one
+        shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.lines:
         shown.add_row(*line)
-    shown.width = Console(width=400).measure(shown).maximum  # numbers cut by a narrow terminal would be wrong ones
+    shown.width = min(width, _wide(section.columns))
     return shown

@@ -28,9 +28,9 @@ def made() -> Panel:
     return panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
 
 
-def text(panel: Panel) -> str:
-    console = Console(file=StringIO(), width=40, highlight=False, markup=False)
-    console.print(as_text(panel), crop=False, soft_wrap=True)
+def text(panel: Panel, width: int = 300) -> str:
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(as_text(panel, width), crop=False)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
@@ -89,6 +89,27 @@ def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
     assert any("chance 25.0" in line for line in lines)
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_terminal_breaks_no_number(made: Panel, width: int) -> None:
+    lines = text(made, width).splitlines()
+    assert max(map(len, lines)) <= width
+    for section in sections(made):
+        for row in section.lines:
+            begun = [line for line in lines if line.split()[:1] == [row[0]]]
+            for cell in row[1:]:
+                assert any(f" {cell} " in f"{line} " for line in begun), (row[0], cell)
+    whole = " ".join(" ".join(lines).split())
+    assert all(reason in whole for reason in doubts(made))
+
+
+def test_the_name_of_a_submission_is_what_a_narrow_terminal_breaks() -> None:
+    name = f"{'long-' * 8}@0123abcd"
+    blocks = tuple(replace(block, estimators=(*MAIN, name)) for block in SUITE.blocks[:1])
+    lines = text(panel(held(replace(SUITE, blocks=blocks)), BOOTSTRAP), 50).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert "".join(line.split()[0] for line in lines if "long-" in line or "@" in line).startswith("long-long-")
 
 
 def test_without_reasons_it_says_why_there_are_none() -> None:
@@ -165,7 +186,7 @@ def test_the_command_prints_the_panel(folder: Path) -> None:
     whole = panel(held(accuracy=leaky(0.5)))
     assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
     assert asked(folder, "validity", "--format", "markdown").rstrip("\n") == as_markdown(whole)
-    assert asked(folder, "validity").splitlines()[-1].startswith("var-grad (!) Where its features are missing")
+    assert "\nvar-grad (!) Where its features are missing tells" in asked(folder, "validity")
 
 
 def test_another_suite_is_compared_with(folder: Path) -> None:

@@ -113,7 +113,7 @@ def validity(
     held = _held(asked, question, "validity")
     made = panel(held, others=compared, unit=unit)
     if format is Prose.TEXT:
-        out.print(validity_tables.as_text(made), crop=False, soft_wrap=True)
+        out.print(validity_tables.as_text(made, out.width), crop=False)
     else:
         print(validity_tables.as_json(made) if format is Prose.JSON else validity_tables.as_markdown(made))
 
