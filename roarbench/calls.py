@@ -11,9 +11,9 @@ _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
 STORE = ("--store", "--db")
 TAKEN = {  # which options of the call under way a proposed command takes over
-    **dict.fromkeys(("run", "plan", "status", "table", "validity", "claims"), _SUITE),
+    **dict.fromkeys(("run", "plan", "status", "keys", "table", "validity", "claims"), _SUITE),
     "plot": (*_SUITE, "-o"),
-    **dict.fromkeys(("export", "import", "leaderboard"), STORE),
+    **dict.fromkeys(("show", "forget", "export", "import", "leaderboard"), STORE),
     "reproduce": (*STORE, "--data", "--reference"),
     "doctor": ("--store",),
 }

@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from roarbench.calls import program_name
-from roarbench.commands import lists, running, showing, submissions
+from roarbench.commands import lists, running, runs, showing, submissions
 from roarbench.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.errors import CallerError, RunError
 from roarbench.sandbox.faults import printable
@@ -33,6 +33,8 @@ _TABLE = (  # in the order of the help, each with an example
     ("run", running.run, "`roarbench run --suite quick --estimators grad,sgsq-grad`"),
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
+    ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
+    ("show", runs.show, "`roarbench show 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol kar --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
@@ -43,6 +45,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
     ("new", submissions.new, "`roarbench new my-estimator`"),
     ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
+    ("forget", runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions.export_, "`roarbench export results.parquet`"),
     ("import", submissions.import_, "`roarbench import results.parquet`"),
     ("doctor", lists.doctor, "`roarbench doctor`"),

@@ -11,7 +11,7 @@ from rich.table import Table
 from roarbench.calls import propose
 from roarbench.datasets import find_dataset
 from roarbench.estimators import ESTIMATORS, TWINS, find_estimator
-from roarbench.plan import Point, Suite, expand
+from roarbench.plan import Cell, Point, Suite, expand
 from roarbench.recipes import find_recipe
 from roarbench.standings import Dropped, Standing
 from roarbench.store.results import Failure, ResultsStore
@@ -105,7 +105,7 @@ def status_record(held: Standing, store: ResultsStore) -> dict[str, Any]:
     states = run_states(held, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
-        protocols[_protocol(point)][state] += 1
+        protocols[protocol_name(point.cell)][state] += 1
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     failed = [{"run": describe(point), "reason": reason} for point, (_, reason) in states.items() if reason]
     total = Counter(state for state, _ in states.values())
@@ -180,12 +180,18 @@ def status_table(status: dict[str, Any]) -> Table:
 def describe(point: Point) -> str:
     """One run in a few words."""
     cell = point.cell
-    return f"{_protocol(point)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+    return f"{protocol_name(cell)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
-def _protocol(point: Point) -> str:
-    asked = (point.cell.order, point.cell.retrain)
+def protocol_name(cell: Cell) -> str:
+    """Name of the protocol that a cell belongs to."""
+    asked = (cell.order, cell.retrain)
     return next(protocol.name for protocol in PROTOCOLS.values() if (protocol.order, protocol.retrain) == asked)
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things in words: `no results`, `1 result`, `1,234 results`."""
+    return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 
 
 def duration(seconds: float) -> str:

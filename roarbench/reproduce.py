@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 
 from roarbench.bench import Bench
+from roarbench.calls import propose
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
@@ -17,6 +18,7 @@ from roarbench.errors import CallerError, DataError, RunError
 from roarbench.estimators import TRUSTED, find_estimator
 from roarbench.pipeline import complete
 from roarbench.plan import Run, Suite
+from roarbench.run_report import find_key
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.standings import standing
 from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
@@ -117,11 +119,10 @@ def reproduce(
 
 
 def _find(store: ResultsStore, key: str) -> Result:
-    keys = store.keys(key)
-    if len(keys) != 1:
-        seen = f"{len(keys)} stored runs" if keys else "no stored run"
-        raise CallerError(f"{seen} with a key that begins with '{key}'; `roarbench export` writes all keys")
-    return store.results(keys)[keys[0]]
+    found = find_key(store, key)
+    if not (stored := store.results([found])):
+        raise CallerError(f"the run {found} has no result here; `{propose('show', found)}` says what happened to it")
+    return stored[found]
 
 
 def _suite(run: Run) -> Suite:

@@ -113,6 +113,14 @@ def _origin(name: str, imported: bool) -> Origin:
     return Origin.SELF_REPORTED if imported else Origin.VERIFIED
 
 
+def reproductions_of(database: Database, key: str) -> list[tuple[datetime, str, int]]:
+    """When a row was computed again, with the verdict and the number of correct answers, oldest first."""
+    columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
+    wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
+    with database.read() as connection:
+        return [(row.created, row.verdict, row.correct) for row in connection.execute(wanted)]
+
+
 def note_reproduction(database: Database, key: str, verdict: Verdict, correct: int) -> None:
     """Note that a row was computed again."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": code_version()}

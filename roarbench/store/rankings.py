@@ -99,7 +99,7 @@ class Rankings:
     @property
     def checksum(self) -> str:
         """Hash of the files' contents, as the manifest has them."""
-        return fingerprint({split: file["sha256"] for split, file in self.files.items()})
+        return _content(self.files)
 
     def verify(self) -> None:
         """Read every byte and compare.
@@ -127,6 +127,10 @@ class RankingsStore:
         """Where these rankings lie, finished or not."""
         name = f"{spec.name}-{spec.unit}-{fingerprint(_identity(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
+
+    def finished(self, checksum: str) -> list[Path]:
+        """Folders of finished rankings of this checksum."""
+        return [path.parent for path in sorted(self.root.glob(f"*/*/*/{_MANIFEST}")) if _checksum(path) == checksum]
 
     @contextmanager
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
@@ -344,6 +348,18 @@ def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) 
     if about != _about(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
         raise StoreError(f"{path} is not the file of its manifest; {_remedy(path.parent)}")
     return planes
+
+
+def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
+    return fingerprint({split: file["sha256"] for split, file in files.items()})
+
+
+def _checksum(manifest: Path) -> str:
+    """Of the rankings that a manifest describes; empty where it cannot be read."""
+    try:
+        return _content(json.loads(manifest.read_text())["files"])
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return ""
 
 
 def _read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:

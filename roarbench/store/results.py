@@ -204,7 +204,7 @@ class ResultsStore:
 
     def add_failure(self, run: Run, reason: str) -> None:
         """Note that a run failed. Its history stays when it succeeds later; a claim on it stays until released."""
-        row = {"key": run.key, "record": canonical(record(run)), "reason": _one_line(reason)}
+        row = {"key": run.key, "record": canonical(record(run)), "reason": one_line(reason)}
         row |= {"code_version": code_version()}
         with self._database.write() as connection:
             connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
@@ -338,7 +338,7 @@ def _growth(table: Table) -> Select[int, Any]:
     return select(func.count(), func.max(table.c.created)).select_from(table)
 
 
-def _one_line(reason: str) -> str:
+def one_line(reason: str) -> str:
     """A reason without control characters, line breaks and overlong text, fit for a terminal and a page."""
     printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in reason)
     line = " ".join(printable.split())

@@ -1,7 +1,8 @@
 """The tables of the results store.
 
-`migrations/` makes them and a test holds that both agree. Results, failures and scores are only ever added to; claims
-come and go while runs are under way.
+`migrations/` makes them and a test holds that both agree. Scores are only ever added to, and so are results and
+failures until their owner has them forgotten, which keeps them whole in a table of their own; claims come and go while
+runs are under way.
 """
 
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0004"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0005"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -143,6 +144,21 @@ images = Table(  # where images came from; missing from stores older than 0004
     Column("folder", Text, nullable=False),
     Column("files", Text, nullable=False),
     Column("created", UtcDateTime, nullable=False),
+)
+
+forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
+    "forgotten",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(32), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("row", JSON, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("code_version", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("ix_forgotten_key", "key"),
 )
 
 reproductions = Table(  # rows that this store's owner computed again

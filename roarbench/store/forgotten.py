@@ -1,0 +1,130 @@
+"""Rows that were taken off the boards. Nothing here imports torch.
+
+They are kept whole, in a table of their own, with who took them off, when and why; so the same runs may be done again.
+"""
+
+import getpass
+import json
+import socket
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table, delete, insert, inspect, select
+
+from roarbench.errors import CallerError
+from roarbench.plan import Run, run_of
+from roarbench.store.claims import under_way
+from roarbench.store.database import Database, chunks, matching
+from roarbench.store.provenance import code_version
+from roarbench.store.results import one_line
+from roarbench.store.schema import failures, forgotten, imports, reproductions, results
+
+_KINDS = {"result": results, "failure": failures}
+_VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said of a result goes with it
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A row that was taken off the boards; one row.
+
+    Attributes:
+        run: What had been done or tried.
+        kind: `result` or `failure`.
+        row: The whole row as it was, with what was said of it; bytes as hex digits, times as ISO 8601.
+        reason: Why, in its owner's words.
+        who: User and host.
+        created: When, in UTC.
+    """
+
+    run: Run
+    kind: str
+    row: dict[str, Any]
+    reason: str
+    who: str
+    created: datetime
+
+
+class Counted(NamedTuple):
+    """Rows that were taken off."""
+
+    results: int
+    failures: int
+
+
+def keys_of(database: Database, estimator: str) -> list[str]:
+    """Keys of all results and failures of an estimator."""
+    with database.read() as connection:
+        found = set(connection.scalars(select(results.c.key).where(results.c.estimator == estimator)))
+        said = select(failures.c.key, failures.c.record).where(failures.c.record.contains(estimator, autoescape=True))
+        failed = {row.key: run_of(json.loads(row.record)) for row in connection.execute(said)}
+    return sorted(found | {key for key, run in failed.items() if run.cell.estimator == estimator})
+
+
+def known_keys(database: Database, beginning: str) -> list[str]:
+    """Keys of results, failures and forgotten rows that begin like this."""
+    tables = [results, failures, forgotten]
+    with database.read() as connection:
+        there = [table for table in tables if inspect(connection).has_table(table.name)]
+        found = [
+            connection.scalars(select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)))
+            for table in there
+        ]
+        return sorted({key for keys in found for key in keys})
+
+
+def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
+    """Take the results and failures of these runs off the boards, in one transaction.
+
+    Raises:
+        CallerError: Somebody is doing one of them right now.
+    """
+    now = {"reason": one_line(reason), "who": _who(), "code_version": code_version(), "created": datetime.now(UTC)}
+    with database.write() as connection:
+        if busy := {claim.key for claim in under_way(connection)} & set(keys):
+            raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
+        said = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
+        taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
+        for kind, rows in taken.items():
+            for row in rows:
+                beside = said if kind == "result" else {}
+                kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in beside.items()}
+                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
+                connection.execute(insert(forgotten), {**values, **now})
+        for table in (*_KINDS.values(), *_VOUCHED.values()):
+            for chunk in chunks(keys):
+                connection.execute(delete(table).where(table.c.key.in_(chunk)))
+    return Counted(len(taken["result"]), len(taken["failure"]))
+
+
+def forgotten_rows(database: Database, keys: Collection[str]) -> list[Forgotten]:
+    """What was taken off of these runs, oldest first; nothing in a store that is older than the table."""
+    with database.read() as connection:
+        if not inspect(connection).has_table(forgotten.name):
+            return []
+        found = list(matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
+    return [
+        Forgotten(run_of(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created) for row in found
+    ]
+
+
+def _rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
+    return [dict(_plain(row._mapping)) for row in matching(connection, select(table), table.c.key, keys)]
+
+
+def _plain(row: Any) -> Iterator[tuple[str, Any]]:
+    """Values that JSON can hold."""
+    for name, value in row.items():
+        if isinstance(value, bytes):
+            yield name, value.hex()
+        else:
+            yield name, value.isoformat() if isinstance(value, datetime) else value
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no name for this user's number
+        user = "unknown"
+    return f"{user} on {socket.gethostname()}"

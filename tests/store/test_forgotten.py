@@ -1,0 +1,106 @@
+"""Rows that are taken off the boards: nothing of them is lost, and the same runs can be done again."""
+
+from datetime import datetime
+from types import SimpleNamespace
+
+import pytest
+from sqlalchemy import inspect, text
+from store_rows import make_result, make_run
+
+from roarbench.errors import CallerError
+from roarbench.plan import canonical, record
+from roarbench.store.claims import Owner
+from roarbench.store.entries import Origin, Verdict, note_reproduction, origins, submitted_ids
+from roarbench.store.exchange import export_results, import_results
+from roarbench.store.forgotten import Counted, Forgotten, forget, forgotten_rows, keys_of, known_keys
+from roarbench.store.results import ResultsStore, default_url, stored_result
+
+MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
+
+
+@pytest.fixture
+def store(store_url: str):
+    with ResultsStore.open(store_url) as store:
+        yield store
+
+
+def as_stored(kept: Forgotten) -> SimpleNamespace:
+    """A kept row as the table of results had it."""
+    values = kept.row | {"key": kept.run.key, "record": canonical(record(kept.run))}
+    values |= {name: bytes.fromhex(values[name]) for name in ("bits", "probability")}
+    return SimpleNamespace(**values | {"created": datetime.fromisoformat(values["created"])})
+
+
+def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: ResultsStore) -> None:
+    mine, other, grad = (make_result(make_run(estimator=name)) for name in (MINE, OTHER, "grad"))
+    store.add_all([mine, other, grad])
+    failed = make_run(seed=1, estimator=MINE)
+    store.add_failure(failed, "died")
+    store.add_failure(make_run(seed=1, estimator=OTHER), "died, too")
+    keys = keys_of(store.database, MINE)
+    assert set(keys) == {mine.run.key, failed.key}
+    assert forget(store.database, keys, "wrong\nlayer") == Counted(1, 1)
+    assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
+    assert store.failures(keys) == {}
+    assert submitted_ids(store.database, "planted", "resnet8") == [OTHER]
+    result, failure = sorted(forgotten_rows(store.database, keys), key=lambda row: row.kind, reverse=True)
+    assert (result.kind, failure.kind) == ("result", "failure")
+    assert stored_result(as_stored(result)) == mine
+    assert (failure.run, failure.row["reason"]) == (failed, "died")
+    for row in (result, failure):
+        assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
+    assert known_keys(store.database, mine.run.key[:10]) == [mine.run.key]
+
+
+def test_the_same_run_can_be_done_and_forgotten_again(store: ResultsStore) -> None:
+    first = make_result(make_run(estimator=MINE))
+    for time in range(3):
+        assert store.add(first)
+        assert forget(store.database, [first.run.key], f"reason {time}") == Counted(1, 0)
+    assert [row.reason for row in forgotten_rows(store.database, [first.run.key])] == [
+        "reason 0",
+        "reason 1",
+        "reason 2",
+    ]
+    assert forget(store.database, [first.run.key], "nothing is left") == Counted(0, 0)
+    assert store.add(first) and store.done([first.run.key])
+
+
+def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, tmp_path) -> None:
+    row = make_result(make_run(estimator="grad"))
+    with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as second:
+        second.add(row)
+        export_results(second, tmp_path / "file.parquet")
+    import_results(store, tmp_path / "file.parquet")
+    note_reproduction(store.database, row.run.key, Verdict.DIFFERENT, 3)
+    assert origins(store.database, [row.run.key]) == {row.run.key: Origin.SELF_REPORTED}
+    forget(store.database, [row.run.key], "not ours")
+    (kept,) = forgotten_rows(store.database, [row.run.key])
+    assert len(kept.row["imports"]) == len(kept.row["reproductions"]) == 1
+    store.add(row)  # computed here this time
+    assert origins(store.database, [row.run.key]) == {row.run.key: Origin.VERIFIED}
+
+
+def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
+    row, failed = make_result(make_run(estimator=MINE)), make_run(seed=1, estimator=MINE)
+    store.add(row)
+    store.add_failure(failed, "died")
+    store.claim([failed.key], Owner.here())
+    with pytest.raises(CallerError, match="1 of these runs are being done right now"):
+        forget(store.database, [row.run.key, failed.key], "in haste")
+    assert store.done([row.run.key]) and store.failures([failed.key])
+    assert forgotten_rows(store.database, [row.run.key]) == []
+
+
+def test_a_store_from_before_has_none(tmp_path) -> None:
+    row = make_result(make_run())
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(row)
+        with store.database.write() as connection:
+            connection.execute(text("DROP TABLE forgotten"))
+            connection.execute(text("UPDATE roarbench_version SET version_num = '0004'"))
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+        assert forgotten_rows(store.database, [row.run.key]) == []
+        assert known_keys(store.database, row.run.key[:8]) == [row.run.key]
+    with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
+        assert inspect(connection).has_table("forgotten")
