@@ -18,13 +18,13 @@ def published_tables() -> Tables:
 
 
 def own_tables(held: Standing, unit: Unit) -> Tables:
-    """Mean accuracies of a suite's complete cells, but of rows whose results do not belong together."""
+    """Mean accuracies of a suite's complete cells; none at chance, and none of rows that do not belong together."""
     return Tables(*({held.suite.dataset: _curves(held, protocol, unit)} for protocol in (ROAR, MORF)))
 
 
 def _curves(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
     scores = held.scores(protocol, unit)
-    if scores is None or UNTOUCHED not in scores.correct:
+    if held.at_chance or scores is None or UNTOUCHED not in scores.correct:
         return {}
     clean = float(scores.correct[UNTOUCHED].mean())
     curves: dict[str, dict[float, float]] = {}
@@ -65,6 +65,7 @@ def whose(held: Standing) -> dict[str, Any]:
         "limit": held.limit,
         "data": held.data or None,
         "reference": held.suite.given or None,
+        "at_chance": bool(held.at_chance),
     }
 
 

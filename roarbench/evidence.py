@@ -7,7 +7,7 @@ from typing import Self
 
 from roarbench.errors import CallerError
 from roarbench.standings import Standing
-from roarbench.stats.board import RANDOM, Board, board_of, gain_samples
+from roarbench.stats.board import RANDOM, Board, board_of, gain_samples, unjudged
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.probability import order_gaps
@@ -161,8 +161,8 @@ class Evidence:
         drawn = self.drawn(protocol, unit)
         if not drawn.levels:
             return None
-        scores = _part(drawn.scores, rows, levels)
-        return board_of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
+        judged = board_of(_part(drawn.scores, rows, levels), protocol, self.bootstrap, drawn.spread, drawn.draws)
+        return unjudged(judged) if self.standing.at_chance else judged
 
     def gains(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()

@@ -68,7 +68,7 @@ def _published_file(name: str) -> Path:
     Raises:
         CallerError: It cannot be fetched, or is another file.
     """
-    path = Path(torch.hub.get_dir()) / "checkpoints" / PUBLISHED[name]
+    path = Path(torch.hub.get_dir()) / "checkpoints" / PUBLISHED[name].file
     if not path.exists():
         url = _URL + path.name
         try:

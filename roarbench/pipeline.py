@@ -73,6 +73,12 @@ class Event(NamedTuple):
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
 
 
+def _priority(step: Step) -> int:
+    """Smaller first; how good the reference is, which takes seconds, is worth knowing before all that it explains."""
+    scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, Retrain.NONE)
+    return _PRIORITY["reference" if scores_reference else step.kind]
+
+
 def steps(bench: Bench, runs: list[Run]) -> list[Step]:
     """Everything that has to be done for these runs and is not yet in the stores."""
     wanted = _rankings_needed(bench, runs)
@@ -188,7 +194,7 @@ class Schedule:
     def _push(self, name: str) -> None:
         """Make it wait for its turn; what was cut off before comes after the others of its kind."""
         tries = len(self._cut_off[name])
-        heapq.heappush(self._ready, (_PRIORITY[self._steps[name].kind], tries, self._place[name], name))
+        heapq.heappush(self._ready, (_priority(self._steps[name]), tries, self._place[name], name))
 
     def again(self, step: Step, reason: str) -> bool:
         """Put a step back that its machine cut off for this reason; False if it had all its tries."""

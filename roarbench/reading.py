@@ -19,7 +19,7 @@ from roarbench.tables import ShownTable
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
 from roarbench.versions import image_notes
-from roarbench.weights import title
+from roarbench.weights import explaining
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
@@ -74,9 +74,9 @@ def held_in(results: ResultsStore, suite: Suite, asked: Question) -> Standing:
         CallerError: As `hold`.
     """
     notes = image_notes(results, asked.store, suite.dataset)
-    explaining = replace(suite, given=_reference(suite, asked.reference, results)) if asked.reference else suite
+    chosen = _explaining(suite, asked.reference, results)
     data = _images(suite, asked, notes, results) if asked.data else None
-    return standing(with_submitted(explaining, results), results, asked.limit, data, notes)
+    return standing(with_submitted(chosen, results), results, asked.limit, data, notes)
 
 
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:
@@ -104,11 +104,11 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     return found[-1]
 
 
-def _reference(suite: Suite, reference: str, results: ResultsStore) -> str:
-    """`NAME@CHECKSUM` of the weights that `--reference` names."""
+def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
+    """The suite with the weights that `--reference` names for what it explains."""
     known = {given for *_, given in results.versions(suite.dataset, suite.model) if given}
     begun = [given for given in known if given.startswith(reference) and "@" in reference]
-    return begun[0] if len(begun) == 1 else title(reference)
+    return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
 
 
 def with_submitted(suite: Suite, results: ResultsStore) -> Suite:

@@ -21,15 +21,16 @@ from roarbench.faithfulness import score_specs
 from roarbench.given import load_given
 from roarbench.models import build
 from roarbench.pipeline import complete, steps
-from roarbench.plan import Suite, expand
+from roarbench.plan import Run, Suite, expand
 from roarbench.plan_report import make_plan
 from roarbench.quantus_scores import complete_scores
 from roarbench.reports import duration
-from roarbench.standings import Standing, standing
+from roarbench.standings import NEAR_CHANCE, Standing, standing
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
+from roarbench.terms import Split
 from roarbench.validation import Pace
-from roarbench.workspace import Workspace, bind
+from roarbench.workspace import Workspace, bind, explains, reference_point
 
 _PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
 
@@ -100,21 +101,48 @@ def run_suite(
     store.images.add(workspace.decoded(suite.dataset))
     bench = Bench(workspace, images.folder, suite, given)
     held = standing(suite, store, images.limit, images.fingerprint, store.images.all())
-    if held.complete:
-        console.print(f"{held.title}: all {len(held.results)} runs are done")
+    _tell_reference(held, console)
+    todo = _missing(held, bench)
+    if not todo:
+        console.print(f"{held.title}: all {len(held.results)} runs are done", soft_wrap=True)
         return Finished(held, 0, bench)
     plan = make_plan(held, workers, measured=True, submission=pace and pace.of(suite))
     torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
-    todo = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
     failed = 0
     watched = Watch(console, steps(bench, todo), lambda step: cost(bench, step, rates), workers, rates.load)
     with LocalEngine(workers, gpus()) as engine, watched as watch:
         for event in complete(bench, todo, store, engine):
             watch.note(event)
             failed += bool(event.failure and event.step.run)
+            if event.step.run == _score(held):
+                _tell_reference(standing(suite, store, held.limit, held.data), console)
     return Finished(standing(suite, store, held.limit, held.data, store.images.all()), failed, bench)
+
+
+def _missing(held: Standing, bench: Bench) -> list[Run]:
+    """The runs to do, first how good the reference is: it says whether the others are worth their time."""
+    suite, score = held.suite, _score(held)
+    runs = [bind(suite, point, held.data, held.limit) for point in expand(suite) if point not in held.results]
+    unknown = explains(suite) and held.reference is None
+    if unknown and (runs or bench.references.predicted(bench.reference, Split.TEST)):
+        return [score, *(run for run in runs if run != score)]
+    return runs
+
+
+def _score(held: Standing) -> Run:
+    return bind(held.suite, reference_point(held.suite), held.data, held.limit)
+
+
+def _tell_reference(held: Standing, console: Console) -> None:
+    """How good the explained model is, and a warning where that is next to nothing."""
+    words = held.reference_words
+    if words:
+        console.print(f"{held.title}: {words} on untouched test images", soft_wrap=True)
+    if NEAR_CHANCE in words:
+        words = "warning: maps of a reference near chance explain next to nothing; are its weights the right ones?"
+        console.print(words, soft_wrap=True)
 
 
 def _try_weights(suite: Suite, given: str) -> None:

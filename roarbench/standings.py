@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roarbench.datasets import find_dataset
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.faithfulness import score_specs
 from roarbench.plan import CLEAN, Point, Suite, expand
-from roarbench.stats.board import Board, board
+from roarbench.stats.board import Board, board, unjudged
 from roarbench.stats.bootstrap import SeedSpread, seed_spread
+from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
@@ -19,7 +21,9 @@ from roarbench.store.results import Result, ResultsStore
 from roarbench.submission import Submission
 from roarbench.terms import ROAR, Protocol, Retrain, Unit
 from roarbench.versions import Version, Versions, versions_of
-from roarbench.workspace import bind
+from roarbench.workspace import bind, explains, reference_point
+
+NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
 
 
 class Other(NamedTuple):
@@ -67,6 +71,7 @@ class Standing:
         named: What the title says of images and reference, where the store holds others or they are not the suite's.
         asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
         others: What else the store has results of the suite on.
+        reference: The untouched test images scored by the reference; None if it was not scored.
     """
 
     suite: Suite
@@ -79,12 +84,60 @@ class Standing:
     named: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     others: tuple[Other, ...] = ()
+    reference: Result | None = None
 
     @property
     def title(self) -> str:
-        """Name, version, that the data set was made small if it was, and images and reference where it takes words."""
+        """Name, version, that the data set was made small if it was, and what else nobody may overlook."""
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
-        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named))])
+        void = ("tests the installation only",) if self.at_chance else ()
+        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+
+    @property
+    def classes(self) -> int:
+        """Of the data set."""
+        return find_dataset(self.suite.dataset).classes
+
+    @property
+    def at_chance(self) -> str:
+        """Why nothing follows from any number here, as a sentence; empty where the networks do better than a guess.
+
+        The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
+        was that of one network.
+        """
+        held = self._untouched
+        if not held:
+            return ""
+        correct, total = sum(result.correct for result in held) / len(held), held[0].total
+        if not at_chance(int(correct), total, self.classes):
+            return ""
+        seen = f"{correct / total:.1%} of {total:,} untouched test images are answered correctly"
+        return (
+            f"At chance: {seen}, a guess is right on {1 / self.classes:.1%}. These numbers test the installation only."
+        )
+
+    @property
+    def reference_accuracy(self) -> float | None:
+        """Of the reference on untouched test images, in [0, 1]; None if that which most rows explain was not scored."""
+        row = self.reference
+        if row is None or self._usual_weights not in ("", row.weights):
+            return None
+        return row.correct / row.total
+
+    @property
+    def reference_words(self) -> str:
+        """The same in words, and whether it hardly does better than a guess; empty if it is not known."""
+        accuracy, chance = self.reference_accuracy, 1 / self.classes
+        if self.reference is None or accuracy is None:
+            return ""
+        near = near_chance(self.reference.correct, self.reference.total, self.classes)
+        return f"reference {accuracy:.1%} correct" + (f", {NEAR_CHANCE} ({chance:.1%})" if near else "")
+
+    @property
+    def _untouched(self) -> list[Result]:
+        retrain = self.suite.blocks[0].protocol.retrain
+        asked = (CLEAN, retrain)
+        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
     @property
     def complete(self) -> bool:
@@ -168,7 +221,10 @@ class Standing:
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
         """The board of one protocol; how trainings vary is learnt from all that the suite trained under ROAR."""
         scores = self.scores(protocol, unit, estimators)
-        return None if scores is None else board(scores, protocol, spread=self.spread(protocol))
+        if scores is None:
+            return None
+        judged = board(scores, protocol, spread=self.spread(protocol))
+        return unjudged(judged) if self.at_chance else judged
 
     def spread(self, protocol: Protocol) -> SeedSpread | None:
         """How trainings vary under a protocol, with all that the suite trained under ROAR; None if nothing says so."""
@@ -258,12 +314,18 @@ def _standing(versions: Versions, version: Version, store: ResultsStore) -> Stan
         quantus=_quantus(suite, store, version.data),
         named=versions.names(version),
         asked=versions.options(version),
+        reference=_reference(suite, version, store) if explains(suite) else None,
         others=tuple(
             Other(versions.called(other), other.limit, versions.options(other))
             for other in versions.held
             if other != version
         ),
     )
+
+
+def _reference(suite: Suite, version: Version, store: ResultsStore) -> Result | None:
+    key = bind(suite, reference_point(suite), version.data, version.limit).key
+    return store.results([key]).get(key)
 
 
 def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:

@@ -92,9 +92,10 @@ class ShownTable:
             f"{board.images} test images",
             f"unit {self.unit}",
             "fill mean",
+            self.standing.reference_words,
         ]
         parts += [f"untouched images (t=0) {percent(board.rows[0].clean)}%"] if self.judged and board.rows else []
-        return "; ".join([*parts, f"chance {100 * self.chance:.1f}%"])
+        return "; ".join(filter(None, [*parts, f"chance {100 * self.chance:.1f}%"]))
 
     @property
     def footnote(self) -> str:
@@ -153,6 +154,8 @@ class ShownTable:
         board = self.board
         if not board.images:
             return "Nothing of this has been run yet."
+        if self.standing.at_chance:
+            return self.standing.at_chance
         if board.covers is Covers.NOTHING:
             return "One training per cell: no intervals, no verdicts."
         sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"

@@ -239,7 +239,7 @@ def _twin(evidence: Evidence, name: str, kind: str = "blurred") -> Concern:
     if name == RANDOM or kind not in twins or own.value is None or twins[kind].gain.value is None:
         return Concern()
     gain, (lead, low, _) = twins[kind]
-    if low is None or lead is None or lead < 0:
+    if low is None or lead is None or lead < 0 or evidence.standing.at_chance:
         return Concern(lead)
     verb = "gains more" if low > 0 else "gains no less"
     return Concern(lead, f"{DOUBTING[kind]} {verb} ({gain.value:+.1f} against {own.value:+.1f} points)")
@@ -257,6 +257,7 @@ class _Leak(NamedTuple):
 def _masks(evidence: Evidence, name: str) -> Concern:
     """Mask-only accuracy is far above Random's at some level; the level with the largest lead is named."""
     confidence, known = evidence.bootstrap.confidence, evidence.masks.repeated and evidence.roar.repeated
+    known = known and not evidence.standing.at_chance
     leaks = list(_leaks(evidence, name))
     far = [leak for leak in leaks if known and name != RANDOM and _is_far(leak, confidence)]
     worst = max(far or leaks, key=lambda leak: leak.alone.minus(leak.random).value, default=None)

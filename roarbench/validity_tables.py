@@ -64,7 +64,9 @@ def as_json(panel: Panel) -> str:
         "limit": panel.standing.limit,
         "data": panel.standing.data or None,
         "reference": panel.standing.suite.given or None,
+        "reference_accuracy": panel.standing.reference_accuracy,
         "complete": panel.standing.complete,
+        "at_chance": bool(panel.standing.at_chance),
         "unit": panel.unit,
         "confidence": panel.bootstrap.confidence,
         "resamples": panel.bootstrap.resamples,
@@ -163,6 +165,7 @@ def legend(panel: Panel) -> list[str]:
     """Of what these numbers are, in a few lines."""
     suite, bootstrap = panel.standing.suite, panel.bootstrap
     lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
+    lines += filter(None, [panel.standing.reference_words])
     if panel.mask_levels:
         lines += [f"mask-only: percent (minus Random's), chance {POINTS * panel.chance:.1f}; smoothness: Random 1"]
     for network, levels in (("retrained", panel.retrained_levels), ("reference", panel.reference_levels)):
@@ -205,6 +208,8 @@ def _smooth_random(panel: Panel) -> list[str]:
 def doubts(panel: Panel) -> list[str]:
     """Rows without a place, what smoothness alone gains, then the flags' sentences, one line each."""
     dropped = drops(row for row in panel.standing.dropped if row.unit is panel.unit)
+    if panel.standing.at_chance:
+        return [*dropped, panel.standing.at_chance]
     if not panel.repeated:
         return [*dropped, "One training per cell: no intervals, no flags."]
     flagged = [f"{row.estimator} (!) {row.flag}" for row in panel.rows if row.flag]

@@ -8,12 +8,12 @@ from pathlib import Path
 from roarbench.datasets.decoded import ImageData
 from roarbench.errors import StoreError
 from roarbench.estimators import Estimator, find_estimator
-from roarbench.plan import CLEAN, REFERENCE_SEED, Cell, Point, Reference, Run, Suite
+from roarbench.plan import CLEAN, REFERENCE_SEED, Cell, Point, Reference, Run, Suite, expand
 from roarbench.recipes import find_recipe
 from roarbench.store.files import write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 from roarbench.store.rankings import RankingSpec
-from roarbench.terms import PAPER_LEVELS, Precision, Retrain, Split, Unit
+from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,17 @@ def needs_reference(cell: Cell) -> bool:
     """Whether a cell's outcome depends on the reference: it is what is scored, or what was explained."""
     ranked = cell.estimator != CLEAN and not find_estimator(cell.estimator).control
     return ranked or cell.retrain is Retrain.NONE
+
+
+def reference_point(suite: Suite) -> Point:
+    """The reference as it is on untouched images: how good it is. A suite without such scoring has it beside."""
+    clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, Retrain.NONE, "mean", Unit.SCALAR, 0.0)
+    return Point(clean, 0)
+
+
+def explains(suite: Suite) -> bool:
+    """Whether any of a suite's outcomes depends on its reference, or one was given."""
+    return bool(suite.given) or any(needs_reference(point.cell) for point in expand(suite))
 
 
 def stored_levels(suite: Suite) -> tuple[float, ...]:

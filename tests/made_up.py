@@ -13,7 +13,7 @@ from roarbench.standings import Standing
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
-from roarbench.workspace import bind
+from roarbench.workspace import bind, reference_point
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000
@@ -70,7 +70,8 @@ def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | Non
 def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> Standing:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
-    return Standing(suite, DATA, None, {point: result(suite, point, bits[point]) for point in bits})
+    results = {point: result(suite, point, bits[point]) for point in bits}
+    return Standing(suite, DATA, None, results, reference=results.get(reference_point(suite)))
 
 
 def leaky(alone: float, images: float = 0.6) -> Accuracy:

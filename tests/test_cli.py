@@ -79,7 +79,7 @@ def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 0
     assert "planted v1 (small version: 8 images a split)" in answer.out
-    assert [line.split()[1] for line in answer.out.splitlines() if re.match(r" +\d ", line)].count("random") == 1
+    assert [line.split()[1] for line in answer.out.splitlines() if re.match(r" +– ", line)].count("random") == 1
     lines = answer.err.splitlines()
     assert lines[0].startswith("planted: 16 images in ")
     assert f"planted v1 (small version: 8 images a split): {RUNS} runs, 0 done, {RUNS} to do" in lines
@@ -111,7 +111,7 @@ def test_run_goes_on_where_it_stopped(call, store):
     assert f"{RUNS} runs, {RUNS - 4} done, 4 to do" in call("run", *PART, "--store", store).err
     assert count(store) == RUNS
     after = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
-    assert [row["place"] for row in json.loads(before)["rows"]] != [row["place"] for row in after["rows"]]
+    assert [row["gain"] for row in json.loads(before)["rows"]] != [row["gain"] for row in after["rows"]]
 
 
 def test_run_prints_json_alone_on_standard_output(call, store):
@@ -133,7 +133,7 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
-    assert (rows["random"][0], rows["truth"][0]) == ("1", "–")
+    assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     found = json.loads(call("status", *SMALL, "--store", tmp_path, "--format", "json").out)
     assert found["failures"] == [{"run": "roar truth t=0.5 scalar seed 0", "reason": "the loss went away"}]
     assert "the loss went away" in call("status", *SMALL, "--store", tmp_path).out
@@ -182,7 +182,7 @@ def test_plan_with_a_folder_counts_what_its_images_still_need(call, tmp_path, st
 
 
 def test_a_plan_of_nothing_is_one_line(call, made):
-    title = "planted v1 (small version: 8 images a split)"
+    title = "planted v1 (small version: 8 images a split) (tests the installation only)"
     text = call("plan", *PART, "--store", made).out
     assert " ".join(text.split()) == f"{title}: all {RUNS} runs are done"
 

@@ -14,7 +14,7 @@ from roarbench.errors import CallerError
 from roarbench.given import load_given
 from roarbench.models import build
 from roarbench.train import Normalisation
-from roarbench.weights import PUBLISHED, title
+from roarbench.weights import PUBLISHED, Published, title
 
 
 def network(seed=0):
@@ -39,7 +39,7 @@ def published(monkeypatch, tmp_path, weights):
     checksum = hashlib.sha256((folder / "small.pth").read_bytes()).hexdigest()
     path = (folder / "small.pth").rename(folder / f"small-{checksum[:8]}.pth")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", path.name)
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
     return path
 
 

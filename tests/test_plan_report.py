@@ -107,7 +107,7 @@ def test_images_that_were_opened_are_not_decoded_again():
 
 def test_images_that_were_decoded_elsewhere_are_decoded_again():
     suite = find_suite("planted")
-    held = Standing(suite, "f" * 32, 8, {expand(suite)[0]: None})  # a result of them is here, imported
+    held = Standing(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
     assert make_plan(held, workers=2).work.images_decoded == 0
     assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
 

@@ -19,7 +19,7 @@ from roarbench.store.entries import Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import VERSIONS
 from roarbench.terms import MORF, ROAR, Retrain
-from roarbench.weights import PUBLISHED, title
+from roarbench.weights import PUBLISHED, Published, title
 from roarbench.workspace import Workspace
 
 CONSOLE = Console(file=StringIO())
@@ -48,7 +48,7 @@ def published(monkeypatch, tmp_path):
     checksum = hashlib.sha256(checkpoint(folder / "small.pth").read_bytes()).hexdigest()
     path = (folder / "small.pth").rename(folder / f"small-{checksum[:8]}.pth")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", path.name)
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
     return "torchvision:small"
 
 

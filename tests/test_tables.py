@@ -97,7 +97,9 @@ def test_json_has_the_keys_that_others_read():
         "limit": None,
         "data": "da7a",
         "reference": None,
+        "reference_accuracy": None,
         "complete": False,
+        "at_chance": False,
         "confidence": 0.95,
         "resamples": 2000,
         "bootstrap_seed": 0,
@@ -238,7 +240,8 @@ def test_masks_alone_give_accuracies_without_gains_and_places():
     assert text.splitlines()[2].split() == ["estimator", "t=0.3", "t=0.9"]
     for part in (table.caption, table.footnote, text):
         assert not any(word in part for word in ("untouched", "gain against", "places hold", "no seeds"))
-    assert table.caption.endswith("; 2 seeds; 2000 test images; unit scalar; fill mean; chance 25.0%")
+    of = f"; 2 seeds; 2000 test images; unit scalar; fill mean; {standing.reference_words}; chance 25.0%"
+    assert table.caption.endswith(of)
 
 
 def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():

@@ -1,7 +1,6 @@
 """Do a suite, or say what it takes."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -143,8 +142,6 @@ def _part(name: str, estimators: str, seeds: int | None, entry: str = "") -> Sui
 
 def _explaining(suite: Suite, reference: str) -> Suite:
     """The suite with given weights for what it explains, if any were named."""
-    if not reference:
-        return suite
-    from roarbench.weights import title
+    from roarbench.weights import explaining
 
-    return replace(suite, given=title(reference))
+    return explaining(suite, reference)

@@ -177,13 +177,11 @@ def claims(
     held = _held(asked, Question(store, db, limit, data, reference), "claims") if asked else None
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
-        ours = claims_report.whose(held) if held else None
-        out.print_json(json.dumps({"ours": ours, "claims": found, "published_gains": gains}))
+        whose = claims_report.whose(held) if held else None
+        out.print_json(json.dumps({"ours": whose, "claims": found, "published_gains": gains}))
     else:
-        out.print(
-            f"{claims_report.claims_text(found, held.title if held else '')}\n{claims_report.gains_text(gains)}",
-            soft_wrap=True,
-        )
+        ours = ". ".join(filter(None, (held.title, held.at_chance))) if held else ""
+        out.print(f"{claims_report.claims_text(found, ours)}\n{claims_report.gains_text(gains)}", soft_wrap=True)
 
 
 def leaderboard(

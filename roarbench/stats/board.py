@@ -1,7 +1,7 @@
 """The board: gains, verdicts and places of all estimators under one protocol."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -127,6 +127,12 @@ def board_of(
         POINTS * spread.deviation if spread else None,
         spread.freedom if spread else 0,
     )
+
+
+def unjudged(board: Board) -> Board:
+    """The same numbers without places and verdicts: nothing can be concluded from them."""
+    rows = (replace(row, random=None, sobel=None, random_blurred=None, place=None) for row in board.rows)
+    return replace(board, rows=tuple(rows), detectable=None)
 
 
 def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:

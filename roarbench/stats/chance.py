@@ -1,0 +1,22 @@
+"""Whether a network does better than a guess (docs/statistics.md)."""
+
+from scipy.stats import binom
+
+LEVEL = 0.01  # of the test; one network in a hundred that guesses passes for one that does not
+MARGIN = 0.1  # of the way from a guess to no error, below which an explained network is next to useless
+
+
+def at_chance(correct: int, total: int, classes: int) -> bool:
+    """Whether so many correct answers are no more than guesses give: an exact binomial test, one-sided, at `LEVEL`.
+
+    Args:
+        correct: Number of correct answers, in [0, total].
+        total: Number of answers, at least 1.
+        classes: A guess is right once in so many times.
+    """
+    return bool(binom.sf(correct - 1, total, 1 / classes) >= LEVEL)
+
+
+def near_chance(correct: int, total: int, classes: int) -> bool:
+    """Whether an accuracy is at chance, or less than a tenth of the way from a guess to 1."""
+    return at_chance(correct, total, classes) or correct / total - 1 / classes < MARGIN * (1 - 1 / classes)
