@@ -12,10 +12,11 @@ from pathlib import Path
 import streamlit as st
 
 from leaderboard import views, views_more
-from leaderboard.commands import STORE, URL
+from leaderboard.commands import DATA, REFERENCE, STORE, URL
 from leaderboard.formats import ASSETS
 from leaderboard.library import library
 from leaderboard.session import Session, asked, link, part
+from leaderboard.source import Only
 from leaderboard.words import EMPTY
 from roarbench.errors import StoreError
 
@@ -41,7 +42,8 @@ def main() -> None:
     head, notes = st.container(), st.container()
     page = asked(notes, "page", list(PAGES), "Board", "page {} here")
     try:
-        books = library(os.environ[URL], Path(os.environ.get(STORE, ".")))
+        only = Only(os.environ.get(DATA, ""), os.environ.get(REFERENCE, ""))
+        books = library(os.environ[URL], Path(os.environ.get(STORE, ".")), only)
         suites = books.suites()
     except StoreError as error:
         head.html(part("title", "No store"))

@@ -7,47 +7,61 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.pack import pack
-from leaderboard.source import read_shelf
+from leaderboard.source import ALL, Only, Shelf, read_shelf
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
 URL, STORE = "ROARBENCH_BOARD_URL", "ROARBENCH_BOARD_STORE"  # how the page's script learns what to show
+DATA, REFERENCE = "ROARBENCH_BOARD_DATA", "ROARBENCH_BOARD_REFERENCE"
 
 
-def serve(url: str, store: Path, port: int) -> None:
+def serve(url: str, store: Path, port: int, only: Only = ALL) -> None:
     """Run the app until it is stopped.
 
     Raises:
-        CallerError: Streamlit is not installed, or the port is not free.
+        CallerError: Streamlit is not installed, the port is not free, or nothing is of what is asked for.
         StoreError: The store cannot be opened.
     """
     _need("streamlit")
     _check_port(port)
     from leaderboard.server import run
 
-    run(_absolute(url), store.resolve(), port)
+    with ResultsStore.open(url, read_only=True) as results:
+        _check(read_shelf(results, store, only), only)
+    data = str(Path(only.data).resolve()) if Path(only.data).is_dir() and only.data else only.data
+    run(_absolute(url), store.resolve(), port, only._replace(data=data))
 
 
-def export_site(url: str, store: Path, folder: Path) -> int:
+def export_site(url: str, store: Path, folder: Path, only: Only = ALL) -> int:
     """Write the static pages; returns how many.
 
     Raises:
-        CallerError: A package is missing, or the folder cannot be written.
+        CallerError: A package is missing, the folder cannot be written, or nothing is of what is asked for.
         StoreError: The store cannot be opened.
     """
     _need("vl_convert")
     from leaderboard.site import export
 
     with ResultsStore.open(url, read_only=True) as results, TemporaryDirectory() as made:
+        shelf = read_shelf(results, store, only)
+        _check(shelf, only)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            pages = export(read_shelf(results, store), results, Path(made))
+            pages = export(shelf, results, Path(made))
             pack(Path(made))
             for path in Path(made).iterdir():
                 shutil.copy(path, folder)
         except OSError as error:
             raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
         return pages
+
+
+def _check(shelf: Shelf, only: Only) -> None:
+    if any(only) and not shelf.standings:
+        asked = " and ".join(
+            f"{option} {said}" for option, said in zip(("--data", "--reference"), only, strict=True) if said
+        )
+        raise CallerError(f"this store has no board of {asked}; leave it out, the board names what there is")
 
 
 def _need(package: str) -> None:

@@ -7,7 +7,7 @@ from threading import RLock
 from time import sleep
 
 from leaderboard.shown import SuiteShown
-from leaderboard.source import read_suite
+from leaderboard.source import ALL, Only, read_suite
 from roarbench.errors import StoreError
 from roarbench.plan import Suite
 from roarbench.store.results import ResultsStore
@@ -22,11 +22,13 @@ class Library:
     Attributes:
         store: Opened read-only.
         folder: The store's folder, with rankings and images if it has them.
+        only: Which of its boards are shown.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, only: Only = ALL) -> None:
         self.store = ResultsStore.open(url, read_only=True)
         self.folder = folder
+        self.only = only
         self._lock = RLock()
         self._state = ""
         self._stamps: dict[Suite, str] = {}
@@ -49,7 +51,8 @@ class Library:
     def _read(self, suite: Suite) -> None:
         stamp = self.store.stamp(suite.dataset, suite.model)
         if stamp != self._stamps.get(suite):
-            self._shown[suite] = [SuiteShown(held, self.folder) for held in read_suite(self.store, suite, self.folder)]
+            found = read_suite(self.store, suite, self.folder, self.only)
+            self._shown[suite] = [SuiteShown(held, self.folder) for held in found]
             self._stamps[suite] = stamp
 
     def keep_ready(self) -> None:
@@ -69,10 +72,10 @@ class Library:
 
 
 @cache
-def library(url: str, folder: Path) -> Library:
+def library(url: str, folder: Path, only: Only = ALL) -> Library:
     """The one of this process.
 
     Raises:
         StoreError: The store cannot be opened.
     """
-    return Library(url, folder)
+    return Library(url, folder, only)

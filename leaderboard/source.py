@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from leaderboard.words import plain
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan import Suite, expand
-from roarbench.reading import with_submitted
+from roarbench.reading import fits, with_submitted
 from roarbench.standings import Standing, standings
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
@@ -29,19 +30,30 @@ class Shelf:
     folder: Path
 
 
-def read_shelf(store: ResultsStore, folder: Path) -> Shelf:
+class Only(NamedTuple):
+    """Which boards are shown: those of these images and of this reference, as `reading.fits` takes them; or all."""
+
+    data: str = ""
+    reference: str = ""
+
+
+ALL = Only()
+
+
+def read_shelf(store: ResultsStore, folder: Path, only: Only = ALL) -> Shelf:
     """Read every suite that has at least one result."""
-    found = [held for suite in SUITES.values() for held in read_suite(store, suite, folder)]
+    found = [held for suite in SUITES.values() for held in read_suite(store, suite, folder, only)]
     return Shelf({slug(held): held for held in found}, folder)
 
 
-def read_suite(store: ResultsStore, suite: Suite, folder: Path) -> list[Standing]:
+def read_suite(store: ResultsStore, suite: Suite, folder: Path, only: Only = ALL) -> list[Standing]:
     """A suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 
     Where the store has it on several sets of images or of several references, each stands for itself, the suite's own
     first.
     """
-    found = standings(with_submitted(suite, store), store, image_notes(store, folder, suite.dataset))
+    notes = image_notes(store, folder, suite.dataset)
+    found = [held for held in standings(with_submitted(suite, store), store, notes) if fits(held, *only, notes)]
     return [held for held in found if held.complete or not _only_part(held, store)]
 
 

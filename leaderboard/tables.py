@@ -241,8 +241,8 @@ def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
 
 
 def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
-    """What does not belong together, or which levels have no result yet, of this estimator or of Random."""
-    if reason := held.mixed(judged.protocol, unit).get(estimator):
+    """What does not belong together or is at chance, or which levels have no result, of this estimator or Random."""
+    if reason := held.mixed(judged.protocol, unit).get(estimator, held.at_chance):
         return reason
     scores = held.scores(judged.protocol, unit, [estimator])
     assert scores is not None, "the board was made from them"

@@ -13,7 +13,8 @@ STORE = ("--store", "--db")
 TAKEN = {  # which options of the call under way a proposed command takes over
     **dict.fromkeys(("run", "plan", "status", "keys", "table", "validity", "claims"), _SUITE),
     "plot": (*_SUITE, "-o"),
-    **dict.fromkeys(("show", "forget", "export", "import", "leaderboard"), STORE),
+    **dict.fromkeys(("show", "forget", "export", "import"), STORE),
+    "leaderboard": (*STORE, "--data", "--reference"),
     "reproduce": (*STORE, "--data", "--reference"),
     "doctor": ("--store",),
 }

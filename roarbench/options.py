@@ -123,6 +123,16 @@ OfReference = Annotated[
         help="Results that explain these weights: a file, or their name in titles.",
     ),
 ]
+OnlyImages = Annotated[
+    str,
+    typer.Option("--data", metavar="DIR", show_default="all", help="Only boards on these images, or on a fingerprint."),
+]
+OnlyReference = Annotated[
+    str,
+    typer.Option(
+        "--reference", metavar="FILE|NAME", show_default="all", help="Only boards that explain these weights."
+    ),
+]
 Chosen = Annotated[
     str,
     typer.Option(

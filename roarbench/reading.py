@@ -1,6 +1,6 @@
 """From the store that a command names to what it shows. Nothing here imports torch."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -86,28 +86,54 @@ def alike(asked: Question, suite: Suite, other: Suite) -> Question:
     return asked._replace(data=data, reference=reference)
 
 
+def fits(held: Standing, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
+    """Whether a standing, of whatever size, is of the images and the reference that are asked for.
+
+    Args:
+        held: What a store has of a suite.
+        data: As in `Question`; any images if empty.
+        reference: What a title calls it, or the start of that; any reference if empty.
+        notes: Where images came from.
+    """
+    if data and Path(data).is_dir():
+        images = bool(find_dataset(held.suite.dataset).hub) and held.data in _of_folder(held.suite, data, notes)
+    else:
+        images = held.data.startswith(data)
+    return images and held.suite.given.startswith(reference)
+
+
 def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
     """Fingerprint of the images that `--data` names."""
-    from roarbench.datasets.sources import describe_source
-
     held = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
-    known = dict.fromkeys([*(note.data for note in notes if note.limit == asked.limit), *held])
-    begun = [data for data in known if data.startswith(asked.data) and len(asked.data) >= _FEWEST]
+    mine = [note for note in notes if note.limit == asked.limit]
+    begun = _begun([*held, *(note.data for note in mine)], asked.data)
     if len(begun) == 1:
         return begun[0]
-    record = find_dataset(suite.dataset)
-    files = source_files(plan.record(record), describe_source(record, Path(asked.data)))
-    found = [note.data for note in notes if (note.limit, note.files) == (asked.limit, files)]
+    found = _of_folder(suite, asked.data, mine)
     if not found:
         run = propose("run", "--suite", suite.name, "--data", asked.data)
         raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
     return found[-1]
 
 
+def _begun(known: Iterable[str], start: str) -> list[str]:
+    """Those fingerprints or names with a checksum that begin so, each once."""
+    return [name for name in dict.fromkeys(known) if name.startswith(start) and len(start) >= _FEWEST]
+
+
+def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:
+    """Fingerprints of the images that a folder gave."""
+    from roarbench.datasets.sources import describe_source
+
+    record = find_dataset(suite.dataset)
+    files = source_files(plan.record(record), describe_source(record, Path(folder)))
+    return [note.data for note in notes if note.files == files]
+
+
 def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
     """The suite with the weights that `--reference` names for what it explains."""
-    known = {given for *_, given in results.versions(suite.dataset, suite.model) if given}
-    begun = [given for given in known if given.startswith(reference) and "@" in reference]
+    known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
+    begun = _begun(known, reference) if "@" in reference else []
     return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
 
 

@@ -197,7 +197,8 @@ def test_plan_counts_what_is_done(call, made):
 
 def test_plan_counts_what_run_would_do(call, made, tmp_path):
     """What others submitted is in the table, and no part of what `run --suite` does."""
-    folder, title = tmp_path / "store", "planted v1 (small version: 8 images a split)"
+    folder = tmp_path / "store"
+    title = "planted v1 (small version: 8 images a split) (tests the installation only)"
     shutil.copytree(made, folder)
     with ResultsStore.open(default_url(folder)) as results:
         row = next(iter(results.results(results.keys("")).values()))
@@ -358,7 +359,7 @@ FLAGS = {  # that scripts rely on
     "reproduce": {"--data", "--reference", *STORED},
     "export": STORED,
     "import": STORED,
-    "leaderboard": {"--export", *STORED},
+    "leaderboard": {"--export", "--data", "--reference", *STORED},
 }
 
 

@@ -16,6 +16,8 @@ from roarbench.options import (
     Limit,
     OfImages,
     OfReference,
+    OnlyImages,
+    OnlyReference,
     Prose,
     ProtocolName,
     Short,
@@ -187,18 +189,23 @@ def claims(
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
+    data: OnlyImages = "",
+    reference: OnlyReference = "",
     export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the app, on this machine alone.")] = 8501,
 ) -> None:
     """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
     from leaderboard.commands import export_site, serve
+    from leaderboard.source import Only
     from roarbench.store.results import default_url
+    from roarbench.weights import title
 
     url = db or default_url(store)
+    only = Only(data, title(reference) if reference and "@" not in reference else reference)
     if export is None:
-        serve(url, store, port)
+        serve(url, store, port, only)
         return
-    pages = export_site(url, store, export)
+    pages = export_site(url, store, export, only)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
