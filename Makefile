@@ -31,10 +31,10 @@ benchmark: install-test
 install: $(VENV)/installed
 install-test: $(VENV)/installed-test
 
-# torch first and alone: a later resolution that finds it installed leaves it as it is
+# torch first: a later resolution that finds it installed leaves it as it is; with its torchvision, from one index
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -c constraints.txt torch
+	$(BIN)/pip install -c constraints.txt torch torchvision
 	$(BIN)/pip install -c constraints.txt -e .
 	touch $@
 

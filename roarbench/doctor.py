@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 import sysconfig
 import urllib.request
 from importlib.metadata import PackageNotFoundError, version
@@ -38,7 +40,7 @@ class Finding(NamedTuple):
 def examine(store: Path) -> list[Finding]:
     """Look at processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_compute(), _compiler(), _memory(), _disk(store)]
-    return [*machine, *_libraries(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
+    return [*machine, *_libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
 def findings_table(findings: list[Finding]) -> Table:
@@ -99,6 +101,16 @@ def _disk(store: Path) -> Finding:
 def _libraries() -> list[Finding]:
     versions = [f"{name} {version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
     return [Finding("libraries", ", ".join(versions), True, "")]
+
+
+def _torchvision() -> Finding:
+    """Whether a process of its own can import it: here the networks do without operators that it may lack."""
+    asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
+    if asked.returncode == 0:
+        return Finding("torchvision", "imports", True, "")
+    seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
+    advice = "the networks here do without; for your own code take it and torch from one index (README, Use it)"
+    return Finding("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
 
 def _data() -> Finding:

@@ -31,6 +31,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "version", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
+    monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Finding("torchvision", "imports", True, ""))
     monkeypatch.setenv("HF_TOKEN", "secret-token")
     return monkeypatch
 
@@ -53,6 +54,27 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
         "extra postgres",
         "extra quantus",
     }
+
+
+@pytest.mark.parametrize(
+    "content, finding, good",
+    [
+        ("", "imports", True),
+        (
+            "raise RuntimeError('operator torchvision::nms does not exist')",
+            "your own `import torchvision` fails: RuntimeError: operator torchvision::nms does not exist",
+            False,
+        ),
+        ("import sys; sys.exit(3)", "your own `import torchvision` fails: no reason given", False),
+    ],
+)
+def test_torchvision_is_imported_as_a_users_own_code_does(monkeypatch, tmp_path, content, finding, good):
+    """Not as here, where missing operators are declared before the networks are built."""
+    (tmp_path / "torchvision.py").write_text(content)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = doctor._torchvision()
+    assert (found.found, found.good) == (finding, good)
+    assert good or "from one index (README, Use it)" in found.advice
 
 
 def test_a_token_is_never_shown(machine, tmp_path):

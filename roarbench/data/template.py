@@ -1,7 +1,8 @@
 """A submission: one Python file with one function. What lies around it here is what every submission has.
 
-It may import torch, numpy, scipy, captum, torchvision and the standard library. It runs where there is no network, no
-file of yours and no environment; /tmp is private and empty. Check it with `roarbench validate FILE`.
+It may import torch, numpy, scipy, captum and the standard library, and torchvision where `roarbench doctor` says that
+it imports. It runs where there is no network, no file of yours and no environment; /tmp is private and empty. Check it
+with `roarbench validate FILE`.
 """
 
 import torch
