@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from roarbench.bench import Bench
 from roarbench.datasets import decoding
@@ -22,6 +23,7 @@ from roarbench.reports import describe, duration, size
 from roarbench.store.rankings import RankingSpec
 from roarbench.terms import Retrain
 
+_BAR = 20  # letters
 _LINE_EVERY = 10.0  # seconds between lines of a log
 _TRUST = 0.02  # share of the work whose timing counts as much as its estimate
 
@@ -57,8 +59,14 @@ class Meter:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._last_line = 0.0
+        what = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # alone is cut where the terminal is narrow
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=console
+            BarColumn(_BAR),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),  # moves while a step is long
+            TextColumn("{task.description}", table_column=what),
+            console=console,
+            expand=True,
         )
         self._task: TaskID | None = None
 
@@ -110,6 +118,29 @@ class _Share:
         """Seconds by the clock for one of a core: what was expected, then more and more what was seen."""
         trust = _TRUST * self.total
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
+
+
+class Stages(Meter):
+    """Says which of a few stages is under way.
+
+    Args:
+        console: Where to.
+        count: How many there are.
+    """
+
+    def __init__(self, console: Console, count: int) -> None:
+        super().__init__(console)
+        self._count = count
+        self._begun = 0
+
+    def begin(self, text: str) -> None:
+        """Say that the next stage begins."""
+        self._begun += 1
+        which = f"{self._begun} of {self._count}"
+        if self._task is not None:
+            self._bar.update(self._task, completed=(self._begun - 1) / self._count, description=text, left=which)
+        else:
+            self.console.print(f"{which}: {text}", soft_wrap=True)
 
 
 class Watch(Meter):

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import torch
 from rich.console import Console
 
+from roarbench.console import Stages
 from roarbench.errors import CallerError
 from roarbench.estimators import CUDA, TRUSTED
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
 from roarbench.submission import Submission, read_submission
-from roarbench.validation import Pace, validate
+from roarbench.validation import STAGES, Accepted, Pace, validate
 from roarbench.workspace import Workspace
 
 
@@ -56,7 +57,7 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
     if how.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     if not how.trust:
-        accepted = validate(submission)  # a kept one, too: imported or trusted, it never was
+        accepted = checked(submission, console)  # a kept one, too: imported or trusted, it never was
         console.print(accepted.text(), soft_wrap=True)
         pace = None if how.cuda else accepted.pace  # it was measured on a processor
     keep_entry(store.database, submission)
@@ -64,14 +65,24 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
     return HandedIn(_id(submission, how), pace)
 
 
-def look_at(path: Path, how: How, measured: bool) -> HandedIn:
+def checked(submission: Submission, console: Console) -> Accepted:
+    """Validate a submission, with words for the one who waits.
+
+    Raises:
+        Refusal, SandboxError: As `hand_in`.
+    """
+    with Stages(console, STAGES) as stages:
+        return validate(submission, stages.begin)
+
+
+def look_at(path: Path, how: How, measured: bool, console: Console) -> HandedIn:
     """The same without keeping anything; the file is run only to be measured.
 
     Raises:
         Refusal, SandboxError: As `hand_in`.
     """
     submission = read_submission(path)
-    pace = validate(submission).pace if measured and not (how.trust or how.cuda) else None
+    pace = checked(submission, console).pace if measured and not (how.trust or how.cuda) else None
     return HandedIn(_id(submission, how), pace)
 
 

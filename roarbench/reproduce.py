@@ -10,16 +10,16 @@ from rich.console import Console
 
 from roarbench.bench import Bench
 from roarbench.calls import propose
+from roarbench.console import DecodeWatch
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.devices import gpus
-from roarbench.engines.local import LocalEngine
 from roarbench.errors import CallerError, DataError, RunError
 from roarbench.estimators import TRUSTED, find_estimator
-from roarbench.pipeline import complete
 from roarbench.plan import Run, Suite
+from roarbench.rates import measure
 from roarbench.run_report import find_key
 from roarbench.sandbox.preflight import check_sandbox
+from roarbench.session import at_work
 from roarbench.standings import standing
 from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
 from roarbench.store.results import Result, ResultsStore, default_url
@@ -104,7 +104,8 @@ def reproduce(
     stored = _find(store, key)
     run = stored.run
     suite, given = _suite(run), _weights(run.given, reference)
-    images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit)
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
         raise DataError(f"{words}; name their folder with --data")
@@ -112,7 +113,7 @@ def reproduce(
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(Bench(fresh, images.folder, suite, given), run, workers)
+        again = _again(Bench(fresh, images.folder, suite, given), run, workers, console)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
@@ -169,12 +170,16 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
         workspace.keep_submission(entry.id, entry.source)
 
 
-def _again(bench: Bench, run: Run, workers: int) -> Result:
+def _again(bench: Bench, run: Run, workers: int, console: Console) -> Result:
     torch.set_num_threads(1)  # as in the workers
-    with ResultsStore.open(default_url(bench.workspace.root)) as store, LocalEngine(workers, gpus()) as engine:
-        reasons = [event.failure for event in complete(bench, [run], store, engine) if event.failure]
-        if reasons:
-            raise RunError(reasons[-1])
+    rates = measure(bench.suite)
+    with ResultsStore.open(default_url(bench.workspace.root)) as store:
+        with at_work(bench, [run], store, rates, workers, console) as (watch, events):
+            for event in events:
+                if not event.failure:
+                    watch.note(event)
+                elif event.step.run:  # with the reason of what it needed
+                    raise RunError(event.failure)
         return store.results([run.key])[run.key]
 
 

@@ -1,6 +1,8 @@
 """What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +22,11 @@ from roarbench.errors import CallerError
 from roarbench.faithfulness import score_specs
 from roarbench.given import load_given
 from roarbench.models import build
-from roarbench.pipeline import complete, steps
+from roarbench.pipeline import Event, complete, steps
 from roarbench.plan import Run, Suite, expand
 from roarbench.plan_report import make_plan
 from roarbench.quantus_scores import complete_scores
+from roarbench.rates import Rates
 from roarbench.reports import duration
 from roarbench.standings import NEAR_CHANCE, Standing, standing
 from roarbench.store.provenance import cores
@@ -111,9 +114,8 @@ def run_suite(
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
     failed = 0
-    watched = Watch(console, steps(bench, todo), lambda step: cost(bench, step, rates), workers, rates.load)
-    with LocalEngine(workers, gpus()) as engine, watched as watch:
-        for event in complete(bench, todo, store, engine):
+    with at_work(bench, todo, store, rates, workers, console) as (watch, events):
+        for event in events:
             watch.note(event)
             failed += bool(event.failure and event.step.run)
             if event.step.run == _score(held):
@@ -143,6 +145,16 @@ def _tell_reference(held: Standing, console: Console) -> None:
     if NEAR_CHANCE in words:
         words = "warning: maps of a reference near chance explain next to nothing; are its weights the right ones?"
         console.print(words, soft_wrap=True)
+
+
+@contextmanager
+def at_work(
+    bench: Bench, runs: list[Run], store: ResultsStore, rates: Rates, workers: int, console: Console
+) -> Iterator[tuple[Watch, Iterator[Event]]]:
+    """Workers that do runs: give what tells the one who waits, and what ends, which is to be noted there."""
+    watched = Watch(console, steps(bench, runs), lambda step: cost(bench, step, rates), workers, rates.load)
+    with LocalEngine(workers, gpus()) as engine, watched as watch:
+        yield watch, complete(bench, runs, store, engine)
 
 
 def _try_weights(suite: Suite, given: str) -> None:

@@ -1,6 +1,6 @@
 """What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +31,7 @@ _MANY = 24  # images at once for which memory is measured
 # Maps of one image from batches of different sizes: a convolution rounds differently, and now and then a ReLU at 0
 # falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
 _ROUNDING = 0.02
+STAGES = 4
 _SHADES = " ░▒▓█"
 
 
@@ -97,21 +98,29 @@ class Accepted:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
-def validate(submission: Submission) -> Accepted:
+def validate(submission: Submission, begin: Callable[[str], object] = lambda stage: None) -> Accepted:
     """Check what `read_submission` found to be in order by running it in fresh sandboxes.
+
+    Args:
+        submission: What was handed in.
+        begin: Told of each of the `STAGES` when it begins.
 
     Raises:
         Refusal: It is not accepted, with the first reason.
         SandboxError: No sandbox holds on this machine.
     """
+    begin("does the sandbox hold?")
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile
         counting = pool.submit(_count_networks)
+        begin("maps of a few images")
         first = _explain(submission, case)
+        begin("again: another order, another model")
         again = _explain(submission, _turned(case), case, *_others(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
+    begin("the maps are compared")
     fresh = twice
     if _bytes(once) != _bytes(twice):  # something came before the second one: ask a sandbox where nothing did
         (fresh,) = _explain(submission, case).maps

@@ -8,7 +8,7 @@ from rich.console import Console
 from tiny_bench import SUITE, TEST, TRAIN, make_bench, make_runs
 
 from roarbench import console as module
-from roarbench.console import Watch, cost
+from roarbench.console import Stages, Watch, cost
 from roarbench.engines.local import Job
 from roarbench.estimate import count_work
 from roarbench.estimators import find_estimator
@@ -132,6 +132,29 @@ def test_a_terminal_has_a_bar(bench):
     assert "roar none t=0 scalar seed 0" in text
     assert "left" in text
     assert "failed: roar none t=0 scalar seed 0: no memory" in text
+
+
+def test_stages_are_a_line_each_in_a_log_and_one_bar_on_a_terminal():
+    console = log()
+    with Stages(console, 2) as stages:
+        stages.begin("the first")
+        stages.begin("the second")
+    assert console.file.getvalue() == "1 of 2: the first\n2 of 2: the second\n"
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    with Stages(console, 2) as stages:
+        stages.begin("the first")
+        stages.begin("the second")
+    text = console.file.getvalue()
+    assert "━" in text and "the second" in text and "2 of 2" in text and "0:00:00" in text
+
+
+def test_the_time_left_is_whole_where_the_terminal_is_narrow():
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    name = "roar noisy-gradient@9855d44c~trusted~cuda~other-target t=0.9 scalar seed 0"
+    with watching(console, [Step("rank", Job(name, print, ()), ()), *ranks(1)], load=3600.0) as watch:
+        watch.note(Event(Step("rank", Job(name, print, ()), ()), "", seconds=3600.0))
+    lines = console.file.getvalue().replace("\r", "\n").splitlines()
+    assert any("about 60 min left" in line and "0:00:0" in line and name[:20] in line for line in lines)
 
 
 def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):

@@ -31,8 +31,7 @@ SCORED = replace(SUITE, name="scored", blocks=(Block(MORF, ("grad",), (0.5,), se
 def suites(monkeypatch):
     """The small suite, with workers in this process."""
     monkeypatch.setitem(VERSIONS, ("tiny", 1), TRAINED)
-    for module in (session, reproduce):
-        monkeypatch.setattr(module, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
 
 
 def checkpoint(path, seed=7):

@@ -114,7 +114,7 @@ def plan(
     if submission:
         from roarbench.handing_in import How, look_at
 
-        entry, pace = look_at(submission, How(trust, cuda=device is Device.CUDA), measured)
+        entry, pace = look_at(submission, How(trust, cuda=device is Device.CUDA), measured, err)
         chosen, seconds = _explaining(_part(suite, estimators, seeds, entry), reference), pace and pace.of(chosen)
     held = hold_if_any(chosen, Question(store, db, limit), images)
     made = make_plan(held, workers or default_workers(), measured, bool(data) and not images, seconds)

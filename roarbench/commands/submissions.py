@@ -24,11 +24,11 @@ def validate(
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
+    from roarbench.handing_in import checked
     from roarbench.submission import Refusal, read_submission
-    from roarbench.validation import validate as check
 
     try:
-        out.print(check(read_submission(file)).text(), soft_wrap=True)
+        out.print(checked(read_submission(file), err).text(), soft_wrap=True)
     except Refusal as refusal:
         if not refusal.fault.trace:
             raise

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, delete, insert, inspect, select
 
 from roarbench.errors import CallerError
-from roarbench.plan import Run, run_of
+from roarbench.estimators import find_estimator
+from roarbench.plan import CLEAN, Run, run_of
 from roarbench.store.claims import under_way
 from roarbench.store.database import Database, chunks, matching
 from roarbench.store.provenance import code_version
@@ -54,12 +55,17 @@ class Counted(NamedTuple):
 
 
 def keys_of(database: Database, estimator: str) -> list[str]:
-    """Keys of all results and failures of an estimator."""
+    """Keys of all results and failures of an estimator and of its twins."""
+    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(estimator, autoescape=True))
+    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(estimator, autoescape=True))
     with database.read() as connection:
-        found = set(connection.scalars(select(results.c.key).where(results.c.estimator == estimator)))
-        said = select(failures.c.key, failures.c.record).where(failures.c.record.contains(estimator, autoescape=True))
-        failed = {row.key: run_of(json.loads(row.record)) for row in connection.execute(said)}
-    return sorted(found | {key for key, run in failed.items() if run.cell.estimator == estimator})
+        found = {row.key: row.estimator for row in connection.execute(done)}
+        found |= {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
+    return sorted(key for key, name in found.items() if name == estimator or _parent(name) == estimator)
+
+
+def _parent(name: str) -> str:
+    return name if name == CLEAN else find_estimator(name).parent
 
 
 def known_keys(database: Database, beginning: str) -> list[str]:

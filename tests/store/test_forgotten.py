@@ -34,7 +34,7 @@ def as_stored(kept: Forgotten) -> SimpleNamespace:
 def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: ResultsStore) -> None:
     mine, other, grad = (make_result(make_run(estimator=name)) for name in (MINE, OTHER, "grad"))
     store.add_all([mine, other, grad])
-    failed = make_run(seed=1, estimator=MINE)
+    failed = make_run(seed=1, estimator=f"{MINE}~blurred")  # a check of it
     store.add_failure(failed, "died")
     store.add_failure(make_run(seed=1, estimator=OTHER), "died, too")
     keys = keys_of(store.database, MINE)

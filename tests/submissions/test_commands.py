@@ -1,6 +1,7 @@
 """What a researcher types: new, validate, run --submission, export, import, reproduce."""
 
 import json
+import re
 import signal
 import sqlite3
 import sys
@@ -46,8 +47,7 @@ def bubblewrap(require: Callable[[str, str], str]) -> None:
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path) -> Iterator[Call]:
     """Run a command in an empty folder, as the console script does, with workers in this process."""
-    for module in (session, reproduce):
-        monkeypatch.setattr(module, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGTERM)
@@ -87,9 +87,9 @@ def flags(call: Call, store: str) -> dict[str, str]:
 
 
 def refused(answer: Answer) -> str:
-    """The one line of a refusal."""
+    """The one line of a refusal, after those of the stages before it."""
     assert (answer.code, answer.out) == (2, "")
-    (line,) = answer.err.splitlines()
+    (line,) = (line for line in answer.err.splitlines() if not re.match(r"\d of 4: ", line))
     assert len(line) <= 200
     assert line.startswith("roarbench: ")
     return line.removeprefix("roarbench: ")
@@ -99,6 +99,7 @@ def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
     assert call("new", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
     answer = call("validate", "my_own.py")
     assert answer.code == 0
+    assert [line[:8] for line in answer.err.splitlines()] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
     lines = answer.out.splitlines()
     assert lines[0].startswith("accepted: my-own@")
     assert max(map(len, lines[1:25])) == 48  # the map as a picture
@@ -189,6 +190,7 @@ def test_results_move_and_are_self_reported_until_they_are_reproduced(call: Call
 
     key = one_key("here", name)
     answer = call("reproduce", key[:12], "--store", "here")
+    assert "again, from nothing: " in answer.err and re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)
     assert (answer.code, answer.out.split(":")[0]) == (0, "equal")
     change_first_answer("here", key)
     answer = call("reproduce", key, "--store", "here")
@@ -214,5 +216,5 @@ def test_what_cannot_be_is_said_before_anything_runs(call: Call) -> None:
     assert "sees no GPU" in line
     assert "--submission FILE" in refused(call("run", *PART, "--store", "store", "--trust-submission"))
     assert call("run", *PART, "--store", "store").code == 0
-    assert "no stored run" in refused(call("reproduce", "abc", "--store", "store"))
+    assert "no run here has a key that begins with" in refused(call("reproduce", "abc", "--store", "store"))
     assert "no Parquet" in refused(call("import", "good.py", "--store", "store"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -9,10 +10,10 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
-from roarbench import handing_in, work
-from roarbench import reproduce as module
+from roarbench import handing_in, session, work
 from roarbench.bench import Bench
 from roarbench.commands.running import _part
 from roarbench.datasets import find_dataset
@@ -57,6 +58,7 @@ def estimate(model, images, targets, generator):
     assert len(images) != 24, "a test batch"
     return images
 """
+CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 
 
@@ -69,11 +71,6 @@ def bubblewrap(require: Callable[[str, str], str]) -> None:
 def store(tmp_path: Path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
-
-
-class Console:
-    def print(self, *words: object, **style: object) -> None:
-        pass
 
 
 def do(bench: Bench, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
@@ -147,9 +144,11 @@ def test_a_kept_file_is_checked_before_it_is_run(
     path.write_bytes(GOOD)
     keep_entry(store.database, check_source(GOOD))
     monkeypatch.setattr(
-        handing_in, "validate", lambda entry: asked.append(entry) or SimpleNamespace(text=str, pace=Pace(0.1, 2.0))
+        handing_in,
+        "validate",
+        lambda entry, begin: asked.append(entry) or SimpleNamespace(text=str, pace=Pace(0.1, 2.0)),
     )
-    made = handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), Console())
+    made = handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD)]
     assert made == (check_source(GOOD).id, Pace(0.1, 2.0))  # what was measured is what its maps are charged
 
@@ -165,11 +164,11 @@ def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> No
 def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "good.py"
     path.write_bytes(GOOD)
-    monkeypatch.setattr(handing_in, "validate", lambda entry: SimpleNamespace(pace=Pace(0.1, 2.0)))
+    monkeypatch.setattr(handing_in, "validate", lambda entry, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
     entry, how = check_source(GOOD).id, handing_in.How
-    assert handing_in.look_at(path, how(False, cuda=False), measured=True) == (entry, Pace(0.1, 2.0))
-    assert handing_in.look_at(path, how(False, cuda=False), measured=False) == (entry, None)
-    assert handing_in.look_at(path, how(True, cuda=True), measured=True) == (f"{entry}~trusted~cuda", None)
+    assert handing_in.look_at(path, how(False, cuda=False), True, CONSOLE) == (entry, Pace(0.1, 2.0))
+    assert handing_in.look_at(path, how(False, cuda=False), False, CONSOLE) == (entry, None)
+    assert handing_in.look_at(path, how(True, cuda=True), True, CONSOLE) == (f"{entry}~trusted~cuda", None)
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,13 +268,13 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
 
 
 def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
-    made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, Console())
+    made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, CONSOLE)
     assert made.verdict is Verdict.EQUAL
     assert made.differences == []
     assert "24 correct" in made.text().replace("of 24 correct", "24 correct")
     assert origins(store.database, [run.key]) == {run.key: Origin.VERIFIED}
     assert not list(tmp_path.glob("reproduce-*"))
-    with pytest.raises(CallerError, match="no stored run"):
-        reproduce(store, Workspace(tmp_path), "nothing", None, 1, Console())
+    with pytest.raises(CallerError, match="no run here has a key"):
+        reproduce(store, Workspace(tmp_path), "nothing", None, 1, CONSOLE)
