@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, signed
 from roarbench import spreadsheet
+from roarbench.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.tables import MISSING, interval
@@ -22,13 +23,6 @@ Records = Sequence[Mapping[str, Any]]
 
 DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points; in files and in what pages compute with
 _COLUMNS = ("place", "estimator", "gain", "random", "sobel", "blurred", "kar", "no-retrain", "seeds")  # with gains
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}
 _MARKDOWN = "\\`*_[]<>!|~"  # what begins or ends something else than text inside a cell
 
 
@@ -139,17 +133,10 @@ def _quoted(text: str) -> str:
 
 def to_latex(table: BoardTable) -> str:
     """The board as a LaTeX table for the `booktabs` package."""
-    cells = [_headings(table), *(_cells(entry, table) for entry in table.entries)]
-    lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in cells]
-    caption = _escaped(f"{table.title}. {table.caption}. {table.footnote}")
-    body = [lines[0], r"\midrule", *lines[1:]]
-    columns = "rlrlllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
-    inner = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([r"\begin{table}", r"\centering", *inner, rf"\caption{{{caption}}}", r"\end{table}", ""])
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    sides = "rlrlllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
+    headings = dict(zip(_headings(table), sides, strict=True))
+    lines = [_cells(entry, table) for entry in table.entries]
+    return latex_table(headings, lines, f"{table.title}. {table.caption}. {table.footnote}") + "\n"
 
 
 def _headings(table: BoardTable) -> list[str]:

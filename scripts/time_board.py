@@ -151,8 +151,7 @@ def search(driver: Chrome, suite: Suite, word: str) -> float:
 
 
 def _matching(suite: Suite, word: str) -> int:
-    rows = [ESTIMATORS[name] for name in suite.estimators if name in ESTIMATORS]  # without the twins
-    shown = [row for row in rows if row.mapped and not row.twin]
+    shown = [row for name in suite.estimators if name in ESTIMATORS and (row := ESTIMATORS[name]).placed]
     return sum(word in f"{row.id} {row.about}".casefold() for row in shown)
 
 
