@@ -33,6 +33,9 @@ PAGES: dict[str, Callable[[Session], None]] = {
 }
 
 
+_SUITE = 480  # pixels of the list of suites
+
+
 def main() -> None:
     """One run of the page."""
     st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
@@ -49,12 +52,14 @@ def main() -> None:
         head.html(part("title", "No store"))
         st.text(str(error))
         return
-    session = Session(books.store, suites, "", books.suites, head, notes)
-    if suites:
-        session = replace(session, slug=session.choose("Suite", list(suites), "suite"))
+    session = Session(books.store, suites, st.query_params.get("suite", ""), books.suites, head, notes)
+    if suites and page != "About":  # which is of no suite
+        session = replace(session, slug=session.choose("Suite", list(suites), "suite", width=_SUITE))
     head.html(part("nav", link(), [(name, link(page=name, suite=session.slug)) for name in PAGES], page))
-    if not suites or page not in ("Entry", "Compare"):  # which are called by what they show
-        session.name(f"{session.shown.held.title}: {page}" if suites else page)
+    if page == "About" or not suites:
+        session.name(page)
+    elif page not in ("Entry", "Compare"):  # which are called by what they show
+        session.name(f"{session.shown.held.title}: {page}")
     if not suites and page != "About":
         st.info(EMPTY)
         return

@@ -8,12 +8,12 @@ from leaderboard.curves import CurveTable
 from leaderboard.figures import frontier
 from leaderboard.formats import span
 from leaderboard.shown import SuiteShown
-from leaderboard.tables import BoardTable, Entry
-from leaderboard.words import plain, signed
+from leaderboard.tables import SORTS, BoardTable, Entry
+from leaderboard.words import HEADINGS, plain, signed
 from roarbench.claims_report import claim_records
 from roarbench.estimators import CONTROLS
 from roarbench.standings import Standing
-from roarbench.tables import interval
+from roarbench.tables import MISSING, interval
 from roarbench.validity_tables import sections
 
 
@@ -30,9 +30,16 @@ def figure_words(table: CurveTable) -> str:
 
 
 class Cost(NamedTuple):
-    """What gain costs: the points, and the frontier in words."""
+    """What gain costs.
+
+    Attributes:
+        points: As flat records.
+        rows: The same to be read.
+        words: The frontier, and of what the cost is not known.
+    """
 
     points: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
     words: str
 
 
@@ -51,8 +58,19 @@ def cost_points(table: BoardTable) -> Cost:
         }
         for entry in sorted(priced, key=lambda entry: entry.seconds or 0.0)
     ]
+    rows = [
+        {
+            "estimator": plain(entry.estimator),
+            HEADINGS["seconds"]: f"{entry.seconds:.3g}",
+            "gain": interval(entry.gain),
+            "on the frontier": entry in best,
+        }
+        for entry in sorted(priced, key=lambda entry: entry.seconds or 0.0)
+    ]
     words = ", ".join(f"{plain(e.estimator, 40)} ({e.seconds:.3g} s, {signed(e.gain.value or 0)} points)" for e in best)
-    return Cost(points, f"None is better at the same or a smaller cost than: {words}.")
+    absent = [plain(entry.estimator, 40) for entry in table.entries if entry not in priced]
+    unknown = f" Without gain or known cost: {', '.join(absent)}." if absent else ""
+    return Cost(points, rows, f"None is better at the same or a smaller cost than: {words}.{unknown}")
 
 
 class Held(NamedTuple):
@@ -130,6 +148,12 @@ def strokes(table: BoardTable) -> str:
     return ", ".join(["the line at 0 is Random", *(kinds[name] for name in table.lines)])
 
 
+def without(table: BoardTable) -> list[str]:
+    """The columns that say nothing of any row: a suite need not have all protocols and checks."""
+    optional = ("sobel", "blurred", "kar", "no-retrain", "twin", "masks", "seconds")
+    return [key for key in optional if all(SORTS[key](entry) is None for entry in table.entries)]
+
+
 _DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full."
 
 
@@ -168,4 +192,5 @@ def validity(shown: SuiteShown, name: str) -> list[tuple[str, list[dict[str, str
         (part.title, [dict(zip(part.columns, line, strict=True)) for line in part.lines if line[0] in wanted])
         for part in sections(shown.panel)
     ]
-    return [(title, rows) for title, rows in parts if rows]
+    told = [(title, rows, [cell for row in rows for cell in list(row.values())[1:]]) for title, rows in parts]
+    return [(title, rows) for title, rows, cells in told if set(cells) - {MISSING}]

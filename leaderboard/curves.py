@@ -6,7 +6,7 @@ from typing import Any
 
 from leaderboard.source import known, units
 from leaderboard.tables import judge
-from leaderboard.words import plain
+from leaderboard.words import plain, protocol_name
 from roarbench.estimators import CONTROLS
 from roarbench.evidence import Evidence
 from roarbench.published import HOOKER_DATASETS, published_curves
@@ -70,7 +70,8 @@ def curve_table(held: Standing, board: Board, chosen: Iterable[str], published: 
         published: One of `PUBLISHED`, whose curves of the same ids are laid over; none if empty.
     """
     wanted = {*CONTROLS, *chosen}
-    rows = [row for row in board.rows if row.estimator in wanted]
+    told = [row for row in board.rows if row.estimator in wanted and any(t.value is not None for t in row.accuracies)]
+    rows = sorted(told, key=lambda row: row.estimator not in CONTROLS)
     points = [
         CurvePoint(row.estimator, known(row.estimator).control, "measured", t, *estimate)
         for row in rows
@@ -80,7 +81,7 @@ def curve_table(held: Standing, board: Board, chosen: Iterable[str], published: 
     dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if laid else ""
     shown = ShownTable(held, board, units(held, board.protocol)[0], {})
     return CurveTable(
-        title=f"{held.title}: {board.protocol.name.upper()}",
+        title=f"{held.title}: {protocol_name(board.protocol.name)}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
         caption=f"{shown.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",

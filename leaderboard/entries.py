@@ -80,11 +80,11 @@ def _handed_in(name: str, submission: Submission) -> Profile:
 
 def _built_in(name: str) -> Profile:
     row = known(name)
-    published = papers(row.base, row.form)
+    published = () if row.twin else papers(row.base, row.form)  # a blurred random map is no one's proposal
     source = _SOURCES.get(row.base) or f"roarbench/estimators/{'gradients' if row.form == 'base' else 'ensembles'}.py"
     return Profile(
         estimator=plain(name),
-        about=plain(row.about),
+        about=row.about[:1].upper() + plain(row.about)[1:],
         control=row.control,
         authors=", ".join(dict.fromkeys(author for paper in published for author in paper.authors)),
         papers=tuple(paper.text for paper in published),

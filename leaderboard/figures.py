@@ -1,5 +1,6 @@
 """Frozen records to Altair charts. The app shows them as they are, the static pages as SVG."""
 
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -12,6 +13,8 @@ from leaderboard.words import plain
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 CONTROL = "#808080"  # reads on white and on black
+_SHAPES = {"random": "circle", "sobel": "square", "random-blurred": "diamond"}  # the controls share their colour
+_OTHERS = ("triangle-up", "cross", "triangle-right", "triangle-down", "triangle-left")
 _ROW = 22  # pixels of height for one estimator
 _NAME = 160  # pixels that a name may fill
 _TICKS = 8  # levels that have room for a label each
@@ -66,18 +69,19 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("t:Q", title=axis, axis=alt.Axis(values=ticks, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
         color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
-        strokeDash=alt.StrokeDash(
-            "source:N", scale=alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]]), legend=None
-        ),
         tooltip=[_tip("estimator"), _tip("source"), _tip("t", ".1f"), *(_tip(key, ".3f") for key in _BAND)],
     )
     y = alt.Y("accuracy:Q", title="test accuracy", scale=alt.Scale(domain=[0, 1]))
-    shape = alt.Shape(
-        "estimator:N", scale=alt.Scale(domain=names), title=None
-    )  # a line with shapes would mark its band
+    free = cycle(_OTHERS)
+    marks = {name: _SHAPES.get(name) or next(free) for name in names}
+    shape = alt.Shape(  # of points alone: a line with shapes would mark its band
+        "estimator:N", scale=alt.Scale(domain=names, range=[marks[name] for name in names]), title=None
+    )
+    kinds = alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]])
+    lines = base.mark_line(size=2).encode(y=y, strokeDash=alt.StrokeDash("source:N", scale=kinds, legend=None))
     bands = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="test accuracy"), y2="high:Q")
     points = base.mark_point(size=40, filled=True, opacity=1).encode(y=y, shape=shape)
-    return _sized(alt.layer(bands, base.mark_line(size=2).encode(y=y), points), width, 260)
+    return _sized(alt.layer(bands, lines, points), width, 260)
 
 
 _BAND = ("accuracy", "low", "high")
@@ -100,7 +104,7 @@ def duel_chart(found: Duel, width: int = 460) -> alt.LayerChart:
     rows = [{"t": f"{level.t:g}", **level.difference._asdict()} for level in found.levels]
     title = "accuracy difference, points"
     base = alt.Chart(_data(rows)).encode(x=alt.X("t:N", title="removed, t", axis=alt.Axis(labelAngle=0)))
-    bars = base.mark_rule(size=3, color=COLOURS[0], opacity=0.5).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    bars = base.mark_rule(size=3, color=COLOURS[0], opacity=0.7).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     points = base.mark_point(filled=True, size=70, color=COLOURS[0], opacity=1).encode(
         y=alt.Y("value:Q", title=title), tooltip=[_tip("t"), *(_tip(key, "+.1f") for key in _ESTIMATE)]
     )

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.tables import BoardTable, Entry
-from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, signed
+from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
 from roarbench import spreadsheet
 from roarbench.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
@@ -181,7 +181,14 @@ def templates() -> Environment:
     """Templates that escape whatever they are given, and fail where something is missing."""
     loader = FileSystemLoader(ASSETS)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"plain": plain, "cell": cell, "signed": signed, "span": span, "share": share}
+    made.filters |= {
+        "plain": plain,
+        "cell": cell,
+        "signed": signed,
+        "span": span,
+        "share": share,
+        "protocol": protocol_name,
+    }
     made.filters |= {"percent": "{:.1%}".format, "digits": lambda value: "" if value is None else _digits(value)}
     made.globals |= {"headings": HEADINGS, "columns": COLUMNS, "gained": GAINED, "texts": TEXTS}
     return made

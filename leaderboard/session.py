@@ -91,7 +91,7 @@ class Session:
                 tell(self.notes, f"There is no {unknown}; it is left out.")
         st.session_state[key] = [name for name in wanted if name in options]
         how: dict[str, Any] = {"key": key, "on_change": _keep, "args": (key, list(first)), "width": width}
-        return list(st.multiselect(label, options, format_func=plain, **how))
+        return list(st.multiselect(label, options, format_func=plain, placeholder="none" if first else "all", **how))
 
 
 def asked(notes: DeltaGenerator, key: str, known: Sequence[str], first: str, what: str) -> str:
@@ -104,7 +104,7 @@ def asked(notes: DeltaGenerator, key: str, known: Sequence[str], first: str, wha
         first: What is shown where the address asks for nothing.
         what: The name in its context, such as `level {} under KAR`.
     """
-    name = st.query_params.get(key, first)
+    name = st.query_params.get(key) or first
     if name in known:
         return name
     tell(notes, f"There is no {what.format(repr(plain(name)))}; shown: {plain(first)}.")

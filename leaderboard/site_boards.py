@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leaderboard.content import legend, strokes
+from leaderboard.content import legend, strokes, without
 from leaderboard.formats import DECIMALS, about
 from leaderboard.shown import SuiteShown
 from leaderboard.source import protocols, units
 from leaderboard.tables import BoardTable, Entry
-from leaderboard.words import PROTOCOLS
+from leaderboard.words import PROTOCOLS, protocol_name
 from roarbench.stats.bootstrap import Estimate
 
 
@@ -97,6 +97,8 @@ def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, 
     return {
         **about(table),
         "about": PROTOCOLS[table.protocol],
+        "called": protocol_name(table.protocol),
+        "without": without(table),
         "level": choice.level,
         "legend": f"{legend(table)} In the bars {strokes(table)}." if table.gained else legend(table),
         "gained": table.gained,

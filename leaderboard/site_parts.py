@@ -121,12 +121,13 @@ def _column(
 def cost(shown: SuiteShown) -> dict[str, Any]:
     """Gain against cost."""
     table = shown.table
-    points, words = content.cost_points(table)
+    points, rows, words = content.cost_points(table)
     return {
         "table": table,
         "svg": to_svg(figures.cost_chart(table)) if points else "",
         "words": f"Gain against cost. {words}",
         "points": points,
+        "rows": rows,
     }
 
 

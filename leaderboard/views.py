@@ -9,10 +9,10 @@ from leaderboard.curves import PUBLISHED, curve_records, curve_tables
 from leaderboard.duel import duel_records
 from leaderboard.falls import UNRETRAINED, FallTable, fall_table
 from leaderboard.formats import board_files, board_records
-from leaderboard.session import Session, asked, chart, downloads, here, link, numbers, part, search, table
+from leaderboard.session import Session, asked, chart, downloads, here, link, numbers, part, records, search, table
 from leaderboard.source import protocols, units
 from leaderboard.tables import RISING, SORTS, BoardTable, Filter, narrow
-from leaderboard.words import HEADINGS, PROTOCOLS, plain, signed
+from leaderboard.words import HEADINGS, PROTOCOLS, plain, protocol_name, signed
 from roarbench.estimators import CONTROLS
 from roarbench.terms import PROTOCOLS as TERMS
 from roarbench.terms import Unit
@@ -29,7 +29,7 @@ def board(session: Session) -> None:
     count, kept = len(shown.entries), f"{len(shown.entries)} of {whole.whole} rows"
     st.text(f"{kept}. Places are among the rows shown." if shown.gained else f"{kept}.")
     if count:
-        _rows(session, shown, wanted)
+        _rows(session, shown, whole, wanted)
     else:
         st.info("No row passes these filters.")
     if any(entry.gain.value is not None for entry in shown.entries):
@@ -61,7 +61,7 @@ def _ask(session: Session) -> tuple[Filter, BoardTable, str]:
         unit = Unit(session.choose("Unit", [str(unit) for unit in units(held, protocol)], "unit", width=_NARROW))
         blocks = [block for block in held.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
         levels = sorted({t for block in blocks for t in block.levels})
-        what = f"level {{}} under {protocol.name.upper()}"
+        what = f"level {{}} under {protocol_name(protocol.name)}"
         level = session.choose("Level", ["all", *(f"{t:g}" for t in levels)], "level", width=_NARROW, what=what)
         level = "" if level == "all" else level
         whole = session.shown.board(protocol, unit, (float(level),) if level else ())
@@ -77,14 +77,15 @@ def _ask(session: Session) -> tuple[Filter, BoardTable, str]:
     )
 
 
-def _rows(session: Session, shown: BoardTable, wanted: Filter) -> None:
+def _rows(session: Session, shown: BoardTable, whole: BoardTable, wanted: Filter) -> None:
     down = wanted.sort not in RISING if wanted.down is None else wanted.down
     sorts = {key: content.Sorted("", here(sort=key, down="")) for key in HEADINGS}
     sorts[wanted.sort] = content.Sorted("descending" if down else "ascending", here(down="0" if down else "1"))
     names = [entry.estimator for entry in shown.entries]
     links = {name: link(page="Entry", suite=session.slug, estimator=name) for name in names}
     rows = [(entry, None, True) for entry in shown.entries]
-    st.html(part("board", shown, rows, links, sorts, content.legend(shown), session.shown.held.limit, False))
+    small = session.shown.held.limit
+    st.html(part("board", shown, rows, links, sorts, content.legend(shown), small, False, content.without(whole)))
 
 
 def curves(session: Session) -> None:
@@ -96,15 +97,15 @@ def curves(session: Session) -> None:
     tables = curve_tables(session.shown.held, session.shown.curve_boards, chosen, "" if laid == "none" else laid)
     for place, found in zip(st.columns(len(tables)), tables, strict=True):
         with place:
-            st.subheader(found.protocol.upper())
+            st.subheader(protocol_name(found.protocol))
             chart(figures.curve_chart(found), content.figure_words(found))
             st.write(found.caption)
     st.write("The controls are always there, in grey. Published curves are dashed; another data set and network.")
-    records = curve_records(tables)
+    points = curve_records(tables)
     with st.expander("The same numbers as a table"):
         options = {"column_config": numbers("%.3f", "accuracy", "low", "high")}
-        table(records, "Accuracy by protocol, estimator and level", **options)
-    downloads(records, f"curves-{session.slug}")
+        table(points, "Accuracy by protocol, estimator and level", **options)
+    downloads(points, f"curves-{session.slug}")
 
 
 def compare(session: Session) -> None:
@@ -126,13 +127,11 @@ def compare(session: Session) -> None:
         sure = "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
         st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {signed(value)}{sure} accuracy points")
     st.write(f"{found.caption}. Below 0 at a level, the first takes more away.")
-    records = duel_records(found)
-    if records:
+    if found.levels:
         chart(figures.duel_chart(found), f"Accuracy difference per level. {found.caption}")
-        options = {"column_config": numbers("%+.1f", "difference", "low", "high")}
-        table(records, "Differences in accuracy points per level, and the images that only one destroys", **options)
+        st.html(part("duel", found, f"{plain(first)} against {plain(second)}"))
         st.write("An image is destroyed where most networks get it wrong; the examples are numbers of test images.")
-    downloads(records, f"compare-{session.slug}")
+    downloads(duel_records(found), f"compare-{session.slug}")
 
 
 def cost(session: Session) -> None:
@@ -145,15 +144,5 @@ def cost(session: Session) -> None:
         return
     chart(figures.cost_chart(shown.table), priced.words)
     st.text(priced.words)
-    options = {**numbers("%.3g", "seconds per 1000 images"), **numbers("%+.1f", "gain", "gain low", "gain high")}
-    shown_points = [
-        {key: _shown_points(value) if key.startswith("gain") else value for key, value in row.items()}
-        for row in priced.points
-    ]
-    table(shown_points, "Gain in accuracy points, and cost", column_config=options)
+    records(priced.rows, "Gain in accuracy points, and cost")
     downloads(priced.points, f"cost-{session.slug}")
-
-
-def _shown_points(value: float | None) -> float | None:
-    """As many digits as the column shows, so that what rounds to nothing has no minus."""
-    return None if value is None else round(value, 1) + 0.0

@@ -180,6 +180,7 @@ def _live_runs(session: Session) -> None:
     state = session.choose("Runs that are", ["failed", "running", "missing", "done"], "state", what="state {} here")
     rows = [{"run": run.run, "state": run.state, "reason": run.reason} for run in found if run.state == state]
     if not rows:
-        st.text(f"No run is {state}.")
-    table(rows, f"Runs that are {state}")
+        st.text("No run has failed." if state == "failed" else f"No run is {state}.")
+    why = state == "failed"
+    table([{"run": row["run"], **({"reason": row["reason"]} if why else {})} for row in rows], f"Runs that are {state}")
     downloads(rows, f"runs-{session.slug}-{state}")

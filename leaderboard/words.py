@@ -35,6 +35,12 @@ PROTOCOLS = {
     "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
 }
 
+
+def protocol_name(name: str) -> str:
+    """What a protocol is called in a sentence: the word that its own begins with."""
+    return PROTOCOLS[name].replace(",", ":").partition(":")[0]
+
+
 HEADINGS = {  # of the board's columns
     "place": "place",
     "estimator": "estimator",

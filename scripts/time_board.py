@@ -124,7 +124,7 @@ def wait(driver: Chrome, found: Callable[[str], bool]) -> None:
     start = time.perf_counter()
     while time.perf_counter() - start < 300:
         text = driver.execute_script("return document.querySelector('[data-testid=stMain]')?.innerText || ''")
-        if found(text) and driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDataFrame] canvas"):
+        if found(text) and driver.find_elements(By.CSS_SELECTOR, "#board tbody tr"):
             return
         time.sleep(0.01)
     raise TimeoutError("the board did not come up within five minutes")
@@ -141,7 +141,7 @@ def visit(driver: Chrome, server: Server, suite: Suite) -> float:
 
 def search(driver: Chrome, suite: Suite, word: str) -> float:
     """Seconds from the key press to the rows with this word."""
-    field = driver.find_element(By.CSS_SELECTOR, "input[aria-label^=Search]")
+    field = driver.find_element(By.CSS_SELECTOR, "input[aria-label=Search]")
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(word)
     start = time.perf_counter()

@@ -62,11 +62,11 @@ function chosenBoard(boards) {
   const names = (found, key) => [...new Set(found.map((board) => board[key]))];
   const protocol = asked("protocol", names(boards, "protocol"), boards[0].protocol);
   const under = boards.filter((board) => board.protocol === protocol);
-  const unit = asked("unit", names(under, "unit"), under[0].unit, `unit {} under ${protocol.toUpperCase()}`);
+  const unit = asked("unit", names(under, "unit"), under[0].unit, `unit {} under ${under[0].called}`);
   const found = under.filter((board) => board.unit === unit);
   const whole = found[0], level = state.get("level");
   if (whole.levels.length === 1 && level === String(whole.levels[0])) return whole;
-  const chosen = asked("level", names(found, "level"), "", `level {} under ${protocol.toUpperCase()}`);
+  const chosen = asked("level", names(found, "level"), "", `level {} under ${under[0].called}`);
   return found.find((board) => board.level === chosen);
 }
 
@@ -124,7 +124,7 @@ function writeRow(row, values, board) {
   drawBar(cell("bar"), values, board);
   writeAccuracies(cell("accuracy"), values.accuracies, board.levels);
   writeSpan(cell("kar"), values.kar);
-  writeSpan(cell("unretrained"), values.unretrained);
+  writeSpan(cell("no-retrain"), values.unretrained);
   for (const name of ["random", "sobel", "blurred", "seeds", "date", "status"]) {
     row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
   }
@@ -134,7 +134,7 @@ function writeRow(row, values, board) {
 function writeBoard(table, board) {
   const texts = { about: board.about + ".", caption: board.caption + ".", footnote: board.footnote, legend: board.legend };
   for (const [id, text] of Object.entries(texts)) document.getElementById(id).textContent = text;
-  table.classList.toggle("ungained", !board.gained);
+  table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained"].join(" ");
   table.rowsInOrder.forEach((row, index) => writeRow(row, board.rows[index], board));
   for (const whole of document.querySelectorAll("[data-whole]")) {
     whole.hidden = whole.dataset.whole !== `${board.protocol} ${board.unit}`;
@@ -313,7 +313,7 @@ function levelRow(level) {
   add("th", "", level.t).scope = "row";
   writeSpan(add("td", "n", ""), level.difference);
   for (const name of ["only_first", "only_second", "both", "neither"]) add("td", "n", level[name]);
-  for (const name of ["examples_first", "examples_second"]) add("td", "", level[name].join(" ") || "–");
+  for (const name of ["examples_first", "examples_second"]) add("td", "long", level[name].join(" ") || "–");
   return row;
 }
 

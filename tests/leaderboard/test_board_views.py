@@ -19,7 +19,7 @@ from leaderboard.papers import HOOKER
 from leaderboard.runs import count_runs, read_runs
 from leaderboard.source import Shelf, known, read_shelf
 from leaderboard.tables import board_table, judge
-from roarbench.estimators import CONTROLS, PAPER
+from roarbench.estimators import PAPER
 from roarbench.evidence import Evidence
 from roarbench.plan import expand
 from roarbench.published import hooker2019
@@ -116,12 +116,13 @@ def test_profiles() -> None:
     assert profile("var-ig").settings.startswith("25 steps from black; 15 noisy copies")
     assert profile("grad").source == "roarbench/estimators/gradients.py"
     assert profile("sobel").source == "roarbench/estimators/controls.py"
-    assert profile("<b>new</b>").about == "not in this version's table of estimators"
+    assert profile("<b>new</b>").about == "Not in this version's table of estimators"
     assert known("<b>new</b>").base == ""
 
 
 def test_every_estimator_of_the_paper_has_authors_and_bibtex_that_parses() -> None:
-    for name in (*CONTROLS, *PAPER):
+    assert profile("random-blurred").papers == ()
+    for name in ("random", "sobel", *PAPER):
         found = profile(name)
         entries = re.findall(r"@(\w+)\{(\w+),\n(.*?)\n\}", found.bibtex, re.DOTALL)
         assert len(entries) == len(found.papers) > 0, name

@@ -249,6 +249,8 @@ def check_mask_only(driver: webdriver.Chrome, shown: SuiteShown) -> None:
 def test_static_rows_without_a_run_are_not_verified(driver: webdriver.Chrome, site: Path) -> None:
     driver.get((site / "board-planted-v1.html").as_uri())
     assert statuses(driver) == {"truth": "verified", "random": "verified", "truth-inverted": "–"}
+    headings = {heading.text for heading in driver.find_elements(By.CSS_SELECTOR, "#board thead th")}
+    assert "vs Random" in headings and not {"vs Sobel", "vs Random blurred", "masks alone"} & headings  # has none
     Select(driver.find_element(By.NAME, "status")).select_by_visible_text("verified")
     WebDriverWait(driver, 10).until(lambda d: set(rows(d)) == {"truth", "random"})
 
@@ -693,7 +695,8 @@ def test_app_pages_are_accessible_and_fit(
     """Streamlit's own parts aside, named in FOREIGN: they cannot be changed from here."""
     use(driver, width, scheme)
     show(driver, f"{address}/?page={page}&second=sobel")
-    named = {"Entry": "var-grad", "Compare": "var-grad against sobel"}.get(page, f"quick v1: {page}")
+    alone = {"Entry": "var-grad", "Compare": "var-grad against sobel", "About": "About"}
+    named = alone.get(page, f"quick v1: {page}")
     assert (driver.title, told(driver, "h1", "innerText")) == (f"{named} - roarbench", [named])
     assert told(driver, "nav [aria-current=page]", "innerText") == [page]
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
