@@ -106,6 +106,7 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: 
     )
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     settle(driver)
+    driver.execute_async_script(_PICTURES)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     path.write_bytes(min((_webp(picture, lossless=True), _webp(picture, quality=60)), key=len))
 
@@ -122,6 +123,10 @@ def settle(driver: webdriver.Chrome) -> None:
         WebDriverWait(driver, 60).until(lambda d: d.execute_script(_STANDS))
 
 
+_PICTURES = """
+const seen = [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight);
+Promise.all(seen.map((image) => image.decode())).then(() => requestAnimationFrame(() => setTimeout(arguments[0])));
+"""
 _STANDS = """
 const all = (name) => [...document.querySelectorAll(name)];
 return all("h1").length > 0
