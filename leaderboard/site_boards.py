@@ -118,7 +118,7 @@ def _packed(entry: Entry, table: BoardTable) -> dict[str, Any]:
         "random": entry.random,
         "sobel": entry.sobel,
         "blurred": entry.blurred,
-        "groups": list(entry.place.groups) if entry.place else [],
+        "groups": list(entry.place.groups) if entry.place else None,
         "seeds": entry.seeds,
         "date": entry.date,
         "status": entry.status,

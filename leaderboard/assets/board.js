@@ -144,7 +144,7 @@ function writeBoard(table, board) {
 function value(row, key) {
   const { gain, accuracies, kar, unretrained, groups, ...others } = row.values;
   const numbers = {
-    place: gain[0] === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
+    place: groups === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
     "no-retrain": unretrained[0], twin: number(row.dataset.twin), masks: number(row.dataset.masks),
     seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(), ...others,
   };
@@ -165,7 +165,7 @@ function sortRows(table, key, descending) {
 
 // Rows are told apart if they share no tie group; the tests hold for all pairs at once, so also for those shown.
 function placeRows(rows) {
-  const placed = rows.filter((row) => row.values.gain[0] !== null);
+  const placed = rows.filter((row) => row.values.groups !== null);
   for (const row of rows) row.place = null;
   for (const row of placed) {
     const mine = new Set(row.values.groups), gain = row.values.gain[0];
@@ -250,7 +250,7 @@ function record(row, board) {
     [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));
   return {
     estimator: name, about, family, control: control !== "", place, place_low: low, place_high: high,
-    tie_groups: groups.join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
+    tie_groups: (groups || []).join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
     vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
     flag: flag || null, blurred_twin_lead: number(twin), mask_only_accuracy: number(masks),
     seconds_per_1000_images: number(seconds), seeds, date: date || null, status: status || null,

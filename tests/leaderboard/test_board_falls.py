@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_the_static_board_has_each_table_with_its_files(quick: Standing, tmp_pat
     shown = SuiteShown(quick, tmp_path)
     site = Site(tmp_path, (shown,), {}, datetime(2026, 11, 20, tzinfo=UTC))
     site.write("board.html", "index.html", "Board", shown, title="Board", **_board(site, shown))
-    page = html.unescape((tmp_path / "index.html").read_text())
+    page = re.sub(r'<td class="\w*">', "<td>", html.unescape((tmp_path / "index.html").read_text()))
     tables = fall_tables(quick)
     assert [table.title.rpartition(": ")[2] for table in tables] == ["MORF, unit scalar", "LERF, unit scalar"]
     for table in tables:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import board_store
 import hostile
 import pytest
 from board_store import make_store, results
@@ -257,6 +258,18 @@ def test_static_rows_without_a_run_are_not_verified(driver: webdriver.Chrome, si
 
 def statuses(driver: webdriver.Chrome) -> dict[str, str]:
     return dict(zip(rows(driver), told(driver, f"{ROWS} .status", "innerText"), strict=True))
+
+
+def test_static_board_at_chance_places_no_row(
+    driver: webdriver.Chrome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(board_store, "accuracy", lambda point: 0.2)
+    with ResultsStore.open(make_store(tmp_path, SUITES["planted"], images=60)) as store:
+        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+    driver.get((tmp_path / "site" / "index.html").as_uri() + "#sort=place")
+    WebDriverWait(driver, 10).until(lambda d: d.find_elements(By.CSS_SELECTOR, ".place[aria-sort]"))
+    assert len(rows(driver)) == 3 and "–" not in gains(driver)
+    assert places(driver) == ["–"] * 3
 
 
 def test_static_blurred_random_map_is_a_control(driver: webdriver.Chrome, site: Path, shown: SuiteShown) -> None:

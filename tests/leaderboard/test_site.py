@@ -120,7 +120,7 @@ def test_every_protocol_and_level_can_be_chosen(site: Path, quick: Standing) -> 
         assert board["caption"] == table.caption
         for entry in table.entries:
             assert rows[entry.estimator]["gain"] == [None if v is None else round(v, 6) for v in entry.gain]
-            assert rows[entry.estimator]["groups"] == list(entry.place.groups if entry.place else ())
+            assert rows[entry.estimator]["groups"] == (list(entry.place.groups) if entry.place else None)
 
 
 def test_the_board_has_the_rows_of_the_table(site: Path, shelf: Shelf) -> None:
