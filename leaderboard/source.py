@@ -1,20 +1,19 @@
 """From a results store to what the pages show: which suites it has, and which of their rows are estimators."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from leaderboard.words import plain
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
-from roarbench.plan import Suite, expand
-from roarbench.reading import fits, with_submitted
+from roarbench.plan import Suite
+from roarbench.reading import fits, only_part, with_submitted
 from roarbench.standings import Standing, standings
 from roarbench.store.results import ResultsStore
 from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 from roarbench.versions import image_notes
-from roarbench.workspace import bind
 
 
 @dataclass(frozen=True)
@@ -54,23 +53,7 @@ def read_suite(store: ResultsStore, suite: Suite, folder: Path, only: Only = ALL
     """
     notes = image_notes(store, folder, suite.dataset)
     found = [held for held in standings(with_submitted(suite, store), store, notes) if fits(held, *only, notes)]
-    return [held for held in found if held.complete or not _only_part(held, store)]
-
-
-def _only_part(held: Standing, store: ResultsStore) -> bool:
-    """Suites may share runs: one that has nothing but some of another's was never begun."""
-    suite, own = held.suite, _runs(held.suite, held, store)
-    kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
-    names = [other.name for other in kin]
-    before = names[: names.index(suite.name)] if suite.name in names else []
-    shared = {other.name: _runs(with_submitted(other, store), held, store) for other in kin}
-    return any(own < theirs or (own == theirs and name in before) for name, theirs in shared.items())
-
-
-def _runs(suite: Suite, held: Standing, store: ResultsStore) -> set[str]:
-    """Keys of what is stored of a suite on the images and the reference of a standing."""
-    asked = replace(suite, given=held.suite.given)
-    return store.done({bind(asked, point, held.data, held.limit).key for point in expand(asked)})
+    return [held for held in found if held.complete or not only_part(held, store)]
 
 
 def slug(held: Standing) -> str:

@@ -22,7 +22,7 @@ def import_lines(file: Path, found: Imported, dropped: Mapping[str, list[Dropped
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD
     return [
-        f"read: {file}: {len(found.new)} results are new, {found.known} are stored already, "
+        f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
         f"{len(conflicts)} are stored already with other answers and were not taken",
         *(f"other answers: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other answers: {more} more"] if more > 0 else []),

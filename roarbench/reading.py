@@ -9,7 +9,7 @@ from roarbench import plan
 from roarbench.calls import STORE, propose
 from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, EmptyStore, UnknownName
-from roarbench.plan import Suite
+from roarbench.plan import Suite, expand
 from roarbench.standings import Dropped, Other, Standing, standing, standings
 from roarbench.store.entries import submitted_ids
 from roarbench.store.images import ImageNote, source_files
@@ -20,6 +20,7 @@ from roarbench.terms import PROTOCOLS, Protocol, Unit
 from roarbench.validity import flags
 from roarbench.versions import image_notes
 from roarbench.weights import explaining
+from roarbench.workspace import bind
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
@@ -109,7 +110,8 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     begun = _begun([*held, *(note.data for note in mine)], asked.data)
     if len(begun) == 1:
         return begun[0]
-    found = _of_folder(suite, asked.data, mine)
+    gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
+    found = _of_folder(suite, asked.data, mine) if Path(asked.data).exists() or not gone else gone
     if not found:
         run = propose("run", "--suite", suite.name, "--data", asked.data)
         raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
@@ -154,22 +156,39 @@ def hold_if_any(suite: Suite, asked: Question, data: str | None) -> Standing:
         return Standing(suite, data or "", asked.limit, {})
 
 
-def dropped_among(new: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+def only_part(held: Standing, results: ResultsStore) -> bool:
+    """Suites may share runs: one that has nothing but some of another's was never begun."""
+    suite, own = held.suite, _done(held.suite, held, results)
+    kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    names = [other.name for other in kin]
+    before = names[: names.index(suite.name)] if suite.name in names else []
+    shared = {other.name: _done(with_submitted(other, results), held, results) for other in kin}
+    return any(own < theirs or (own == theirs and name in before) for name, theirs in shared.items())
+
+
+def _done(suite: Suite, held: Standing, results: ResultsStore) -> set[str]:
+    """Keys of what is stored of a suite on the images and the reference of a standing."""
+    asked = replace(suite, given=held.suite.given)
+    return results.done({bind(asked, point, held.data, held.limit).key for point in expand(asked)})
+
+
+def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
     """Rows without a place in what these results belong to, by the title of the suite.
 
     Args:
-        new: Keys of results.
+        keys: Of the results.
         results: The store that has them.
         folder: Its folder.
     """
-    cells = [result.run.cell for result in results.results(new).values()]
+    cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
     suites = [suite for suite in SUITES.values() if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
         notes = image_notes(results, folder, suite.dataset)
         for held in standings(with_submitted(suite, results), results, notes):
-            if held.dropped and not {result.run.key for result in held.results.values()}.isdisjoint(new):
+            touched = not {result.run.key for result in held.results.values()}.isdisjoint(keys)
+            if touched and not only_part(held, results):
                 dropped[held.title] = held.dropped
     return dropped
 

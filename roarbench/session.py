@@ -103,7 +103,7 @@ def run_suite(
     images = _decode(suite, workspace, data, limit, decoders, console)
     store.images.add(workspace.decoded(suite.dataset))
     bench = Bench(workspace, images.folder, suite, given)
-    held = standing(suite, store, images.limit, images.fingerprint, store.images.all())
+    held = _held(suite, store, images.fingerprint, images.limit)
     _tell_reference(held, console)
     todo = _missing(held, bench)
     if not todo:
@@ -119,8 +119,12 @@ def run_suite(
             watch.note(event)
             failed += bool(event.failure and event.step.run)
             if event.step.run == _score(held):
-                _tell_reference(standing(suite, store, held.limit, held.data), console)
-    return Finished(standing(suite, store, held.limit, held.data, store.images.all()), failed, bench)
+                _tell_reference(_held(suite, store, held.data, held.limit), console)
+    return Finished(_held(suite, store, held.data, held.limit), failed, bench)
+
+
+def _held(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> Standing:
+    return standing(suite, store, limit, data, store.images.all())
 
 
 def _missing(held: Standing, bench: Bench) -> list[Run]:
@@ -143,8 +147,8 @@ def _tell_reference(held: Standing, console: Console) -> None:
     if words:
         console.print(f"{held.title}: {words} on untouched test images", soft_wrap=True)
     if NEAR_CHANCE in words:
-        words = "warning: maps of a reference near chance explain next to nothing; are its weights the right ones?"
-        console.print(words, soft_wrap=True)
+        question = "; are its weights the right ones?" if held.suite.given else ""
+        console.print(f"warning: maps of a reference near chance explain next to nothing{question}", soft_wrap=True)
 
 
 @contextmanager
@@ -171,7 +175,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     specs = score_specs(held.suite, held.data)
     for estimator in complete_scores(finished.bench, specs, store.scores):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(standing=standing(held.suite, store, held.limit, held.data, store.images.all()))
+    return finished._replace(standing=_held(held.suite, store, held.data, held.limit))
 
 
 def _decode(

@@ -114,6 +114,14 @@ def test_a_folder_that_was_moved_is_the_same_images(call, made, tmp_path):
     assert rows(call, made.store, "--data", away)["images"] == 10
 
 
+def test_a_folder_that_is_gone_is_still_known_by_its_name(call, made, tmp_path):
+    photos, store = shutil.copytree(made.photos, tmp_path / "gone"), tmp_path / "store"
+    shutil.copytree(made.store, store)
+    assert call("run", *SMALL, "--data", photos, "--store", store).code == 0
+    shutil.rmtree(photos)
+    assert rows(call, store, "--data", photos)["images"] == 10
+
+
 def test_images_that_the_store_does_not_know_are_refused(call, made, tmp_path):
     folder = write_photos(tmp_path / "more")
     answer = call("table", *SMALL, "--store", made.store, "--data", folder)

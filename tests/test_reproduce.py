@@ -107,6 +107,16 @@ def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published,
         assert again(store, tmp_path, key(store, Retrain.NONE)).verdict is Verdict.EQUAL
 
 
+def test_how_good_the_reference_is_can_be_done_again_where_no_suite_has_it_among_its_runs(tmp_path, monkeypatch):
+    retrained = replace(TRAINED, name="retrained", blocks=TRAINED.blocks[:1])
+    monkeypatch.delitem(VERSIONS, ("tiny", 1))
+    monkeypatch.setitem(VERSIONS, ("retrained", 1), retrained)
+    with filled(retrained, tmp_path) as store:
+        found = store.results(store.keys("")).values()
+        (score,) = [row.run.key for row in found if row.run.cell.retrain is Retrain.NONE]
+        assert again(store, tmp_path, score).verdict is Verdict.EQUAL
+
+
 def test_a_run_of_no_suite(tmp_path, monkeypatch):
     other = replace(TRAINED, recipe="cifar10@1")
     with filled(other, tmp_path) as store, pytest.raises(CallerError, match="no suite of this version has the run"):

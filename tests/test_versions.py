@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 
 import pytest
 from made_up import SUITE, answers, result, usual
+from rich.console import Console
+from tiny_bench import InlineEngine
 
+from roarbench import session
 from roarbench.datasets import PINNED
 from roarbench.plan import Block, expand
 from roarbench.reading import what_else
@@ -14,8 +18,8 @@ from roarbench.standings import standing, standings
 from roarbench.store.images import LOCAL, ImageNote
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.suites import VERSIONS
-from roarbench.terms import ROAR
-from roarbench.workspace import bind
+from roarbench.terms import MORF, ROAR
+from roarbench.workspace import Workspace, bind
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = expand(SMALL)
@@ -157,6 +161,16 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
     ]
     assert len({held.title for held in found}) == len(found)
     assert len({(held.limit, held.asked) for held in found}) == len(found)
+
+
+def test_a_run_tells_how_good_its_reference_is_under_the_title_that_it_has(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
+    scored = replace(SMALL, blocks=(Block(MORF, ("random",), (0.5,), seeds=1),))
+    store.add_all(rows(OTHER, expand(scored), limit=8))
+    console = Console(file=StringIO(), width=300)
+    session.run_suite(scored, Workspace(tmp_path), store, None, 8, 1, console)
+    (told,) = (line for line in console.file.getvalue().splitlines() if "% correct" in line)
+    assert told.startswith("made-up v1 (small version: 8 images a split) (the suite's own images, ")
 
 
 # --- notes

@@ -67,7 +67,7 @@ def import_(
 
     with open_results(store, db, read_only=False) as results:
         found = import_results(results, file)
-        dropped = dropped_among(found.new, results, store)
+        dropped = dropped_among(found.new | found.known, results, store)
     for line in import_lines(file, found, dropped):
         err.print(line, soft_wrap=True)
 

@@ -91,12 +91,12 @@ class Imported(NamedTuple):
 
     Attributes:
         new: Keys of those that were added.
-        known: How many were stored already, with the same answers.
+        known: Keys of those that were stored already, with the same answers.
         conflicts: Those that were stored already with other answers; the store keeps its own.
     """
 
     new: set[str]
-    known: int
+    known: set[str]
     conflicts: list[Conflict]
 
 
@@ -132,7 +132,7 @@ def import_results(store: ResultsStore, path: Path) -> Imported:
         put_notes(connection, notes)
     stored = store.results(set(found) - fresh)
     conflicts = [Conflict(own, found[key]) for key, own in sorted(stored.items()) if own.bits != found[key].bits]
-    return Imported(fresh, len(stored) - len(conflicts), conflicts)
+    return Imported(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
 def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:

@@ -109,10 +109,10 @@ def test_results_arrive_as_they_left(store: ResultsStore, second: ResultsStore, 
     store.add_all(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
-    assert import_results(second, path) == (set(kept), 0, [])
+    assert import_results(second, path) == (set(kept), set(), [])
     assert second.results(kept) == kept
     assert find_entries(second.database) == {ENTRY.id: ENTRY}
-    assert import_results(second, path) == (set(), len(kept), [])
+    assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="is there already"):
         export_results(store, path)
 
@@ -126,7 +126,7 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(
     second.add_all([same, changed])
     export_results(store, tmp_path / "file.parquet")
     new, known, (conflict,) = import_results(second, tmp_path / "file.parquet")
-    assert (new, known) == ({fresh.run.key}, 1)
+    assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.found) == (changed, other)
     assert conflict.differing == (changed.answers != other.answers).sum() > 0
     assert second.results([changed.run.key]) == {changed.run.key: changed}
