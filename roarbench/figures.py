@@ -36,6 +36,7 @@ PANEL_TITLES = {"grad": "GRAD", "gb": "GB", "ig": "IG"}
 PANELS_PER_ROW = 3
 PANEL_WIDTH, PANEL_HEIGHT = 2.9, 3.0  # inches, without labels; higher where many labels need it
 LINE_INCHES = 1.4 * FONT_POINTS / 72  # of text under the figure
+TITLE_POINTS = FONT_POINTS + 3
 
 
 class Axis(StrEnum):
@@ -126,15 +127,18 @@ def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
     most = max(len({curve.estimator for curve in _members(chart.all_curves, family)}) for family in families)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(_text_inches(curve.estimator, FONT_POINTS) for curve in chart.all_curves)
-    left, heading, between, margin = 0.7, 0.7, 0.8, 0.15
-    width = max(left + columns * (PANEL_WIDTH + labels), _text_inches(chart.title, FONT_POINTS + 3) + 2 * margin)
+    left, between, margin = 0.7, 0.8, 0.15
+    words = max(_text_inches(word, TITLE_POINTS) for word in chart.title.split())
+    width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
+    titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
+    heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
     notes = _notes(chart, width - 2 * margin)
     below = 0.65 + len(notes) * LINE_INCHES
     height = heading + rows * panel_height + (rows - 1) * between + below
 
     figure = Figure(figsize=(width, height), facecolor="white")
     x, y = margin / width, margin / height
-    figure.text(x, 1 - y, chart.title, fontsize=FONT_POINTS + 3, color=INK, va="top", parse_math=False)
+    figure.text(x, 1 - y, "\n".join(titles), fontsize=TITLE_POINTS, color=INK, va="top", parse_math=False)
     figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
     panels = []
     for k in range(len(families)):
@@ -182,12 +186,12 @@ def _notes(chart: Chart, width: float) -> list[str]:
     return _wrap(" ".join(notes), width)
 
 
-def _wrap(text: str, width: float) -> list[str]:
+def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
     """Break at spaces; words are measured one by one, because measuring whole lines again and again is slow."""
     lines: list[str] = []
     filled = width
     for word in text.split():
-        needed = _text_inches(f"n{word}", FONT_POINTS)  # n stands for the space before it
+        needed = _text_inches(f"n{word}", points)  # n stands for the space before it
         if filled + needed > width:
             lines.append(word)
             filled = needed

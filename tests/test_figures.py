@@ -130,7 +130,17 @@ def test_nothing_to_draw_is_one_line():
         make_figure(Chart("none", "", Axis.REMOVED, (curve("grad", missing=range(6)),)))
 
 
-@pytest.mark.parametrize("make", [full_chart, quick_chart, planted_chart, crowded_chart])
+def long_chart() -> Chart:
+    """One panel under a title that says all it can have to say."""
+    title = "planted v1 (small version: 40 images a split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
+    return replace(planted_chart(), title=f"{title} (tests the installation only): ROAR")
+
+
+def test_a_long_title_takes_lines_and_no_room_beside_the_panels():
+    assert make_figure(long_chart()).get_figwidth() == make_figure(planted_chart()).get_figwidth()
+
+
+@pytest.mark.parametrize("make", [full_chart, quick_chart, planted_chart, crowded_chart, long_chart])
 def test_no_text_overlaps_another_or_leaves_the_picture(make):
     figure = make_figure(make())
     renderer = FigureCanvasAgg(figure).get_renderer()
