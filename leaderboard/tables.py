@@ -10,7 +10,7 @@ from leaderboard.words import plain
 from roarbench.estimators import CONTROLS
 from roarbench.evidence import Evidence
 from roarbench.plan import CLEAN
-from roarbench.standings import Standing
+from roarbench.standings import VOID, Standing
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -241,8 +241,8 @@ def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
 
 
 def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
-    """What does not belong together or is at chance, or which levels have no result, of this estimator or Random."""
-    if reason := held.mixed(judged.protocol, unit).get(estimator, held.at_chance):
+    """What does not belong together, which levels have no result, of this estimator or Random, or that all is void."""
+    if reason := held.mixed(judged.protocol, unit).get(estimator):
         return reason
     scores = held.scores(judged.protocol, unit, [estimator])
     assert scores is not None, "the board was made from them"
@@ -252,7 +252,7 @@ def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
             whose = CLEAN if absent == [0.0] else name
             levels = ", ".join(f"{t:g}" for t in absent)
             return f"no result yet of {'the untouched images' if whose == CLEAN else plain(name)} at t = {levels}"
-    return ""
+    return f"at chance, {VOID}" if held.at_chance else ""
 
 
 def narrow(table: BoardTable, asked: Filter) -> BoardTable:

@@ -23,6 +23,7 @@ from roarbench.terms import ROAR, Protocol, Retrain, Unit
 from roarbench.versions import Version, Versions, versions_of
 from roarbench.workspace import bind, explains, reference_point
 
+VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
 
 
@@ -90,7 +91,7 @@ class Standing:
     def title(self) -> str:
         """Name, version, that the data set was made small if it was, and what else nobody may overlook."""
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
-        void = ("tests the installation only",) if self.at_chance else ()
+        void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
     @property
