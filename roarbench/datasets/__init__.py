@@ -234,8 +234,9 @@ _TABLE = (
     ),
 )
 DATASETS = {record.name: record for record in _TABLE}
-PINNED = {  # fingerprints of whole data sets that need no download
+PINNED = {  # fingerprints of whole data sets that are known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
+    "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
     "planted": "268bf89edb78139910d041b0be188cde",
 }
 

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 import roarbench
-from roarbench.datasets import DATASETS, find_dataset
+from roarbench.datasets import DATASETS, PINNED, find_dataset
+from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED, open_source
 from roarbench.terms import Split
 
@@ -25,6 +26,12 @@ def test_counts_and_labels() -> None:
     train, test = (raw[split].labels for split in (Split.TRAIN, Split.TEST))
     assert [int((train == label).sum()) for label in range(10)] == [963, 955, 993, 858, 941, 956, 961, 931, 951, 960]
     assert [int((test == label).sum()) for label in range(10)] == [387, 395, 357, 386, 409, 394, 389, 419, 399, 390]
+
+
+@pytest.mark.parametrize("name", ["imagenette64", "planted"])
+def test_what_needs_no_download_has_the_fingerprint_that_is_pinned(name: str, tmp_path: Path) -> None:
+    """By which stores that do not say where their images came from know the suite's own."""
+    assert decode_dataset(find_dataset(name), tmp_path).fingerprint == PINNED[name]
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

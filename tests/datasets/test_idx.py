@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets import PINNED, find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError
@@ -75,3 +75,4 @@ def test_fashion_mnist_of_debian(tmp_path: Path) -> None:
     assert data.mean[0] / 255 == pytest.approx(0.2860, abs=5e-5)
     assert data.std[0] / 255 == pytest.approx(0.3530, abs=5e-5)
     assert np.bincount(data.test.labels).tolist() == [1000] * 10
+    assert data.fingerprint == PINNED["fashion-mnist"]  # so they are the suite's own images, wherever they lie
