@@ -76,6 +76,7 @@ def program(
     """What is said before a command."""
 
 
+_LONG = 400  # letters of a word in a complaint; longer ones are no names that anybody reads
 _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # the first is what typer makes of Ctrl-C
 
 
@@ -146,5 +147,6 @@ def _check_words(words: list[str]) -> None:
 
 def _complain(message: str) -> None:
     """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
+    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in printable(message).split())
     with suppress(OSError):  # where nothing can be said, the exit code says it
-        print("roarbench:", " ".join(printable(message).split()), file=sys.stderr)
+        print("roarbench:", " ".join(words), file=sys.stderr)

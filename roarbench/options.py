@@ -190,6 +190,8 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
         CallerError: There is no such estimator, or the suite does not have it.
     """
     chosen = [part.strip() for part in estimators.split(",") if part.strip()]
+    if estimators and not chosen:
+        raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
     for estimator in chosen:
         find_estimator(estimator, suite.estimators)
         if estimator not in suite.estimators:

@@ -137,6 +137,12 @@ def drops(dropped: Iterable[Dropped]) -> list[str]:
     return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
+def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str]:
+    """What there is to say below the table."""
+    preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
+    return [*preparing, *drops(dropped), *failure_lines(status["failures"])]
+
+
 def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
     """What failed, a line for each reason."""
     runs: defaultdict[str, list[str]] = defaultdict(list)

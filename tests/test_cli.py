@@ -425,13 +425,20 @@ BAD = [
     (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
     (("plot", "--suite", "quick", "-o", "x.png"), "nothing to draw: no curve has a finished point"),
     (("plot", *SMALL), "Missing option '-o'"),
+    (
+        ("plot", "--suite", "planted", "-o", "x.png"),
+        "nothing of planted v1 is in this store, but: roarbench plot --suite",
+    ),
+    (("table", "--suite", "planted", "--unit", "pixel"), "suite 'planted' has no roar with unit pixel"),
+    (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' names none; write ids with commas between"),
+    (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "x"), "; write x.parquet"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: No such file or directory"),
 ]
 
 
-@pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words) for words, _ in BAD])
+@pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words)[:90] for words, _ in BAD])
 def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROARBENCH_STORE", str(made))
@@ -441,6 +448,7 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, t
     (line,) = answer.err.splitlines()
     assert line.startswith("roarbench: ")
     assert message in line
+    assert len(line) < 1000
     assert "secret" not in line
     assert contents(made) == before
     assert list(tmp_path.iterdir()) == []
@@ -450,7 +458,7 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, t
 def test_a_toy_that_cannot_be_drawn(call, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = call("toy", "-o", path)
-    assert answer.code == 2
+    assert (answer.code, answer.out) == (2, "")
     assert len(answer.err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 

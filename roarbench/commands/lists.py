@@ -42,10 +42,10 @@ def toy(
     from toy.report import to_json, to_text
 
     result = experiment()
-    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
-    if output:
+    if output:  # before the table, so that a mistake has the only line
         draw(result, output)
         err.print(f"drawn: {output}", soft_wrap=True)
+    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
 
 
 def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from roarbench import completion
 from roarbench.commands.terminal import err, out, print_table
+from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
 from roarbench.options import (
     STORE,
@@ -27,12 +28,10 @@ from roarbench.options import (
     UnitName,
     chosen_estimators,
 )
-from roarbench.plan import Suite
 from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
 
 if TYPE_CHECKING:
-    from roarbench.reading import Question
     from roarbench.standings import Standing
 
 
@@ -53,17 +52,13 @@ def status(
     with open_results(store, db, suite=suite) as results:
         held = held_in(results, asked, Question(store, db, limit, data, reference))
         found = reports.status_record(held, results)
-    _tell_what_else(held, "status")
     if format is Short.JSON:
         out.print_json(json.dumps(found))
-        return
-    out.print(reports.status_table(found))
-    if found["preparing"]:
-        out.print("running: the reference is trained, or rankings are made")
-    for line in reports.drops(held.dropped):
-        out.print(line, soft_wrap=True)
-    for line in reports.failure_lines(found["failures"]):
-        out.print(line, soft_wrap=True)
+    else:
+        out.print(reports.status_table(found))
+        for line in reports.status_lines(found, held.dropped):
+            out.print(line, soft_wrap=True)
+    _tell_what_else(held, "status")
 
 
 def table(
@@ -80,10 +75,11 @@ def table(
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
-    from roarbench.reading import Question, shown_table
+    from roarbench.reading import Question, hold, shown_table
 
-    held = _held(asked, Question(store, db, limit, data, reference), "table")
+    held = hold(asked, Question(store, db, limit, data, reference))
     print_table(shown_table(held, protocol, unit, chosen_estimators(held.suite, estimators)), format)
+    _tell_what_else(held, "table")
 
 
 def validity(
@@ -112,12 +108,13 @@ def validity(
 
     question = Question(store, db, limit, data, reference)
     compared = [hold(other, alike(question, asked, other)) for other in others]
-    held = _held(asked, question, "validity")
+    held = hold(asked, question)
     made = panel(held, others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity_tables.as_text(made, out.width), crop=False)
     else:
         print(validity_tables.as_json(made) if format is Prose.JSON else validity_tables.as_markdown(made))
+    _tell_what_else(held, "validity")
 
 
 def plot(
@@ -143,14 +140,17 @@ def plot(
     asked = find_suite(suite)
     from roarbench.charts import chart
     from roarbench.figures import draw_curves
-    from roarbench.reading import Question, shown_table
+    from roarbench.reading import Question, hold, shown_table, what_else
 
-    held = _held(asked, Question(store, db, limit, data, reference), "plot")
+    held = hold(asked, Question(store, db, limit, data, reference))
+    if not held.results and (others := what_else(held, "plot")):
+        raise CallerError(others)
     rows = chosen_estimators(held.suite, estimators) or [
         name for name in held.suite.estimators if find_estimator(name).placed
     ]
     draw_curves(chart(shown_table(held, protocol, unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)
+    _tell_what_else(held, "plot")
 
 
 def claims(
@@ -174,9 +174,9 @@ def claims(
     """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
     asked = find_suite(suite) if suite else None
     from roarbench import claims_report
-    from roarbench.reading import Question
+    from roarbench.reading import Question, hold
 
-    held = _held(asked, Question(store, db, limit, data, reference), "claims") if asked else None
+    held = hold(asked, Question(store, db, limit, data, reference)) if asked else None
     found, gains = claims_report.claim_records(held, unit or Unit.SCALAR), claims_report.gain_records()
     if format is Short.JSON:
         whose = claims_report.whose(held) if held else None
@@ -184,6 +184,8 @@ def claims(
     else:
         ours = ". ".join(filter(None, (held.title, held.at_chance))) if held else ""
         out.print(f"{claims_report.claims_text(found, ours)}\n{claims_report.gains_text(gains)}", soft_wrap=True)
+    if held:
+        _tell_what_else(held, "claims")
 
 
 def leaderboard(
@@ -209,15 +211,8 @@ def leaderboard(
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
-def _held(suite: Suite, asked: "Question", command: str) -> "Standing":
-    from roarbench.reading import hold
-
-    held = hold(suite, asked)
-    _tell_what_else(held, command)
-    return held
-
-
 def _tell_what_else(held: "Standing", command: str) -> None:
+    """After what was asked for, since a mistake found on the way there has the only line."""
     from roarbench.reading import what_else
 
     if others := what_else(held, command):
