@@ -82,8 +82,8 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
     monkeypatch.chdir(tmp_path)
     other = f"roarbench {words[0]} --suite quick --limit 10 --data {made.data} --store {made.store}"
     answer = call(*words, *SMALL, "--store", made.store)
-    said = answer.err.partition(" (small version: 10 images a split; images of")[0]
-    assert said.removeprefix("roarbench: ") == f"nothing of {TITLE} is in this store, but: {' '.join([other, *words[1:]])}"
+    said = answer.err.partition(" (small version: 10 images a split; images of")[0].removeprefix("roarbench: ")
+    assert said == f"nothing of {TITLE} is in this store, but: {' '.join([other, *words[1:]])}"
     for name in (made.photos, made.data):
         shown = call(*words, *SMALL, "--store", made.store, "--data", name)
         assert (shown.code, "nothing of" in shown.err, "also" in shown.err) == (0, False, False)
