@@ -6,7 +6,7 @@ STORE ?= store
 
 PORT ?= 8501
 
-.PHONY: run demo test install install-test check benchmark release-check clean
+.PHONY: run demo test install install-test check benchmark clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
@@ -28,10 +28,6 @@ check: install-test
 benchmark: install-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only
 
-# sdist and wheel into dist/, the wheel in a bare environment, `roarbench toy` there
-release-check: install-test
-	$(BIN)/python scripts/release_check.py --out dist
-
 install: $(VENV)/installed
 install-test: $(VENV)/installed-test
 
@@ -51,4 +47,4 @@ $(VENV)/installed-test: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(STORE) dist
+	rm -rf $(VENV) $(STORE)

@@ -1,35 +1,43 @@
 """Do the intervals hold what they promise? Synthetic boards whose truth is known, judged as real ones are.
 
-    python scripts/simulate_coverage.py [--boards 300] [--out docs]
+    python scripts/simulate_coverage.py [--boards 1000] [--out docs]
 
 Every answer comes from a hidden number: the cell's strength, the image's difficulty for all cells and for this cell,
-the training's luck and plain noise, all normal. So every cell's true accuracy is known exactly. The figures and numbers
-are those of `docs/statistics.md`.
+the luck of the reference and of the training, and plain noise, all normal. So every cell's true accuracy is known
+exactly. The figures and numbers are those of `docs/statistics.md`.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
-from roarbench.plan import CLEAN
+from roarbench.stats import draws as drawing
 from roarbench.stats.agreement import agreement
-from roarbench.stats.board import Board, Row, board
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, image_weights, seed_spread
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Floats, Point, Scores, gain
+from roarbench.stats.board import Board, Row, board_of, gain_samples
+from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Floats, Point, Scores, area_weights, gain
+from roarbench.stats.draws import Draws, draw
+from roarbench.stats.replication import replication
+from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import ROAR
 
 CLEAN_ACCURACY = 0.8
-SHARED, OWN, NOISE = 0.6, 0.25, 0.15  # variances: an image's difficulty for all cells, for one cell, and per training
-SIMPLER = 99  # stream of chance of the simpler bootstraps
+CONTROLS = ("random", "sobel", "random-blurred")
+DROPS = (0.0, 0.0, 3.0, -6.0, -1.0, 1.5, 1.5, 0.0, 4.0)  # of the controls, then of the explained rows
+# variances of the hidden number: an image's difficulty for all cells, for one cell, per reference, and per training
+SHARED, OWN, EXPLAINED, NOISE = 0.6, 0.25, 0.05, 0.1
+WEIGHTS = 8  # sets of drawn images that the boards take in turn
 
 
 @dataclass(frozen=True)
@@ -38,151 +46,257 @@ class World:
 
     Attributes:
         name: What the table calls it.
-        seeds: Per cell.
-        drops: True mean gain of every estimator beside Random, in accuracy points.
+        references: Networks that the rows beside the controls explain.
+        trainings: On each of them; a control has as many trainings as a row has in all.
+        drops: True mean drop of every estimator below Random, in accuracy points at t = 1.
         levels: Above 0.
         images: Number of test images.
-        deviation: Of a training's accuracy over seeds, in accuracy points at accuracy .5.
-        unequal: Cells differ in that deviation, by up to this factor up and down.
-        common: Share of that variance that all trainings of a seed have in common.
-        along: Share that the trainings of a seed along one estimator's curve have in common.
-        borrow: Seeds of a second protocol whose spread is used, 0 for none.
+        of_references: Standard deviation of a row's gain over references, in accuracy points: from the first to the
+            last row evenly between these.
+        shared: Share of that variance that all rows have in common.
+        of_trainings: Standard deviation of a cell's accuracy over trainings, in accuracy points: log-uniform between
+            these.
     """
 
     name: str
-    seeds: int
-    drops: tuple[float, ...] = (0.0, 0.0, -4.0, -1.0, 1.5, 1.5, 6.0)
+    references: int
+    trainings: int
+    drops: tuple[float, ...] = DROPS
     levels: tuple[float, ...] = (0.5, 0.9)
-    images: int = 2000
-    deviation: float = 0.75
-    unequal: float = 1.0
-    common: float = 0.0
-    along: float = 0.0
-    borrow: int = 0
+    images: int = 3925
+    of_references: tuple[float, float] = (1.0, 2.3)
+    shared: float = 0.5
+    of_trainings: tuple[float, float] = (0.5, 1.0)
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Ids of the rows: the controls first."""
+        return (*CONTROLS, *(f"e{number}" for number in range(1, len(self.drops) - len(CONTROLS) + 1)))
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The rows that depend on a reference."""
+        return self.estimators[len(CONTROLS) :]
 
 
 WORLDS = (
-    World("2 seeds", 2),
-    World("3 seeds", 3),
-    World("5 seeds", 5),
-    World("2 seeds, 10,000 images", 2, images=10_000),
-    World("2 seeds, no spread over seeds", 2, deviation=0.0),
-    World("2 seeds, large spread over seeds", 2, deviation=1.5),
-    World("2 seeds, unequal spread (up to twice or half)", 2, unequal=2.0),
-    World("5 seeds, unequal spread (up to twice or half)", 5, unequal=2.0),
-    World("2 seeds, half of the spread common to a seed", 2, common=0.5),
-    World("2 seeds, half of the spread common along a curve", 2, along=0.5),
-    World("1 seed, spread borrowed from a board with 2", 1, borrow=2),
-    World("2 seeds, all estimators equal", 2, drops=(0.0,) * 7),
-    World("5 seeds, 20 estimators, 5 levels", 5, tuple(np.linspace(-6, 12, 19)), (0.1, 0.3, 0.5, 0.7, 0.9)),
+    World("1 reference x 2 trainings", 1, 2, of_trainings=(0.3, 3.0)),
+    World("2 references x 1 training", 2, 1, of_trainings=(0.3, 3.0)),
+    World("3 references x 1 training", 3, 1, of_trainings=(0.3, 3.0)),
+    World("3 references x 2 trainings", 3, 2, of_trainings=(0.3, 3.0)),
+    World("5 references x 1 training", 5, 1, of_trainings=(0.3, 3.0)),
+    World("2 x 1, references share nothing", 2, 1, shared=0.0),
+    World("2 x 1, references share 80%", 2, 1, shared=0.8),
+    World("3 x 1, references share 80%", 3, 1, shared=0.8),
+    World("3 x 1, references alike", 3, 1, of_references=(0.0, 0.0)),
+    World("3 x 1, 10,000 images", 3, 1, images=10_000),
+    World("3 x 1, all rows equal to Random", 3, 1, drops=(0.0,) * 9),
+    World("5 x 1, 20 rows, 5 levels", 5, 1, tuple(np.linspace(-6, 12, 19)), (0.1, 0.3, 0.5, 0.7, 0.9)),
+    World("1 x 2, references alike", 1, 2, of_references=(0.0, 0.0)),
+    World("1 x 5, references alike", 1, 5, of_references=(0.0, 0.0)),
 )
-
-
-def estimators(world: World) -> tuple[str, ...]:
-    """Ids of the rows: Random first, Sobel second."""
-    return ("random", "sobel", *(f"e{index}" for index in range(1, len(world.drops))))
+DESIGNS = 5  # of these worlds: what the study and the suites may look like; they are simulated most often
 
 
 def truth(world: World) -> dict[Point, float]:
     """True accuracies: Random falls linearly with t, an estimator's gain grows with it."""
     accuracies = {UNTOUCHED: CLEAN_ACCURACY}
-    for name, drop in zip(estimators(world), (0.0, *world.drops), strict=True):
+    for name, drop in zip(world.estimators, world.drops, strict=True):
         for t in world.levels:
             accuracies[name, t] = CLEAN_ACCURACY - 0.3 * t - drop / POINTS * t
     return accuracies
 
 
-def true_gains(world: World) -> dict[str, float]:
-    """Gains of the true accuracies, in accuracy points."""
-    accuracies, levels = truth(world), (0.0, *world.levels)
+def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
+    """Gains of these accuracies, in accuracy points."""
+    levels = (0.0, *world.levels)
     curves = {
-        name: np.array([CLEAN_ACCURACY, *(accuracies[name, t] for t in world.levels)]) for name in estimators(world)
+        name: np.array([accuracies[UNTOUCHED], *(accuracies[name, t] for t in world.levels)])
+        for name in world.estimators
     }
     return {name: float(gain(levels, curve, curves["random"], ROAR.order)) for name, curve in curves.items()}
 
 
-def answers(world: World, seeds: int, generator: np.random.Generator) -> Scores:
-    """The answers of one synthetic board."""
-    luck = world.deviation / POINTS / norm.pdf(0)  # of the hidden number, whose variance is 1 without it
-    shared = np.sqrt(SHARED) * generator.standard_normal(world.images, dtype=np.float32)
-    common = generator.standard_normal(seeds) * np.sqrt(world.common)
-    along = {name: generator.standard_normal(seeds) * np.sqrt(world.along) for name in (CLEAN, *estimators(world))}
+class Setting(NamedTuple):
+    """What every experiment of one world on the same test images shares.
+
+    Attributes:
+        shared: Difficulty of the images for all cells.
+        own: Difficulty of the images for each cell beyond that.
+        trainings: Standard deviation of each cell's accuracy over trainings, in accuracy points.
+    """
+
+    shared: NDArray[np.float32]
+    own: dict[Point, NDArray[np.float32]]
+    trainings: dict[Point, float]
+
+
+def setting(world: World, generator: np.random.Generator) -> Setting:
+    """Draw test images and how much each cell varies."""
+    points = truth(world)
+    shared = np.float32(SHARED**0.5) * _normal(generator, world.images)
+    own = {point: np.float32(OWN**0.5) * _normal(generator, world.images) for point in points}
+    low, high = np.log(np.maximum(world.of_trainings, 1e-9))
+    return Setting(shared, own, {point: float(np.exp(generator.uniform(low, high))) for point in points})
+
+
+def _normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+    return np.asarray(generator.standard_normal(shape, dtype=np.float32))
+
+
+class Experiment(NamedTuple):
+    """One board's answers.
+
+    Attributes:
+        scores: As a store would hold them.
+        accuracies: True ones for these references, over all images and trainings.
+    """
+
+    scores: Scores
+    accuracies: dict[Point, float]
+
+
+def experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
+    """Draw references and trainings, and train."""
+    count = world.references * world.trainings
+    explains = np.arange(count) % world.references
+    common = generator.standard_normal(world.references)
+    rows = dict(zip(world.explained, np.linspace(*world.of_references, len(world.explained)), strict=True))
+    of_rows = {
+        name: np.sqrt(world.shared) * common + np.sqrt(1 - world.shared) * generator.standard_normal(world.references)
+        for name in rows
+    }
+    # a reference moves a curve in proportion to t, the gain by one standard deviation
+    unit = float(area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
     correct: dict[Point, Bits] = {}
+    exact: dict[Point, float] = {}
     for point, accuracy in truth(world).items():
-        size = luck * world.unequal ** generator.uniform(-1, 1)
-        own = np.sqrt(OWN) * generator.standard_normal(world.images, dtype=np.float32)
-        alone = np.sqrt(1 - world.common - world.along) * generator.standard_normal(seeds)
-        lucky = size * (common + along[point[0]] + alone)
-        hidden = np.sqrt(NOISE) * generator.standard_normal((seeds, world.images), dtype=np.float32)
-        hidden += shared + own + lucky[:, None].astype(np.float32)
-        correct[point] = hidden > -norm.ppf(accuracy) * np.sqrt(1 + size**2)
-    return Scores(estimators(world), world.levels, correct)
+        name, t = point
+        threshold = norm.ppf(accuracy)
+        hidden_unit = POINTS * norm.pdf(threshold)
+        training = given.trainings[point] / hidden_unit
+        reference = rows.get(name, 0.0) * t / unit / hidden_unit
+        shift = -reference * of_rows[name] if name in rows else np.zeros(world.references)
+        hidden = given.shared + given.own[point] + np.float32(NOISE**0.5) * _normal(generator, count, world.images)
+        if name in rows:
+            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, world.references, world.images)[explains]
+        else:
+            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, count, world.images)
+        hidden += (shift[explains] + training * generator.standard_normal(count))[:, None].astype(np.float32)
+        line = threshold * np.sqrt(1 + training**2 + reference**2)
+        correct[point] = hidden > -line
+        exact[point] = float(np.mean(norm.cdf((line + shift) / np.sqrt(1 + training**2))))
+    names = tuple(f"reference {number}" for number in explains)
+    references = {(name, t): names for name in world.explained for t in world.levels}
+    return Experiment(Scores(world.estimators, world.levels, correct, references=references), exact)
 
 
-def holds(interval: Estimate, value: float) -> bool:
-    """The interval is there and holds the value."""
-    return interval.low is not None and interval.high is not None and interval.low <= value <= interval.high
+class Judged(NamedTuple):
+    """What a board is made from: its draws, and the gains and those of a replication in them."""
+
+    draws: Draws
+    spread: Spread | None
+    gains: dict[str, Sample]
+    replicated: dict[str, Sample]
 
 
-class Outcome(NamedTuple):
-    """How often the promises were kept on one board; shares in [0, 1], None where there was nothing to keep."""
+def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
+    """Draw for a synthetic board as for a real one."""
+    spread = spread_of([scores])
+    draws = draw(scores, bootstrap, spread)
+    return Judged(draws, spread, gain_samples(scores, ROAR, draws), gain_samples(scores, ROAR, draws.replication))
+
+
+class Kept(NamedTuple):
+    """How often intervals held what they promise on one board; shares in [0, 1], None where there was nothing.
+
+    Attributes:
+        accuracies: Of cells.
+        gains: Of the explained rows.
+        controls: Of the controls beside Random.
+        over_sobel: Of the explained rows, over Sobel.
+        between: Differences between the gains of two explained rows.
+        predicted: Gains of a replication of the explained rows.
+        network: Gains of the explained rows, true for these references only.
+    """
 
     accuracies: float
     gains: float
+    controls: float
     over_sobel: float
-    false_discoveries: float
-    places: float
-    all_places: bool
-    width: float
-    detectable: float
-    power: float | None
-    plain: float
-    images_only: float
-    counted_places: float
+    between: float
+    predicted: float
+    network: float
 
 
-def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> Outcome:
-    """Simulate a board, judge it, and compare with the truth."""
-    scores = answers(world, world.seeds, generator)
-    spread = seed_spread([answers(world, world.borrow, generator)]) if world.borrow else None
-    judged = board(scores, ROAR, bootstrap, spread)
-    accuracies, gains = truth(world), true_gains(world)
-    rows = [row for row in judged.rows if row.estimator != "random"]
-    others = simpler(scores, bootstrap)
-    placed = [_place_holds(row, gains) for row in judged.rows]
-    return Outcome(
-        _mean(
-            holds(interval, accuracies[row.estimator, t])
-            for row in judged.rows
-            for t, interval in zip(world.levels, row.accuracies, strict=True)
-        ),
-        _mean(holds(row.gain, gains[row.estimator]) for row in rows),
-        _mean(holds(row.over_sobel, gains[row.estimator] - gains["sobel"]) for row in rows if row.estimator != "sobel"),
-        _false_discoveries(judged, gains),
-        _mean(placed),
-        all(placed),
-        float(np.mean([row.gain.high - row.gain.low for row in rows])) / 2,  # type: ignore[operator]
-        judged.detectable or 0.0,
-        _power(judged, gains),
-        _mean(_inside(others.plain[row.estimator], gains[row.estimator]) for row in rows),
-        _mean(_inside(others.images_only[row.estimator], gains[row.estimator]) for row in rows),
-        _mean(_holds_ties(others.counted[row.estimator], row.estimator, gains) for row in judged.rows),
+def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Kept:
+    """Hold the intervals of a board against the truth and against the gains of a replication."""
+    accuracies = truth(world)
+    gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
+    rows, own = found.gains, world.explained
+    cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.accuracy(point))]
+    pairs = zip(own, own[1:], strict=False)
+    return Kept(
+        _share(cells),
+        _share([(rows[name], gains[name]) for name in own]),
+        _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
+        _share([(rows[name].minus(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
+        _share([(rows[one].minus(rows[other]), gains[one] - gains[other]) for one, other in pairs]),
+        _share([(found.replicated[name], again[name].value) for name in own]),
+        _share([(rows[name], exact[name]) for name in own]),
     )
 
 
-def _inside(ends: Floats, value: float) -> bool:
-    return bool(ends[0] <= value <= ends[1])
+def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
+    """Of the 95% intervals, those that hold their value."""
+    return float(np.mean([abs(sample.value - value) <= half_width(sample, 0.95) for sample, value in pairs]))
 
 
-def _mean(values: Iterator[bool] | Sequence[bool]) -> float:
-    return float(np.mean(list(values)))
+class Outcome(NamedTuple):
+    """One board: what the intervals held, the same told that there is one reference, and the rest of the promises."""
+
+    here: Kept
+    one_reference: Kept
+    false_discoveries: float
+    all_places: float
+    width: float
+    detectable: float
+    power: float
+    freedom: float | None
+    equal_verdicts: float
+    opposed_verdicts: float
+
+
+def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> Outcome:
+    """Simulate an experiment and its replication, judge both, and compare with the truth and with each other."""
+    given = setting(world, generator)
+    done, other = (experiment(world, given, generator) for _ in range(2))
+    found, again = judged(done.scores, bootstrap), judged(other.scores, bootstrap)
+    told = judged(replace(done.scores, references={}), bootstrap)
+    gains = gains_of(world, truth(world))
+    one, two = (
+        board_of(run.scores, ROAR, bootstrap, seen.spread, seen.draws) for run, seen in ((done, found), (other, again))
+    )
+    alike = replication(one, two)
+    return Outcome(
+        kept(world, found, done, again.gains),
+        kept(world, told, done, again.gains),
+        _false_discoveries(one, gains),
+        all(_place_holds(row, gains) for row in one.rows),
+        float(np.mean([half_width(found.gains[name], 0.95) for name in world.explained])),
+        one.detectable or 0.0,
+        _power(found, one.detectable or 0.0, gains, world.explained),
+        one.reference_freedom,
+        alike.equal_share or 0.0,
+        alike.opposed_share or 0.0,
+    )
 
 
 def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
-    """Share of wrong verdicts among all that tell an estimator from a control; a wrong direction is wrong, too."""
+    """Share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
     wrong = found = 0
     for row in judged.rows:
-        for comparison, control in ((row.random, "random"), (row.sobel, "sobel")):
+        for comparison, control in zip((row.random, row.sobel, row.random_blurred), CONTROLS, strict=True):
             if comparison is None or comparison.verdict is Verdict.SAME:
                 continue
             difference = gains[row.estimator] - gains[control]
@@ -192,61 +306,22 @@ def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
 
 
 def _place_holds(row: Row, gains: dict[str, float]) -> bool:
-    assert row.place is not None and row.place.low is not None and row.place.high is not None
-    return _holds_ties(np.array([row.place.low, row.place.high]), row.estimator, gains)
-
-
-def _holds_ties(ends: Floats, estimator: str, gains: dict[str, float]) -> bool:
     """The interval holds every place that a truly tied group shares."""
-    own = gains[estimator]
+    assert row.place is not None and row.place.low is not None and row.place.high is not None
+    own = gains[row.estimator]
     best = 1 + sum(other > own + 1e-9 for other in gains.values())
     worst = sum(other > own - 1e-9 for other in gains.values())
-    return bool(ends[0] <= best and worst <= ends[1])
+    return row.place.low <= best and worst <= row.place.high
 
 
-def _power(judged: Board, gains: dict[str, float]) -> float | None:
-    """Of a shift by `detectable`, how often a single comparison finds it: shift every interval of a true zero."""
-    shift = judged.detectable
-    nulls = [row.gain for row in judged.rows if row.estimator != "random" and abs(gains[row.estimator]) < 1e-9]
-    if not nulls or shift is None:
-        return None
-    return _mean([null.low + shift > 0 for null in nulls])  # type: ignore[operator]
-
-
-class Simpler(NamedTuple):
-    """What simpler methods say about the gains: intervals per estimator, and places counted in the draws."""
-
-    plain: dict[str, Floats]
-    images_only: dict[str, Floats]
-    counted: dict[str, Floats]
-
-
-def simpler(scores: Scores, bootstrap: Bootstrap) -> Simpler:
-    """Percentiles of the draws of two simpler bootstraps.
-
-    The plain one draws seeds with replacement, the same numbers for all cells, and images likewise; the other one
-    draws images alone. Places are counted in the draws of the plain one.
-    """
-    generator = np.random.default_rng([bootstrap.seed, SIMPLER])
-    seeds, levels = len(scores.correct[UNTOUCHED]), (0.0, *scores.levels)
-    random = _bits(scores, "random")
-    # of every seed and image: shape (estimators, seeds, images)
-    single = np.stack([gain(levels, _bits(scores, name), random, ROAR.order) for name in scores.estimators])
-    flat = single.astype(np.float32).reshape(-1, scores.images)
-    drawn = np.concatenate([weights @ flat.T for weights in image_weights(scores.images, bootstrap)]) / scores.images
-    by_seed = drawn.reshape(-1, len(scores.estimators), seeds)
-    chosen = generator.multinomial(seeds, np.full(seeds, 1 / seeds), bootstrap.resamples) / seeds
-    plain = (by_seed * chosen[:, None, :]).sum(2)
-    places = 1 + (plain[:, None, :] > plain[:, :, None]).sum(2)
-    return Simpler(*(_percentiles(scores, draws) for draws in (plain, by_seed.mean(2), places)))
-
-
-def _bits(scores: Scores, estimator: str) -> Floats:
-    return np.stack([scores.correct[point] for point in scores.curve(estimator)]).astype(np.float64)
-
-
-def _percentiles(scores: Scores, draws: Floats) -> dict[str, Floats]:
-    return dict(zip(scores.estimators, np.quantile(draws, (0.025, 0.975), axis=0).T, strict=True))
+def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
+    """Of a difference between two rows of this size, how often a single comparison finds it."""
+    shares = []
+    for one, other in zip(rows, rows[1:], strict=False):
+        difference = found.gains[one].minus(found.gains[other])
+        off = difference.value - (gains[one] - gains[other])
+        shares.append(off + shift > half_width(difference, 0.95))
+    return float(np.mean(shares))
 
 
 class TauOutcome(NamedTuple):
@@ -292,67 +367,86 @@ def _tau(one: Floats, other: Floats) -> Floats:
     return np.asarray(np.mean(np.sign(one[first] - one[second]) * np.sign(other[first] - other[second]), axis=0))
 
 
-def simulate(world: World, boards: int, seed: int, resamples: int = 1000) -> list[Outcome]:
-    """Outcomes of this many boards; every one has its own stream of chance."""
+def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> list[Outcome]:
+    """Outcomes of this many boards; every one has its own stream of chance, and one of a few sets of drawn images."""
     return [
-        outcome(world, np.random.default_rng([seed, number]), Bootstrap(resamples, seed=number))
+        outcome(world, np.random.default_rng([seed, number]), Bootstrap(resamples, seed=number % WEIGHTS))
         for number in range(boards)
     ]
 
 
-def summary(outcomes: Sequence[Outcome]) -> dict[str, tuple[float, float]]:
+Summary = dict[str, tuple[float, float]]
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Summary]:
     """Mean and its standard error over boards of every share."""
-    table = {}
-    for field in Outcome._fields:
-        values = [float(getattr(one, field)) for one in outcomes if getattr(one, field) is not None]
+    parts: dict[str, Summary] = {"here": {}, "one_reference": {}, "other": {}}
+    for name in ("here", "one_reference"):
+        for field in Kept._fields:
+            parts[name][field] = _mean([getattr(getattr(one, name), field) for one in outcomes])
+    for field in Outcome._fields[2:]:
+        values = [getattr(one, field) for one in outcomes if getattr(one, field) is not None]
         if values:
-            table[field] = (float(np.mean(values)), float(np.std(values) / np.sqrt(len(values))))
-    return table
+            parts["other"][field] = _mean(values)
+    return parts
 
 
-def figure(results: dict[str, dict[str, tuple[float, float]]], path: Path) -> None:
-    """Coverage of the gains in every world, by the method here and by the two simpler ones."""
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    return round(float(np.mean(values)), 5), round(float(np.std(values) / np.sqrt(len(values))), 5)
+
+
+def figure(results: dict[str, dict[str, Summary]], path: Path) -> None:
+    """Coverage in every world, by the method here and by the one that knows of one reference only."""
     from matplotlib.figure import Figure
 
-    drawing = Figure(figsize=(9, 0.42 * len(results) + 1.4), layout="constrained")
-    axes = drawing.subplots()
-    axes.axvspan(93, 97, color="0.9", label="93-97%")
-    kinds = (
-        ("gains", "this bootstrap", "#0072B2", "o"),
-        ("plain", "seeds and images redrawn, percentiles", "#D55E00", "s"),
-        ("images_only", "images alone", "#777777", "^"),
-    )
+    drawing = Figure(figsize=(11, 0.36 * len(results) + 1.5), layout="constrained")
+    panels = drawing.subplots(1, 3, sharey=True)
     rows = np.arange(len(results))[::-1]
-    for key, label, colour, marker in kinds:
-        means, errors = np.array([result[key] for result in results.values()]).T * 100
-        axes.errorbar(means, rows, xerr=2 * errors, color=colour, marker=marker, linestyle="", label=label)
-    axes.set_yticks(rows, list(results))
-    axes.set_xlabel("true gains inside their 95% intervals, in percent")
-    drawing.legend(loc="outside upper center", ncols=4, frameon=False, fontsize="small")
+    titles = ("gains", "differences between rows", "gains of a replication")
+    kinds = (("here", "references crossed", "#0072B2", "o"), ("one_reference", "told of one reference", "#D55E00", "s"))
+    for axes, key, title in zip(panels, ("gains", "between", "predicted"), titles, strict=True):
+        axes.axvspan(93, 97, color="0.9", label="93-97%")
+        for part, label, colour, marker in kinds:
+            means, errors = np.array([result[part][key] for result in results.values()]).T * 100
+            axes.errorbar(means, rows, xerr=2 * errors, color=colour, marker=marker, linestyle="", label=label)
+        axes.set_title(title, fontsize="medium")
+        axes.set_xlabel("inside their 95% intervals, percent")
+    panels[0].set_yticks(rows, list(results))
+    handles, labels = panels[0].get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize="small")
     drawing.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
     """Simulate all worlds, print the table, write numbers and figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", type=int, default=300, help="synthetic boards per line of the table")
+    parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args()
+    share_images()
     results = {}
-    for world in WORLDS:
+    for number, world in enumerate(WORLDS):
         start = time.process_time()
-        results[world.name] = summary(simulate(world, options.boards, options.seed))
-        print(f"{world.name} ({time.process_time() - start:.0f} s)", flush=True)
-        print("   " + "  ".join(f"{key} {mean:.3f}±{error:.3f}" for key, (mean, error) in results[world.name].items()))
+        boards = options.boards if number < DESIGNS else options.boards // 5
+        results[world.name] = summary(simulate(world, boards, options.seed))
+        print(f"{world.name} ({boards} boards, {time.process_time() - start:.0f} s)", flush=True)
+        for part, found in results[world.name].items():
+            print(f"   {part:13}" + "  ".join(f"{key} {mean:.3f}±{error:.3f}" for key, (mean, error) in found.items()))
     taus = {}
     for rows, spread, likeness in product((8, 20), (3.0, 10.0), (0.0, 0.6, 1.0)):
-        found = simulate_agreement(rows, spread, likeness, options.boards, options.seed)
-        taus[f"{rows} rows, spread {spread:g}, likeness {likeness:g}"] = found._asdict()
-        print(rows, spread, likeness, found, flush=True)
+        agreed = simulate_agreement(rows, spread, likeness, 300, options.seed)
+        taus[f"{rows} rows, spread {spread:g}, likeness {likeness:g}"] = agreed._asdict()
+        print(rows, spread, likeness, agreed, flush=True)
     record = {"boards": options.boards, "seed": options.seed, "worlds": results, "agreement": taus}
     (options.out / "statistics-coverage.json").write_text(json.dumps(record, indent=1) + "\n")
     figure(results, options.out / "statistics-coverage.svg")
+
+
+def share_images() -> None:
+    """Let boards share their drawn images, as boards of one suite do; drawing them anew takes most of the time."""
+    weights = drawing.image_weights
+    drawing.image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *asked: list(weights(*asked)))  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

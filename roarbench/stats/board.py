@@ -1,26 +1,31 @@
 """The board: gains, verdicts and places of all estimators under one protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 from roarbench.estimators import CONTROLS
-from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate, seed_spread
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, UNTOUCHED, Scores, gain
+from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
+from roarbench.stats.spread import References, Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
 from roarbench.terms import Protocol, Retrain
 
 RANDOM, SOBEL, BLURRED = CONTROLS
+ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference
 
 
 class Covers(StrEnum):
     """What may be repeated, and the intervals still hold the truth as often as they say."""
 
     IMAGES = "images"  # the choice of test images; nothing was trained
+    NETWORKS = "images and references"  # and the explained networks; nothing else was trained
     BOTH = "images and seeds"  # the choice of test images and the trainings
+    REFERENCES = "images, references and seeds"  # and the explained networks
     NOTHING = "nothing"  # one training per cell: there are no intervals
 
 
@@ -35,6 +40,8 @@ class Row:
         accuracies: Per level, in [0, 1].
         differences: Per level, its accuracy minus Random's, in [-1, 1].
         gain: In accuracy points.
+        predicted: Where the gain of a replication is expected, with the confidence of the board: the same test images
+            and design, other references and trainings. Missing where nothing else than the images was repeated.
         over_sobel: Its gain minus Sobel's, in accuracy points.
         random, sobel, random_blurred: The comparisons with the controls; None with the control itself, of a check,
             without intervals or where a gain is missing.
@@ -54,6 +61,7 @@ class Row:
     random_blurred: Comparison | None
     place: Place | None
     check: bool = False
+    predicted: Estimate = Estimate()
 
 
 @dataclass(frozen=True)
@@ -63,14 +71,20 @@ class Board:
     Attributes:
         protocol: The question.
         levels: Levels above 0.
-        rows: In the order of the scores.
+        rows: Those shown, in the order of the scores.
         images: Number of test images.
         bootstrap: Resamples, seed and confidence of every interval here.
         covers: What the intervals cover.
         detectable: Smallest true difference of two gains, in accuracy points, that one comparison planned
-            beforehand finds with a chance of 80%; the median over the pairs of the board. None without intervals.
+            beforehand finds with a chance of 80%; the median over all pairs, shown or not. None without intervals.
         seed_deviation: Standard deviation of an accuracy over trainings, in accuracy points; None if not known.
         seed_freedom: Degrees of freedom that it was estimated from.
+        family: Number of comparisons that the verdicts are adjusted for: of all rows with results, shown or not.
+        references: Number of explained networks; 0 where no cell depends on one.
+        reference_deviation: Standard deviation of a row's gain from one reference, with its training, to another, in
+            accuracy points, Random's own luck aside; None if not known.
+        reference_rows: Number of rows that it was estimated from.
+        reference_freedom: Degrees of freedom that these are worth.
     """
 
     protocol: Protocol
@@ -82,10 +96,24 @@ class Board:
     detectable: float | None
     seed_deviation: float | None
     seed_freedom: int
+    family: int = 0
+    references: int = 0
+    reference_deviation: float | None = None
+    reference_rows: int = 0
+    reference_freedom: float | None = None
+
+    @property
+    def one_network(self) -> bool:
+        """All rows explain the same network, so that everything here holds for this network only."""
+        return self.references == 1
 
 
 def board(
-    scores: Scores, protocol: Protocol, bootstrap: Bootstrap | None = None, spread: SeedSpread | None = None
+    scores: Scores,
+    protocol: Protocol,
+    bootstrap: Bootstrap | None = None,
+    spread: Spread | None = None,
+    shown: Collection[str] | None = None,
 ) -> Board:
     """Judge all estimators of one protocol.
 
@@ -93,39 +121,77 @@ def board(
         scores: Their correct answers.
         protocol: Its order says which curve is better, its network whether trainings vary.
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
-        spread: How trainings vary, where more cells than these are known (all rows of a board of which some are
-            shown, or ROAR's where KAR has one seed); from `scores` if not given.
+        spread: How references and trainings vary, where more cells of this protocol than these are known; from
+            `scores` if not given.
+        shown: Estimators that are rows of the board, and have their places among these; all if not given.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = (spread or seed_spread([scores])) if protocol.retrain is not Retrain.NONE else None
-    return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread))
+    spread = spread_for(protocol, spread or spread_of([scores]))
+    return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
+
+
+def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
+    """What of a spread means something under a protocol: where nothing is trained, trainings mean nothing."""
+    if spread is None or protocol.retrain is not Retrain.NONE:
+        return spread
+    return replace(spread, trainings=None) if spread.references else None
+
+
+def covers_of(protocol: Protocol, spread: Spread | None) -> Covers:
+    """What intervals under a protocol cover with this spread."""
+    references = spread is not None and spread.references is not None
+    if protocol.retrain is Retrain.NONE:
+        return Covers.NETWORKS if references else Covers.IMAGES
+    if spread is None or spread.trainings is None:
+        return Covers.NOTHING
+    return Covers.REFERENCES if references else Covers.BOTH
 
 
 def board_of(
-    scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: SeedSpread | None, draws: Draws
+    scores: Scores,
+    protocol: Protocol,
+    bootstrap: Bootstrap,
+    spread: Spread | None,
+    draws: Draws,
+    shown: Collection[str] | None = None,
 ) -> Board:
     """Judge all estimators of one protocol by draws that are there already.
 
     Args:
-        scores: Their correct answers.
+        scores: Correct answers of all rows; the verdicts are adjusted for them all.
         protocol: Its order says which curve is better, its network whether trainings vary.
         bootstrap: What the draws were made with.
         spread: The same; None where nothing is trained or nothing says how trainings vary.
         draws: Of the cells of `scores`, or of more.
+        shown: Estimators that are rows of the board, and have their places among these; all if not given.
     """
-    trained = protocol.retrain is not Retrain.NONE
-    covers = Covers.IMAGES if not trained else Covers.BOTH if spread else Covers.NOTHING
-    judge = _Judge(scores, bootstrap, covers, draws, gain_samples(scores, protocol, draws))
+    judge = _Judge(
+        scores,
+        bootstrap,
+        covers_of(protocol, spread),
+        draws,
+        gain_samples(scores, protocol, draws),
+        gain_samples(scores, protocol, draws.replication),
+    )
+    rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
+    comparisons = judge.comparisons()
+    trainings: Trainings | None = spread.trainings if spread else None
+    references: References | None = spread.references if spread else None
     return Board(
         protocol,
         scores.levels,
-        _rows(judge, protocol),
+        _rows(judge, protocol, rows, comparisons),
         scores.images,
         bootstrap,
-        covers,
-        None if covers is Covers.NOTHING else detectable(judge.pairs),
-        POINTS * spread.deviation if spread else None,
-        spread.freedom if spread else 0,
+        judge.covers,
+        None if judge.covers is Covers.NOTHING else detectable(judge.pairs(judge.placed)),
+        POINTS * trainings.deviation if trainings else None,
+        trainings.freedom if trainings else 0,
+        len(comparisons),
+        len(scores.networks),
+        POINTS * references.deviation if references else None,
+        references.rows if references else 0,
+        references.freedom if references else None,
     )
 
 
@@ -161,6 +227,7 @@ class _Judge:
     covers: Covers
     draws: Draws
     gains: Mapping[str, Sample]
+    replicated: Mapping[str, Sample]
 
     def estimate(self, sample: Sample | None) -> Estimate:
         if sample is None:
@@ -175,15 +242,18 @@ class _Judge:
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
         return self.estimate(one.minus(random) if one and random else None)
 
-    @property
+    def predicted(self, estimator: str) -> Estimate:
+        repeated = self.covers not in (Covers.NOTHING, Covers.IMAGES)
+        return self.estimate(self.replicated.get(estimator)) if repeated else Estimate()
+
+    @cached_property
     def placed(self) -> dict[str, Sample]:
-        """The gains of the rows that are compared, without those of checks and of controls that are not shown."""
+        """The gains of the rows that are compared, without those of checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.gains[name] for name in rows if name in self.gains}
 
-    @cached_property
-    def pairs(self) -> Pairs:
-        return Pairs.of(list(self.placed.values()), self.bootstrap.confidence)
+    def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
+        return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
     def over(self, control: str) -> dict[str, Sample]:
         """Gains minus the control's; empty where the control has none."""
@@ -197,14 +267,18 @@ class _Judge:
         pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
         return compare({(name, control): d for (name, control), d in pairs.items() if name != control})
 
-    def places(self) -> dict[str, Place]:
-        gains = self.placed
-        found = places(self.pairs.values) if self.covers is Covers.NOTHING else place_intervals(self.pairs)
+    def places(self, rows: Collection[str]) -> dict[str, Place]:
+        """Among these rows."""
+        gains = {name: sample for name, sample in self.placed.items() if name in rows}
+        pairs = self.pairs(gains)
+        found = places(pairs.values) if self.covers is Covers.NOTHING else place_intervals(pairs)
         return dict(zip(gains, found, strict=True))
 
 
-def _rows(judge: _Judge, protocol: Protocol) -> tuple[Row, ...]:
-    comparisons, positions, over_sobel = judge.comparisons(), judge.places(), judge.over(SOBEL)
+def _rows(
+    judge: _Judge, protocol: Protocol, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]
+) -> tuple[Row, ...]:
+    positions, over_sobel = judge.places(shown), judge.over(SOBEL)
     scores = judge.scores
     first = 1 if protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
     return tuple(
@@ -221,6 +295,7 @@ def _rows(judge: _Judge, protocol: Protocol) -> tuple[Row, ...]:
             random_blurred=comparisons.get((name, BLURRED)),
             place=positions.get(name),
             check=name in scores.checks,
+            predicted=judge.predicted(name),
         )
-        for name in scores.estimators
+        for name in shown
     )

@@ -1,7 +1,7 @@
 """Correct answers of one protocol, and the area between two curves of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,12 @@ class Scores:
             `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.
         mixed: Estimators whose points are no one curve, because they were not made from the same rankings.
         checks: Estimators that are checks of others: they have gains, but neither verdicts nor places.
+        references: Which explained network each row of bits depends on, one name per row of bits. A cell that depends
+            on none (a control, retrained untouched images) is not in it.
 
     Raises:
-        ValueError: The levels do not ascend in (0, 1], or the bits do not fit together.
+        ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
+            references as rows of bits.
     """
 
     estimators: tuple[str, ...]
@@ -38,6 +41,7 @@ class Scores:
     correct: Mapping[Point, Bits]
     mixed: frozenset[str] = frozenset()
     checks: frozenset[str] = frozenset()
+    references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
@@ -48,6 +52,14 @@ class Scores:
         shapes = {bits.shape for bits in self.correct.values()}
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
             raise ValueError(f"bits must be (seeds, images) with the same images everywhere, got {sorted(shapes)}")
+        for point, names in self.references.items():
+            if len(names) != len(self.correct[point]):
+                raise ValueError(f"{point} has {len(self.correct[point])} rows of bits and {len(names)} references")
+
+    @property
+    def networks(self) -> frozenset[str]:
+        """The explained networks that any cell depends on."""
+        return frozenset(name for names in self.references.values() for name in names)
 
     @property
     def images(self) -> int:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.stats.bootstrap import Draws, Estimate, Sample
+from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS, Floats, Scores, area_weights
+from roarbench.stats.draws import Draws
 
 
 class Drop(NamedTuple):

@@ -1,6 +1,6 @@
 """Which estimators differ from a control, and how small a difference could have been found."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -8,9 +8,11 @@ import numpy as np
 from scipy.stats import false_discovery_control, norm
 
 from roarbench.stats.bootstrap import Sample
+from roarbench.stats.curves import Floats
 from roarbench.stats.pairs import Pairs
 
 FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board
+TAIL = 0.05  # share of a sample's own draws beyond which those of the whole family count
 POWER = 0.8  # the usual chance of finding a difference that is called detectable (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
@@ -28,9 +30,9 @@ class Comparison(NamedTuple):
     """An estimator against a control.
 
     Attributes:
-        verdict: At a false discovery rate of 5% over all comparisons of the board.
+        verdict: At a false discovery rate of 5% over all comparisons of the family.
         p: Two-sided, of this comparison alone.
-        q: p adjusted for the board (Benjamini and Hochberg 1995).
+        q: p adjusted for the family (Benjamini and Hochberg 1995).
     """
 
     verdict: Verdict
@@ -39,10 +41,10 @@ class Comparison(NamedTuple):
 
 
 def compare(differences: Mapping[Key, Sample]) -> dict[Key, Comparison]:
-    """Judge all comparisons of a board together; above 0 is better."""
+    """Judge all comparisons of a family together; above 0 is better."""
     if not differences:
         return {}
-    ps = [p_value(sample) for sample in differences.values()]
+    ps = p_values(list(differences.values()))
     qs = false_discovery_control(ps).tolist()
     return {
         key: Comparison(_verdict(sample.value, q), p, q)
@@ -56,10 +58,29 @@ def _verdict(difference: float, q: float) -> Verdict:
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
 
 
-def p_value(sample: Sample) -> float:
-    """Two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
-    far = np.abs(sample.draws - sample.value) >= abs(sample.value)
-    return float((1 + far.sum()) / (1 + len(far)))
+def p_values(samples: Sequence[Sample]) -> list[float]:
+    """Two-sided p of "the truth is 0" of every sample: how often a draw is as far from the value as the value from 0.
+
+    Beyond the distance that 5% of its own draws exceed, the draws of all samples count, each in units of its own such
+    distance: they are numbers of one kind, and differ in scale far more than in shape. So the draws grow with the
+    family, as the smallest p that its adjustment needs falls.
+    """
+    deviations = [np.abs(sample.draws - sample.value) for sample in samples]
+    ends = [float(np.quantile(far, 1 - TAIL)) for far in deviations]
+    moving = [far / end for far, end in zip(deviations, ends, strict=True) if end > 0]
+    pool = np.sort(np.concatenate(moving)) if moving else np.empty(0)
+    return [_p(abs(sample.value), far, end, pool) for sample, far, end in zip(samples, deviations, ends, strict=True)]
+
+
+def _p(size: float, deviations: Floats, end: float, pool: Floats) -> float:
+    if size > end > 0:
+        return float((1 + _beyond(pool, size / end)) / (1 + len(pool)))
+    return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
+
+
+def _beyond(pool: Floats, share: float) -> int:
+    """How many of these, in ascending order, are no smaller."""
+    return len(pool) - int(np.searchsorted(pool, share, side="left"))
 
 
 def detectable(pairs: Pairs) -> float | None:

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 
 from roarbench.stats.board import Board, Covers, Row, board
-from roarbench.stats.bootstrap import Bootstrap, seed_spread
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
+from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR
 
 IMAGES = 600
 BOOTSTRAP = Bootstrap(400, seed=3)
-STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0}
+STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0, "weak": 0.15}
+MAIN = ("random", "sobel", "good", "bad", "same")
 
 
-def synthetic(seeds: int, names: tuple[str, ...] = tuple(STRENGTHS), levels: tuple[float, ...] = (0.5, 0.9)) -> Scores:
+def synthetic(seeds: int, names: tuple[str, ...] = MAIN, levels: tuple[float, ...] = (0.5, 0.9)) -> Scores:
     """A board on which `good` falls fastest and `bad` slowest; every cell has its own luck."""
     difficulty = np.random.default_rng(0).normal(size=IMAGES)
     correct: dict[Point, Bits] = {}
@@ -123,7 +125,7 @@ def test_one_training_per_cell_gives_values_and_no_intervals() -> None:
 
 
 def test_one_training_per_cell_can_borrow_the_spread_of_another_protocol() -> None:
-    spread = seed_spread([synthetic(4)])
+    spread = spread_of([synthetic(4)])
     judged, own = board(synthetic(1), ROAR, BOOTSTRAP, spread), board(synthetic(4), ROAR, BOOTSTRAP)
     assert judged.covers is Covers.BOTH and judged.seed_freedom == own.seed_freedom
     one, four = row(judged, "good").gain, row(own, "good").gain
@@ -136,7 +138,7 @@ def test_nothing_trained_has_no_chance_but_the_images() -> None:
     assert judged.covers is Covers.IMAGES
     assert (judged.seed_deviation, judged.seed_freedom) == (None, 0)
     assert row(judged, "good").random.verdict is Verdict.BETTER  # type: ignore[union-attr]
-    given = board(synthetic(1), MORF, BOOTSTRAP, seed_spread([synthetic(3)]))
+    given = board(synthetic(1), MORF, BOOTSTRAP, spread_of([synthetic(3)]))
     assert given == judged  # a spread over seeds means nothing here
     assert board(synthetic(3), MORF, BOOTSTRAP).seed_deviation is None
 
@@ -172,16 +174,84 @@ def test_the_order_of_images_changes_no_value_and_hardly_an_interval() -> None:
         assert one.gain.value - one.gain.low == pytest.approx(other.gain.value - other.gain.low, rel=0.08)
 
 
-def test_places_are_those_of_the_rows_shown_and_all_else_stays() -> None:
+def test_choosing_rows_changes_their_places_alone() -> None:
     scores = synthetic(2)
-    spread = seed_spread([scores])
-    whole = board(scores, ROAR, BOOTSTRAP, spread)
-    shown = board(replace(scores, estimators=("bad", "good")), ROAR, BOOTSTRAP, spread)
-    assert [one.place and one.place[:3] for one in shown.rows] == [(2, 2, 2), (1, 1, 1)]
+    whole = board(scores, ROAR, BOOTSTRAP)
+    shown = board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
+    assert [one.estimator for one in shown.rows] == ["good", "bad"]
+    assert [one.place and one.place[:3] for one in shown.rows] == [(1, 1, 1), (2, 2, 2)]
     for one in shown.rows:
-        assert one.gain == row(whole, one.estimator).gain
-        assert one.over_sobel == row(whole, one.estimator).over_sobel
-        assert one.random is not None and one.random.p == row(whole, one.estimator).random.p  # type: ignore[union-attr]
+        assert replace(one, place=None) == replace(row(whole, one.estimator), place=None)
+    # 5 rows against Random and against Sobel, but no control against itself
+    assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
+
+
+def test_the_family_is_all_rows_with_results() -> None:
+    """A verdict that stands alone falls among many rows that are equal to Random, shown or not."""
+    many = tuple(f"null{number}" for number in range(30))
+    scores = synthetic(3, ("random", "weak", *many))
+    lone, among = (
+        board(one, ROAR, BOOTSTRAP, spread_of([scores]), shown=("weak",))
+        for one in (synthetic(3, ("random", "weak")), scores)
+    )
+    assert (lone.family, among.family) == (1, 31)
+    first, second = (row(one, "weak").random for one in (lone, among))
+    assert first is not None and second is not None
+    assert first.verdict is Verdict.BETTER and second.verdict is Verdict.SAME
+    assert first.p == pytest.approx(second.p, rel=0.5) and first.q < second.q
+
+
+def references(scores: Scores, names: tuple[str, ...]) -> Scores:
+    points = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
+    return replace(scores, references=dict.fromkeys(points, names))
+
+
+def test_one_reference_is_marked_and_leaves_the_numbers_as_they_are() -> None:
+    scores = synthetic(2)
+    plain, marked = board(scores, ROAR, BOOTSTRAP), board(references(scores, ("r0", "r0")), ROAR, BOOTSTRAP)
+    assert (plain.references, marked.references) == (0, 1)
+    assert not plain.one_network and marked.one_network
+    assert plain.rows == marked.rows
+    assert marked.covers is Covers.BOTH and marked.reference_deviation is None
+
+
+def test_references_are_a_factor_of_every_interval() -> None:
+    judged = board(references(synthetic(3), ("r0", "r1", "r2")), ROAR, BOOTSTRAP)
+    assert judged.covers is Covers.REFERENCES and not judged.one_network
+    assert (judged.references, judged.reference_rows) == (3, 3)
+    assert judged.seed_freedom == 5 * 2  # of the controls and of the untouched images alone
+    assert judged.reference_deviation is not None and judged.reference_freedom is not None
+    assert 2 <= judged.reference_freedom <= 3 * 2
+    assert row(judged, "good").random.verdict is Verdict.BETTER  # type: ignore[union-attr]
+
+
+def test_one_training_on_each_reference_needs_no_second_but_a_control_does() -> None:
+    scores = references(synthetic(2), ("r0", "r1"))
+    few = (UNTOUCHED[0], "random", "sobel")
+    alone = {point: bits[:1] if point[0] in few else bits for point, bits in scores.correct.items()}
+    judged = board(replace(scores, correct=alone), ROAR, BOOTSTRAP)
+    assert judged.covers is Covers.NOTHING and row(judged, "good").gain.low is None
+
+
+def test_nothing_trained_still_depends_on_the_networks() -> None:
+    scores = synthetic(2)
+    every = replace(scores, references=dict.fromkeys(scores.correct, ("r0", "r1")))
+    judged = board(every, MORF, BOOTSTRAP)
+    assert judged.covers is Covers.NETWORKS and judged.seed_deviation is None
+    one = replace(every, correct={p: bits[:1] for p, bits in every.correct.items()}, references={})
+    one = replace(one, references=dict.fromkeys(one.correct, ("r0",)))
+    marked = board(one, MORF, BOOTSTRAP)
+    assert marked.covers is Covers.IMAGES and marked.one_network
+    assert row(marked, "good").predicted == (None, None, None)
+
+
+def test_a_replication_is_expected_around_the_gain_and_wider_than_luck_alone() -> None:
+    judged = board(synthetic(3), ROAR, BOOTSTRAP)
+    good, random = row(judged, "good"), row(judged, "random")
+    assert good.predicted.value == good.gain.value and random.predicted == (0.0, 0.0, 0.0)
+    assert good.predicted.low is not None and good.gain.low is not None and good.gain.value is not None
+    assert good.predicted.low < good.gain.value
+    assert row(board(synthetic(1), ROAR, BOOTSTRAP), "good").predicted == (None, None, None)
 
 
 def test_accuracies_stay_between_0_and_1() -> None:
@@ -194,14 +264,14 @@ def test_accuracies_stay_between_0_and_1() -> None:
 
 
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared() -> None:
-    scores = synthetic(2, (*STRENGTHS, "best~blurred", "another~blurred"))
-    spread = seed_spread([scores])
+    scores = synthetic(2, (*MAIN, "best~blurred", "another~blurred"))
+    spread = spread_of([scores])
     checks = frozenset({"best~blurred", "another~blurred"})
     judged = board(replace(scores, checks=checks), ROAR, BOOTSTRAP, spread)
-    alone = board(replace(scores, estimators=tuple(STRENGTHS)), ROAR, BOOTSTRAP, spread)
-    assert judged.rows[: len(STRENGTHS)] == alone.rows
+    alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread)
+    assert judged.rows[: len(MAIN)] == alone.rows
     assert judged.detectable == alone.detectable
-    for check in judged.rows[len(STRENGTHS) :]:
+    for check in judged.rows[len(MAIN) :]:
         assert check.check and check.gain.low is not None
         assert (check.place, check.random, check.sobel, check.random_blurred) == (None, None, None, None)
     together = board(scores, ROAR, BOOTSTRAP, spread)
@@ -209,7 +279,7 @@ def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared() ->
 
 
 def test_rows_are_held_against_a_blurred_random_map_where_there_is_one() -> None:
-    judged = board(synthetic(2, (*STRENGTHS, "random-blurred")), ROAR, BOOTSTRAP)
+    judged = board(synthetic(2, (*MAIN, "random-blurred")), ROAR, BOOTSTRAP)
     assert row(judged, "bad").random_blurred.verdict is Verdict.WORSE  # type: ignore[union-attr]
     assert row(judged, "good").random_blurred.verdict is Verdict.BETTER  # type: ignore[union-attr]
     assert row(judged, "random-blurred").random_blurred is None

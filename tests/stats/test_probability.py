@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from roarbench.stats.bootstrap import Bootstrap, draw
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.draws import draw
 from roarbench.stats.probability import order_gaps, probability_drop
 
 

@@ -3,11 +3,25 @@ import pytest
 
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.verdicts import Verdict, compare, detectable, p_value
+from roarbench.stats.verdicts import Verdict, compare, detectable, p_values
 
 
 def normal(value: float, deviation: float = 1.0, resamples: int = 2000, seed: int = 0) -> Sample:
     return Sample(value, value + deviation * np.random.default_rng(seed).normal(size=resamples))
+
+
+def p_value(sample: Sample) -> float:
+    return p_values([sample])[0]
+
+
+def holm(ps: list[float], level: float = 0.05) -> set[int]:
+    """Which of these Holm (1979) rejects."""
+    found: set[int] = set()
+    for place, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        if ps[index] > level / (len(ps) - place):
+            break
+        found.add(index)
+    return found
 
 
 def test_p_counts_draws_as_far_from_the_value_as_0_is() -> None:
@@ -21,6 +35,42 @@ def test_p_of_twins_is_1_and_of_the_impossible_the_smallest_there_is() -> None:
     assert p_value(normal(50.0, resamples=99)) == 0.01
 
 
+def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units() -> None:
+    one, other = normal(0.0, 1.0, 2000, seed=1), normal(7.0, 2.0, 2000, seed=2)
+    halves = [float(np.quantile(np.abs(sample.draws - sample.value), 0.95)) for sample in (one, other)]
+    far = [
+        abs(draw - sample.value) / half >= 7.0 / halves[1]
+        for sample, half in zip((one, other), halves, strict=True)
+        for draw in sample.draws
+    ]
+    assert p_values([one, other]) == [p_value(one), (1 + sum(far)) / (1 + 4000)]
+    assert p_values([one, other])[1] < 0.05
+
+
+def test_twelve_standard_errors_are_significant_among_two_hundred_rows() -> None:
+    values = [12.0] + [0.0] * 199
+    samples = [normal(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
+    assert min(p_value(sample) for sample in samples) > 0.05 / 200  # 2,000 draws of its own cannot say it
+    assert holm(p_values(samples)) == {0}
+    assert compare(dict(enumerate(samples)))[0].verdict is Verdict.BETTER
+
+
+@pytest.mark.parametrize("freedom", [4, 1000])
+def test_two_hundred_equal_rows_are_called_different_on_one_board_of_twenty(freedom: int) -> None:
+    """Draws and values of one law: normal, or with the tails of few references, whose size all rows share."""
+    generator = np.random.default_rng(freedom)
+    boards, rows, resamples = 250, 200, 400
+    wrong = 0
+    for _ in range(boards):
+        sizes = 1 / np.sqrt(generator.chisquare(freedom, resamples) / freedom)
+        scales = generator.uniform(0.5, 2, rows)
+        draws = scales[:, None] * sizes * generator.normal(size=(rows, resamples))
+        values = scales * generator.normal(size=rows) / np.sqrt(generator.chisquare(freedom) / freedom)
+        samples = [Sample(value, value + row) for value, row in zip(values.tolist(), draws, strict=True)]
+        wrong += bool(holm(p_values(samples)))
+    assert wrong / boards < 0.05 + 3 * np.sqrt(0.05 * 0.95 / boards)
+
+
 def test_p_is_the_normal_one() -> None:
     p = p_value(normal(1.96, resamples=40_000))
     assert abs(p - 0.05) < 5 * np.sqrt(0.05 * 0.95 / 40_000)
@@ -30,7 +80,7 @@ def test_verdicts_are_benjamini_and_hochbergs_by_loops() -> None:
     values = np.random.default_rng(1).normal(size=12) * 3
     samples = {index: normal(value, seed=index) for index, value in enumerate(values)}
     found = compare(samples)
-    ps = {index: p_value(sample) for index, sample in samples.items()}
+    ps = dict(zip(samples, p_values(list(samples.values())), strict=True))
     ordered = sorted(ps, key=lambda index: ps[index])
     last = max((place for place, index in enumerate(ordered, 1) if ps[index] <= 0.05 * place / 12), default=0)
     assert 0 < last < 12

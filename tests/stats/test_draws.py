@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from roarbench.stats import bootstrap as module
-from roarbench.stats.bootstrap import Bootstrap, Sample, SeedSpread, draw, estimate, image_weights, seed_spread
+from roarbench.stats import draws as module
+from roarbench.stats.bootstrap import Bootstrap, Sample, estimate
 from roarbench.stats.curves import UNTOUCHED, Bits, Scores
+from roarbench.stats.draws import draw, image_weights
+from roarbench.stats.spread import Spread, Trainings, spread_of
 
 
 def random_bits(seed: int, seeds: int, images: int, luck: float = 0.0) -> Bits:
@@ -19,6 +21,12 @@ def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
     names = tuple(f"e{index}" for index in range(cells))
     bits = {(name, 0.5): random_bits(index, seeds, images, luck) for index, name in enumerate(names)}
     return Scores(names, (0.5,), bits)
+
+
+def trainings_of(boards: list[Scores]) -> Trainings:
+    spread = spread_of(boards)
+    assert spread is not None and spread.trainings is not None and spread.references is None
+    return spread.trainings
 
 
 def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops() -> None:
@@ -77,8 +85,7 @@ def spread_by_loops(scores: Scores) -> tuple[float, float, int]:
 def test_the_spread_over_seeds_is_the_analysis_of_variance() -> None:
     cells = {("a", 0.5): random_bits(0, 2, 30, 0.5), ("b", 0.5): random_bits(1, 5, 30, 0.5)}
     scores = Scores(("a", "b"), (0.5,), cells)
-    spread = seed_spread([scores])
-    assert spread is not None
+    spread = trainings_of([scores])
     variance, noise, freedom = spread_by_loops(scores)
     assert (spread.variance, spread.noise) == (pytest.approx(variance, rel=1e-12), pytest.approx(noise, rel=1e-12))
     assert spread.freedom == freedom == 5
@@ -94,53 +101,53 @@ def test_the_spread_over_seeds_is_the_analysis_of_variance() -> None:
 
 def test_the_spread_is_found_again() -> None:
     """Luck of .05 on a hidden normal of variance 2 moves accuracy by .05 * pdf(0) / sqrt(2)."""
-    spread = seed_spread([board_of(100, 3, 1000, luck=0.05)])
-    assert spread is not None
+    spread = trainings_of([board_of(100, 3, 1000, luck=0.05)])
     true = (0.05 * 0.39894 / np.sqrt(2)) ** 2
     found = spread.variance - spread.noise
     assert abs(found - true) < 4 * spread.variance * np.sqrt(2 / spread.freedom)
 
 
 def test_without_luck_the_spread_is_the_noise_of_images_alone() -> None:
-    spread = seed_spread([board_of(100, 3, 1000)])
-    assert spread is not None
+    spread = trainings_of([board_of(100, 3, 1000)])
     assert abs(spread.variance / spread.noise - 1) < 4 * np.sqrt(2 / spread.freedom)
 
 
 def test_one_seed_everywhere_has_no_spread_and_the_same_training_counts_once() -> None:
-    assert seed_spread([board_of(3, 1, 30)]) is None
+    assert spread_of([board_of(3, 1, 30)]) is None
     bits = random_bits(0, 2, 30)
     scores = Scores(("a", "b"), (0.5,), {("a", 0.5): bits, ("b", 0.5): bits.copy()})
-    spread = seed_spread([scores, scores])
-    assert spread is not None and spread.freedom == 1
+    assert trainings_of([scores, scores]).freedom == 1
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> None:
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
     resamples, images = 20_000, 500
-    spread = seed_spread([board_of(60, 3, images, luck=0.2)])
-    assert spread is not None
+    spread = trainings_of([board_of(60, 3, images, luck=0.2)])
     bits = random_bits(99, seeds, images, luck=0.2)
-    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), spread)
+    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
     of_seeds = spread.variance * spread.freedom / (spread.freedom - 2) - spread.noise  # mean of 1 / chi-squared
     exact = bits.mean(0).var() / images + of_seeds / seeds
     assert abs(np.var(draws.resampled[:, 0]) / exact - 1) < 6 * np.sqrt(2 / resamples)
     assert abs(draws.resampled.mean() - bits.mean()) < 5 * np.sqrt(exact / resamples)
+    # a replication has the same images and twice the luck, with the noise of single images
+    again = 2 * spread.variance * spread.freedom / (spread.freedom - 2) / seeds
+    assert abs(np.var(draws.repeated[:, 0]) / again - 1) < 6 * np.sqrt(2 / resamples)
 
 
 def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does() -> None:
     """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
     resamples, freedom = 20_000, 4
     normal = np.random.default_rng(0).normal(size=20_000)
-    spread = SeedSpread(0.01**2, 0.0, freedom, normal / normal.std())
-    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), Bootstrap(resamples), spread)
+    spread = Trainings(0.01**2, 0.0, freedom, normal / normal.std())
+    scores = Scores(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)})
+    draws = draw(scores, Bootstrap(resamples), Spread(spread, None))
     inside = np.mean(np.abs(draws.resampled - 1.0) < 0.01 * t(freedom).ppf(0.975))
     assert abs(inside - 0.95) < 4 * np.sqrt(2 * 0.95 * 0.05 / resamples)  # chance of the draws and of the pool
 
 
 def test_cells_get_their_own_luck_and_equal_cells_the_same() -> None:
-    spread = seed_spread([board_of(20, 2, 300, luck=0.5)])
+    spread = spread_of([board_of(20, 2, 300, luck=0.5)])
     bits, others = random_bits(0, 2, 300), random_bits(1, 2, 300)
     cells = {("a", 0.5): bits, ("twin", 0.5): bits.copy(), ("b", 0.5): others}
     draws = draw(Scores(("a", "twin", "b"), (0.5,), cells), Bootstrap(4000), spread)
@@ -152,7 +159,7 @@ def test_cells_get_their_own_luck_and_equal_cells_the_same() -> None:
 
 def test_no_draw_depends_on_which_other_cells_are_there_or_in_which_order() -> None:
     scores = board_of(6, 2, 50, luck=0.2)
-    spread = seed_spread([scores])
+    spread = spread_of([scores])
     whole = draw(scores, Bootstrap(50), spread)
     some = dict(list(scores.correct.items())[4:1:-1])
     part = draw(Scores(scores.estimators, scores.levels, some), Bootstrap(50), spread)
@@ -162,7 +169,7 @@ def test_no_draw_depends_on_which_other_cells_are_there_or_in_which_order() -> N
 
 def test_the_seed_fixes_the_draws_and_another_one_changes_them() -> None:
     scores = board_of(2, 2, 50, luck=0.2)
-    spread = seed_spread([scores])
+    spread = spread_of([scores])
     first = draw(scores, Bootstrap(20, seed=1), spread).resampled
     np.testing.assert_array_equal(first, draw(scores, Bootstrap(20, seed=1), spread).resampled)
     assert (first != draw(scores, Bootstrap(20, seed=2), spread).resampled).any()
@@ -183,7 +190,7 @@ def test_no_cells_are_no_draws() -> None:
 def test_nothing_is_changed_in_place() -> None:
     scores = board_of(2, 2, 40)
     before = {point: bits.copy() for point, bits in scores.correct.items()}
-    draw(scores, Bootstrap(5), seed_spread([scores]))
+    draw(scores, Bootstrap(5), spread_of([scores]))
     for point, bits in scores.correct.items():
         np.testing.assert_array_equal(bits, before[point])
     assert UNTOUCHED not in scores.correct

@@ -1,0 +1,123 @@
+"""Draws of what other trainings and other references would have given."""
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import Bits, Floats, Point, Scores
+from roarbench.stats.spread import References, Spread, Trainings, digest_of, row_digest
+
+# streams of chance, so that none depends on how much another one draws; 0 is that of the images
+_SPREAD, _CELL, _COMMON, _OWN, _SIZES = range(1, 6)
+
+
+def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
+    """Deviations of all cells' accuracies for reasons other than the test images.
+
+    A cell that depends on a reference deviates with it, if references were repeated; what its trainings add is part of
+    that then. All others deviate with their trainings.
+
+    Returns:
+        Of the true accuracies, and with the noise that trainings on the same finitely many images add; from the same
+        chance, shape (resamples, cells).
+    """
+    true = np.zeros((bootstrap.resamples, len(scores.correct)))
+    whole = true.copy()
+    trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
+    references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
+    for column, (point, bits) in enumerate(scores.correct.items()):
+        if references and point in scores.references:
+            true[:, column], whole[:, column] = references.cell(point)
+        elif trainings:
+            true[:, column], whole[:, column] = trainings.cell(bits)
+    return true, whole
+
+
+def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
+    """A stream of chance of its own for whatever has these digests."""
+    numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
+    return np.random.default_rng([bootstrap.seed, stream, *numbers])
+
+
+class _TrainingDraws:
+    """Deviations of cells for their trainings.
+
+    The spread is known from few trainings only, so that it is drawn, too: the mean square over its expectation is
+    chi-squared with its degrees of freedom.
+    """
+
+    def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
+        share = _mean_square(spread.freedom, _generator(bootstrap, _SPREAD), bootstrap)
+        self.whole = np.sqrt(spread.variance / share)
+        self.true = np.sqrt(np.maximum(0.0, spread.variance / share - spread.noise))
+        self.deviations, self.bootstrap = spread.deviations, bootstrap
+
+    def cell(self, bits: Bits) -> tuple[Floats, Floats]:
+        """Mean deviation of a cell's trainings in every draw, true and with noise, shape (resamples,) each.
+
+        The stream hangs on the cell's bits: the same training under two names gets the same deviation, other cells get
+        their own, and no draw depends on which other rows are shown.
+        """
+        generator = _generator(self.bootstrap, _CELL, digest_of(bits))
+        mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
+        return self.true * mean, self.whole * mean
+
+
+def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
+    """A mean square over its expectation, in every draw."""
+    found: Floats = generator.chisquare(freedom, bootstrap.resamples) / freedom
+    return found
+
+
+class _Sizes(NamedTuple):
+    """Standard deviations in every draw, in those of one reference's curve, shape (resamples,) each."""
+
+    common: Floats
+    own: Floats
+
+
+def _sizes(spread: References, bootstrap: Bootstrap) -> tuple[_Sizes, _Sizes]:
+    """How large the part that rows share and each row's own are: true, and with the noise of finitely many images."""
+    generator = _generator(bootstrap, _SIZES)
+    whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
+    own = np.zeros(bootstrap.resamples)
+    if spread.own_freedom:
+        own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
+    noise = spread.noise / spread.variance if spread.variance else 0.0
+    true_own = np.maximum(0.0, own - noise) if spread.own_freedom else own
+    true_common = np.maximum(0.0, np.maximum(0.0, whole - noise) - true_own)
+    common = np.maximum(0.0, whole - own)
+    return _Sizes(np.sqrt(true_common), np.sqrt(true_own)), _Sizes(np.sqrt(common), np.sqrt(own))
+
+
+class _ReferenceDraws:
+    """Deviations of cells for the references that they depend on.
+
+    The curve that a reference gives deviates by a part that all rows share and by one of the row's own, of the same
+    covariance between levels. Both sizes are drawn: the whole from its degrees of freedom, and what rows do not share
+    from its own, many more, so that differences between rows are known as well as they are.
+    """
+
+    def __init__(self, spread: References, scores: Scores, bootstrap: Bootstrap) -> None:
+        self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
+        self.sizes = _sizes(spread, bootstrap)
+        self.rows = {name: row_digest(scores, name) for name, _ in scores.references}
+
+    def cell(self, point: Point) -> tuple[Floats, Floats]:
+        """Mean deviation of a cell over its references in every draw, true and with noise, shape (resamples,) each."""
+        names = self.scores.references[point]
+        column = self.spread.column(point[1])
+        common, own = np.zeros((2, self.bootstrap.resamples))
+        for name in sorted(set(names)):
+            weight = names.count(name) / len(names)
+            common += weight * (self._normal(_COMMON, self.spread.digest, name) @ column)
+            own += weight * (self._normal(_OWN, self.rows[point[0]], name) @ column)
+        true, whole = self.sizes
+        return true.common * common + true.own * own, whole.common * common + whole.own * own
+
+    def _normal(self, stream: int, digest: bytes, name: str) -> Floats:
+        """Of one reference for all levels, shape (resamples, rank)."""
+        generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
+        return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -1,0 +1,143 @@
+"""Two boards of one question, made from other references and trainings: do they say the same?"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scipy.stats import kendalltau
+
+from roarbench.stats.agreement import FEWEST_ROWS
+from roarbench.stats.board import Board, Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.verdicts import Verdict
+
+_OPPOSED = {Verdict.BETTER, Verdict.WORSE}
+
+
+class Words(NamedTuple):
+    """The verdicts of two boards on the same comparison.
+
+    Attributes:
+        control: What the row is compared with.
+        one, other: What each board says.
+    """
+
+    control: str
+    one: Verdict
+    other: Verdict
+
+
+class Repeated(NamedTuple):
+    """A row on two boards.
+
+    Attributes:
+        estimator: Its id.
+        gain, again: On the one and on the other, in accuracy points.
+        predicted, predicted_again: Where each board expects the other's gain.
+        inside: Whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain
+            is 0 on every board.
+        inside_again: Whether `gain` is in `predicted_again`.
+        verdicts: Those that both boards have.
+    """
+
+    estimator: str
+    gain: Estimate
+    again: Estimate
+    predicted: Estimate
+    predicted_again: Estimate
+    inside: bool | None
+    inside_again: bool | None
+    verdicts: tuple[Words, ...]
+
+
+@dataclass(frozen=True)
+class Replication:
+    """How alike two boards are.
+
+    Attributes:
+        rows: Those with a gain on both, in the order of the first.
+        verdicts: Number of verdicts that both boards have.
+        equal: Those of them that are the same word.
+        opposed: Those that are better on one and worse on the other.
+        gains: Number of gains that a prediction interval of the other board was there for, both ways.
+        inside: Those of them that lie in it.
+        tau: Kendall's tau-b of the gains; None for fewer than three rows or equal gains.
+    """
+
+    rows: tuple[Repeated, ...]
+    verdicts: int
+    equal: int
+    opposed: int
+    gains: int
+    inside: int
+    tau: float | None
+
+    @property
+    def equal_share(self) -> float | None:
+        """Of the verdicts, in [0, 1]; None without any."""
+        return self.equal / self.verdicts if self.verdicts else None
+
+    @property
+    def opposed_share(self) -> float | None:
+        """Of the verdicts, in [0, 1]; None without any."""
+        return self.opposed / self.verdicts if self.verdicts else None
+
+    @property
+    def inside_share(self) -> float | None:
+        """Of the gains, in [0, 1]; None without intervals."""
+        return self.inside / self.gains if self.gains else None
+
+
+def replication(one: Board, other: Board) -> Replication:
+    """Compare two boards of one question made from disjoint references and seeds.
+
+    Args:
+        one: A board.
+        other: The same experiment done again: the same protocol, levels and test images.
+
+    Raises:
+        ValueError: Protocols, levels or numbers of images differ, so that gains are not the same quantity.
+    """
+    asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
+    if asked != answered:
+        raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")
+    again = {row.estimator: row for row in other.rows if row.gain.value is not None}
+    rows = tuple(
+        _repeated(row, again[row.estimator])
+        for row in one.rows
+        if row.gain.value is not None and row.estimator in again
+    )
+    words = [said for row in rows for said in row.verdicts]
+    held = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
+    return Replication(
+        rows,
+        len(words),
+        sum(said.one is said.other for said in words),
+        sum({said.one, said.other} == _OPPOSED for said in words),
+        len(held),
+        sum(held),
+        _tau(rows),
+    )
+
+
+def _repeated(row: Row, again: Row) -> Repeated:
+    pairs = (
+        ("random", row.random, again.random),
+        ("sobel", row.sobel, again.sobel),
+        ("random-blurred", row.random_blurred, again.random_blurred),
+    )
+    verdicts = tuple(Words(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
+    inside = _inside(again.gain, row.predicted), _inside(row.gain, again.predicted)
+    return Repeated(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts)
+
+
+def _inside(gain: Estimate, predicted: Estimate) -> bool | None:
+    if gain.value is None or predicted.low is None or predicted.high is None or predicted.low == predicted.high:
+        return None
+    return predicted.low <= gain.value <= predicted.high
+
+
+def _tau(rows: tuple[Repeated, ...]) -> float | None:
+    if len(rows) < FEWEST_ROWS:
+        return None
+    tau = float(kendalltau([row.gain.value for row in rows], [row.again.value for row in rows]).statistic)
+    return None if tau != tau else tau  # not a number where all gains are equal

@@ -1,0 +1,303 @@
+"""How much accuracies vary from training to training and from reference to reference, learnt from all cells together.
+
+A result is made by a training (initialisation, order of batches) on rankings that explain one reference network. Two
+or three repetitions of one cell say next to nothing about its own spread; those of all cells together do. What the
+pools are made of, and the formulas with their sources, is in `docs/statistics.md`.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.stats.curves import Bits, Floats, Scores, area_weights
+
+
+@dataclass(frozen=True, eq=False)
+class Trainings:
+    """How the accuracy of a cell varies with the training alone, pooled over cells.
+
+    Attributes:
+        variance: Between trainings on the same rankings, in squared accuracy, with the noise of finitely many images.
+        noise: That noise: trainings disagree about single images, and this much of it is left in a mean over them.
+        freedom: Degrees of freedom of `variance`.
+        deviations: Those of all trainings from their group's mean, of mean 0 and mean square 1, shape (trainings,).
+    """
+
+    variance: float
+    noise: float
+    freedom: int
+    deviations: Floats
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a training's true accuracy, in [0, 1]."""
+        return float(np.sqrt(max(0.0, self.variance - self.noise)))
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """How the curve of an explained row varies with its reference and the trainings on it, pooled over rows.
+
+    Attributes:
+        levels: Ascending; of the columns of `factor`.
+        factor: Shape (rank, levels). Its product with itself is the covariance between levels of the curve that one
+            reference gives, in squared accuracy.
+        variance: Of what such a curve takes from its row's gain, in squared accuracy, with the noise of finitely many
+            images.
+        noise: That noise.
+        shared: Share of `variance` that all rows explained by one reference have in common, in [0, 1].
+        freedom: Degrees of freedom of `variance` (Satterthwaite).
+        own_freedom: Degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is
+            missing.
+        rows: Number of curves that it was estimated from.
+        networks: Number of references.
+        digest: Of the answers that it was estimated from.
+    """
+
+    levels: tuple[float, ...]
+    factor: Floats
+    variance: float
+    noise: float
+    shared: float
+    freedom: float
+    own_freedom: int
+    rows: int
+    networks: int
+    digest: bytes
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a row's true gain from one reference, with its training, to another, in [0, 1]."""
+        return float(np.sqrt(max(0.0, self.variance - self.noise)))
+
+    def column(self, t: float) -> Floats:
+        """The column of `factor` at a level, at the nearest one where none was seen twice; shape (rank,)."""
+        nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
+        column: Floats = self.factor[:, nearest]
+        return column
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What repeating a protocol's runs would change.
+
+    Attributes:
+        trainings: From one training to another on the same rankings; None where no cell has two.
+        references: From one reference, with its trainings, to another; None where no row has two.
+    """
+
+    trainings: Trainings | None
+    references: References | None
+
+    @property
+    def deviation(self) -> float:
+        """Of a training's true accuracy, in [0, 1]."""
+        return self.trainings.deviation if self.trainings else 0.0
+
+    def run_deviation(self, explained: bool, t: float) -> float | None:
+        """Standard deviation of the true accuracy of a single run, in [0, 1]; None if nothing says it.
+
+        Args:
+            explained: Whether the run depends on a reference, and so on which one.
+            t: Its level.
+        """
+        if explained and self.references is not None:
+            noise = self.references.noise / self.references.variance if self.references.variance else 0.0
+            return float(np.linalg.norm(self.references.column(t)) * np.sqrt(max(0.0, 1 - noise)))
+        return self.trainings.deviation if self.trainings is not None else None
+
+
+def spread_of(boards: Iterable[Scores]) -> Spread | None:
+    """Pool the spread over trainings and over references of all cells of these boards; None if nothing was repeated.
+
+    With one reference, or none, there is the spread over trainings alone.
+    """
+    held = list(boards)
+    found = Spread(_trainings(held), _references(held))
+    return found if found.trainings or found.references else None
+
+
+def _trainings(boards: Iterable[Scores]) -> Trainings | None:
+    """Two-way analysis of variance per group of trainings on the same rankings, images by trainings.
+
+    The mean square of trainings estimates n * var(training) + noise, that of the residuals the noise (Searle, Casella,
+    McCulloch, Variance Components, 1992, section 4.7).
+    """
+    groups = _unique(group for board in boards for group in _groups(board))
+    if not groups:
+        return None
+    freedom = sum(len(bits) - 1 for bits in groups)
+    variance, noise = np.sum([squares(bits) for bits in groups], axis=0) / freedom
+    raw = np.concatenate([_deviations(bits) for bits in groups])
+    size = np.sqrt(np.mean(raw**2))
+    return Trainings(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
+
+
+def _groups(board: Scores) -> Iterator[Bits]:
+    """Trainings of a cell on the same rankings, two or more."""
+    for point, bits in board.correct.items():
+        names = np.array(board.references.get(point, ("",) * len(bits)))
+        for name in np.unique(names):
+            if (group := bits[names == name]).shape[0] > 1:
+                yield group
+
+
+def _unique(groups: Iterable[Bits]) -> list[Bits]:
+    """Each training once, whatever its names, in an order that no order of rows changes."""
+    found = {digest_of(bits): bits for bits in groups}
+    return [found[digest] for digest in sorted(found)]
+
+
+def digest_of(bits: Bits) -> bytes:
+    """What tells these answers from others, 16 bytes."""
+    return hashlib.sha256(np.packbits(bits, axis=1).tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
+
+
+def _deviations(bits: Bits) -> Floats:
+    """Deviations of the trainings' accuracies from their mean, which itself takes a share 1 / trainings of it."""
+    accuracies = bits.mean(1, dtype=np.float64)
+    deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))
+    return deviations
+
+
+def squares(answers: NDArray[np.bool_] | Floats) -> Floats:
+    """Sums of squares of repetitions by images, divided by the images.
+
+    Args:
+        answers: Shape (repetitions, images).
+
+    Returns:
+        That of the repetitions, and that of what is left beside repetitions and images, per degree of freedom of
+        the images; shape (2,).
+    """
+    images = answers.shape[1]
+    accuracies = answers.mean(1, dtype=np.float64)
+    between = float(((accuracies - accuracies.mean()) ** 2).sum())
+    within = float(((answers - answers.mean(0, dtype=np.float64)) ** 2).sum())  # of repetitions and rest together
+    return np.array([between, (within - images * between) / (images - 1) / images])
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """The answers of one explained row, averaged over the trainings on each reference.
+
+    Attributes:
+        answers: Shape (images,) by reference and level.
+        digest: Of its bits.
+    """
+
+    answers: dict[tuple[str, float], Floats]
+    digest: bytes
+
+    @property
+    def levels(self) -> list[float]:
+        return sorted({t for _, t in self.answers})
+
+    def at(self, t: float) -> dict[str, Floats]:
+        """The answers at a level by reference, in the order of their names."""
+        return {name: answers for (name, level), answers in sorted(self.answers.items()) if level == t}
+
+    def areas(self) -> dict[str, Floats]:
+        """What the curve takes from a gain for every image, of the references that have all its levels above 0."""
+        levels = [t for t in self.levels if t > 0]
+        whole = set.intersection(*(set(self.at(t)) for t in levels)) if levels else set()
+        curves = {name: np.stack([self.answers[name, t] for t in levels]) for name in sorted(whole)}
+        return {name: area_weights((0.0, *levels))[1:] @ curve for name, curve in curves.items()}
+
+
+def _curves(board: Scores) -> Iterator[_Curve]:
+    rows: dict[str, dict[tuple[str, float], Floats]] = {}
+    for (estimator, t), names in board.references.items():
+        for name in set(names):
+            chosen = [index for index, other in enumerate(names) if other == name]
+            answers = board.correct[estimator, t][chosen].mean(0, dtype=np.float64)
+            rows.setdefault(estimator, {})[name, t] = answers
+    for estimator, found in rows.items():
+        yield _Curve(found, row_digest(board, estimator))
+
+
+def row_digest(board: Scores, estimator: str) -> bytes:
+    """What tells the curve of an explained row from others, 16 bytes: its answers under all references and levels."""
+    points = sorted(point for point in board.references if point[0] == estimator)
+    return hashlib.sha256(b"".join(digest_of(board.correct[point]) for point in points)).digest()[:16]
+
+
+def _references(boards: Iterable[Scores]) -> References | None:
+    """Two-way analysis of variance of the areas of curves, rows by references (Searle et al. 1992, chapter 4).
+
+    None where no row has two references at all its levels. Rows and levels that lack some references count with those
+    that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
+    share a part rho of their variance, R references are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
+    """
+    unique = {curve.digest: curve for board in boards for curve in _curves(board)}
+    curves = [unique[digest] for digest in sorted(unique)]
+    areas = [found for curve in curves if len(found := curve.areas()) > 1]
+    if not areas:
+        return None
+    networks = sorted({name for found in areas for name in found})
+    deviations = np.full((len(areas), len(networks)), np.nan)
+    for row, found in zip(deviations, areas, strict=True):
+        means = np.array([answers.mean() for answers in found.values()])
+        row[[networks.index(name) for name in found]] = means - means.mean()
+    variance, shared, own_freedom = components(deviations)
+    noise = sum(float(squares(np.stack(list(found.values())))[1]) for found in areas)
+    rows = len(areas)
+    levels, factor = _factor(curves)
+    return References(
+        levels,
+        factor,
+        variance,
+        noise / sum(len(found) - 1 for found in areas),
+        shared,
+        (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
+        own_freedom,
+        rows,
+        len(networks),
+        hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
+    )
+
+
+def components(deviations: Floats) -> tuple[float, float, int]:
+    """Split deviations of rows from their own means into what a reference has in common over rows, and the rest.
+
+    By the method of moments: the mean square of all estimates the whole variance, that of what is left beside the
+    references' means the part that rows do not share.
+
+    Args:
+        deviations: Shape (rows, references), NaN where missing; every row has two or more, of mean 0.
+
+    Returns:
+        The variance between references; the share of it that rows have in common, in [0, 1]; degrees of freedom of
+        the rest.
+    """
+    freedom = np.isfinite(deviations).sum() - len(deviations)
+    own_freedom = int(freedom) - (deviations.shape[1] - 1)
+    variance = float(np.nansum(deviations**2) / freedom)
+    if own_freedom < 1 or variance == 0:  # one row shares all with itself
+        return variance, 1.0, 0
+    own = float(np.nansum((deviations - np.nanmean(deviations, axis=0)) ** 2)) / own_freedom
+    return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
+
+
+def _factor(curves: Iterable[_Curve]) -> tuple[tuple[float, ...], Floats]:
+    """The levels that some row has with two references, and a root of the covariance of curves between them.
+
+    A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
+    variance is unbiased and the whole is a covariance.
+    """
+    held = list(curves)
+    levels = tuple(sorted({t for curve in held for t in curve.levels if len(curve.at(t)) > 1}))
+    networks = sorted({name for curve in held for name, _ in curve.answers})
+    deviations = np.zeros((len(held), len(networks), len(levels)))
+    freedom = np.zeros(len(levels))
+    for row, curve in zip(deviations, held, strict=True):
+        for column, t in enumerate(levels):
+            means = {name: answers.mean() for name, answers in curve.at(t).items()}
+            for name, mean in means.items():
+                row[networks.index(name), column] = mean - np.mean(list(means.values()))
+            freedom[column] += max(0, len(means) - 1)
+    root: Floats = np.asarray(np.linalg.qr(deviations.reshape(-1, len(levels)) / np.sqrt(freedom), mode="r"))
+    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open

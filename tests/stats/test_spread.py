@@ -1,0 +1,169 @@
+import numpy as np
+import pytest
+
+from roarbench.stats.curves import Bits, Point, Scores, area_weights
+from roarbench.stats.spread import References, components, spread_of
+
+LEVELS = (0.5, 0.9)
+
+
+def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, seed: int = 0) -> Scores:
+    """Rows explained by references, training s by reference s mod their number, and a control."""
+    generator = np.random.default_rng(seed)
+    names = tuple(f"e{row}" for row in range(rows))
+    difficulty = generator.normal(size=images)
+    correct: dict[Point, Bits] = {}
+    for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
+        luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
+        correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
+    which = tuple(f"r{s % networks}" for s in range(networks * trainings))
+    return Scores((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
+
+
+def references_of(*boards: Scores) -> References:
+    spread = spread_of(boards)
+    assert spread is not None and spread.references is not None
+    return spread.references
+
+
+def test_components_by_hand() -> None:
+    """Two rows, two references: deviations of 1 and of 3, in common 2, left 1."""
+    variance, shared, freedom = components(np.array([[1.0, -1.0], [3.0, -3.0]]))
+    assert (variance, freedom) == (10.0, 1)  # (1 + 1 + 9 + 9) / 2
+    assert shared == pytest.approx(1 - 4 / 10)  # four times 1, one degree of freedom
+
+
+def test_components_are_the_mean_squares_of_the_analysis_of_variance_by_loops() -> None:
+    rows, networks = 5, 4
+    table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
+    left = common = 0.0
+    for k in range(rows):
+        for r in range(networks):
+            left += (table[k, r] - table[k].mean() - table[:, r].mean() + table.mean()) ** 2
+    for r in range(networks):
+        common += rows * (table[:, r].mean() - table.mean()) ** 2
+    left /= (rows - 1) * (networks - 1)
+    common /= networks - 1
+    variance, shared, freedom = components(table - table.mean(1, keepdims=True))
+    # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
+    assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
+    assert shared == pytest.approx(1 - left / variance, rel=1e-12)
+    assert freedom == 12
+
+
+def test_one_row_shares_all_with_itself_and_rows_that_oppose_share_nothing() -> None:
+    assert components(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0)
+    assert components(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1)
+
+
+def test_a_missing_reference_takes_its_degree_of_freedom() -> None:
+    table = np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]])
+    variance, _, freedom = components(table)
+    assert variance == pytest.approx(10 / 3) and freedom == 1
+
+
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_the_spread_over_references_by_loops(trainings: int) -> None:
+    board = explained(rows=4, networks=3, trainings=trainings)
+    found = references_of(board)
+    weights = area_weights((0.0, *LEVELS))
+    means = np.zeros((4, 3, 2))
+    noise = 0.0
+    for row in range(4):
+        area = np.zeros((3, 60))
+        for column, t in enumerate(LEVELS):
+            for r in range(3):
+                bits = board.correct[f"e{row}", t][r::3].mean(0)
+                means[row, r, column] = bits.mean()
+                area[r] += weights[1 + column] * bits
+        for r in range(3):
+            for i in range(60):
+                rest = area[r, i] - area[r].mean() - area[:, i].mean() + area.mean()
+                noise += rest**2 / (60 - 1) / 60
+    deviations = means - means.mean(1, keepdims=True)
+    gains = deviations @ weights[1:]
+    assert found.variance == pytest.approx((gains**2).sum() / 8, rel=1e-9)
+    assert found.noise == pytest.approx(noise / 8, rel=1e-9)
+    covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
+    np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
+    assert (found.rows, found.networks, found.own_freedom, found.levels) == (4, 3, 6, LEVELS)
+    # the variance of a gain by either way
+    assert found.variance == pytest.approx(weights[1:] @ covariance @ weights[1:], rel=1e-9)
+
+
+def test_degrees_of_freedom_are_satterthwaites() -> None:
+    """Of a sum of two mean squares: (a + b)^2 / (a^2 / df_a + b^2 / df_b)."""
+    rows, networks = 4, 3
+    found = references_of(explained(rows, networks, seed=8))
+    own = found.variance * (1 - found.shared)
+    b = (rows - 1) / rows * own
+    a = found.variance - b
+    expected = (a + b) ** 2 / (a**2 / (networks - 1) + b**2 / ((rows - 1) * (networks - 1)))
+    assert 0 < found.shared < 1
+    assert found.freedom == pytest.approx(expected, rel=1e-12)
+    assert networks - 1 < found.freedom < rows * (networks - 1)
+
+
+def test_trainings_on_one_reference_and_those_of_controls_make_the_spread_over_trainings() -> None:
+    single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
+    assert single is not None and single.trainings is not None and single.trainings.freedom == 2 * 2  # Random's alone
+    assert double is not None and double.trainings is not None
+    assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
+
+
+def test_one_reference_has_no_spread_over_references() -> None:
+    spread = spread_of([explained(4, 1, trainings=2)])
+    assert spread is not None and spread.references is None and spread.trainings is not None
+    assert spread_of([explained(4, 1)]) is None
+
+
+def test_the_spread_over_references_is_found_again() -> None:
+    """Gains that move by 2 points with a reference, half of the variance in common; many rows and references."""
+    generator = np.random.default_rng(5)
+    rows, networks, images = 60, 40, 20_000
+    common = generator.normal(size=networks)
+    weight = area_weights((0.0, 0.9))[1]
+    correct = {}
+    for row in range(rows):
+        luck = 0.02 / weight * (np.sqrt(0.5) * common + np.sqrt(0.5) * generator.normal(size=networks))
+        correct[f"e{row}", 0.9] = generator.random((networks, images), dtype=np.float32) < 0.5 + luck[:, None]
+    names = tuple(map(str, range(networks)))
+    board = Scores(tuple(f"e{row}" for row in range(rows)), (0.9,), correct, references=dict.fromkeys(correct, names))
+    found = references_of(board)
+    assert found.deviation == pytest.approx(0.02, rel=4 / np.sqrt(2 * found.freedom))
+    assert found.shared == pytest.approx(0.5, abs=0.2)
+    assert spread_of([board]).run_deviation(True, 0.9) == pytest.approx(found.deviation / weight, rel=0.01)  # type: ignore[union-attr]
+
+
+def test_the_order_of_rows_and_a_second_name_change_nothing() -> None:
+    board = explained(4, 3)
+    correct, references = dict(board.correct), dict(board.references)
+    turned = Scores(
+        board.estimators, LEVELS, dict(reversed(correct.items())), references=dict(reversed(references.items()))
+    )
+    for t in LEVELS:
+        correct["twin", t], references["twin", t] = correct["e0", t].copy(), references["e0", t]
+    named = Scores((*board.estimators, "twin"), LEVELS, correct, references=references)
+    first = references_of(board)
+    for other in (references_of(turned), references_of(named), references_of(board, board)):
+        np.testing.assert_array_equal(first.factor, other.factor)
+        assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
+
+
+def test_a_row_in_the_making_counts_with_what_it_has() -> None:
+    board = explained(4, 3)
+    correct = dict(board.correct)
+    references = dict(board.references)
+    del correct["e0", 0.9], references["e0", 0.9]  # a level
+    correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
+    found = references_of(Scores(board.estimators, LEVELS, correct, references=references))
+    assert found.rows == 3 and found.levels == LEVELS
+    assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
+    alone = Scores(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
+    assert spread_of([alone]) is None
+
+
+def test_each_row_of_bits_has_its_reference() -> None:
+    bits = np.ones((2, 5), bool)
+    with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
+        Scores(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
