@@ -6,7 +6,7 @@ STORE ?= store
 
 PORT ?= 8501
 
-.PHONY: run demo test install install-test check benchmark clean
+.PHONY: run demo test install install-test check benchmark release-check clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
@@ -28,6 +28,10 @@ check: install-test
 benchmark: install-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only
 
+# sdist and wheel into dist/, the wheel in a bare environment, `roarbench toy` there
+release-check: install-test
+	$(BIN)/python scripts/release_check.py --out dist
+
 install: $(VENV)/installed
 install-test: $(VENV)/installed-test
 
@@ -47,4 +51,4 @@ $(VENV)/installed-test: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(STORE)
+	rm -rf $(VENV) $(STORE) dist

@@ -1,0 +1,147 @@
+"""Check a release: build sdist and wheel, install the wheel in a bare environment, and run `roarbench toy` there.
+
+    python scripts/release_check.py [--out dist]
+
+The sdist is built from the files that git tracks and the wheel from the sdist, so that a file forgotten in either is
+missed here. The environment is new; pip installs torch, torchvision and the wheel with the versions of
+constraints.txt. Ends with exit code 1 and one line at the first thing that is wrong.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from zipfile import ZipFile
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("leaderboard", "roarbench", "toy")
+_BUILD = "import sys, setuptools.build_meta as build; getattr(build, sys.argv[1])(sys.argv[2])"
+
+
+class ReleaseError(Exception):
+    """Something about the release is wrong; the message says what."""
+
+
+def main() -> None:
+    """Build, install, run; print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist and wheel are kept")
+    out = parser.parse_args().out.resolve()
+    try:
+        version = same_version(ROOT)
+        print(f"version {version} in pyproject.toml, CITATION.cff and CHANGELOG.md", flush=True)
+        files = tracked(ROOT)
+        with tempfile.TemporaryDirectory(prefix="roarbench-release-") as folder:
+            wheel = build(ROOT, files, Path(folder), out)
+            print(f"built: {wheel}", flush=True)
+            check_contents(wheel, files)
+            programs = install(wheel, Path(folder, "bare"))
+            check_toy(programs, version, Path(folder))
+    except ReleaseError as error:
+        sys.exit(f"release-check: {error}")
+    print("installed in a bare environment; roarbench toy gives the figure")
+
+
+def same_version(root: Path) -> str:
+    """Return the version that pyproject.toml, CITATION.cff and the newest heading of CHANGELOG.md agree on."""
+    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    for name, pattern in (("CITATION.cff", r"(?m)^version: (\S+)$"), ("CHANGELOG.md", r"(?m)^## (\S+) - \S+$")):
+        found = re.search(pattern, (root / name).read_text())
+        if (seen := found[1] if found else "none") != version:
+            raise ReleaseError(f"{name} has version {seen}, pyproject.toml {version}; write the same in both")
+    return version
+
+
+def tracked(root: Path) -> list[str]:
+    """Return the paths of the files that git tracks, relative to the root."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
+    return [name for name in listed.stdout.split("\0") if (root / name).is_file()]
+
+
+def build(root: Path, files: Iterable[str], folder: Path, out: Path) -> Path:
+    """Build an sdist from these files of the root and a wheel from the sdist; return the wheel's path.
+
+    Args:
+        root: Of the source.
+        files: Relative paths; nothing else is copied.
+        folder: Empty, for what is needed between.
+        out: Where sdist and wheel are left.
+    """
+    source, unpacked = folder / "source", folder / "unpacked"
+    for name in files:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, source / name)
+    out.mkdir(parents=True, exist_ok=True)
+    run_program([sys.executable, "-c", _BUILD, "build_sdist", str(out)], source)
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    with tarfile.open(out / f"roarbench-{version}.tar.gz") as archive:
+        archive.extractall(unpacked, filter="data")
+    run_program([sys.executable, "-c", _BUILD, "build_wheel", str(out)], unpacked / f"roarbench-{version}")
+    return out / f"roarbench-{version}-py3-none-any.whl"
+
+
+def check_contents(wheel: Path, files: Iterable[str]) -> None:
+    """Raise ReleaseError unless the wheel has every file of the packages and no other."""
+    expected = {name for name in files if name.partition("/")[0] in PACKAGES}
+    with ZipFile(wheel) as opened:
+        found = {name for name in opened.namelist() if ".dist-info/" not in name}
+    for words, names in (("lacks", expected - found), ("has, and git does not track,", found - expected)):
+        if names:
+            raise ReleaseError(f"the wheel {words} {', '.join(sorted(names))}; see package-data in pyproject.toml")
+
+
+def install(wheel: Path, environment: Path) -> Path:
+    """Make a virtual environment with the wheel and what it needs; return the folder of its programs."""
+    run_program([sys.executable, "-m", "venv", str(environment)], ROOT)
+    pip = [str(environment / "bin" / "pip"), "install", "--quiet", "-c", "constraints.txt"]
+    run_program([*pip, "torch", "torchvision"], ROOT)
+    run_program([*pip, str(wheel)], ROOT)
+    return environment / "bin"
+
+
+def check_toy(programs: Path, version: str, folder: Path) -> None:
+    """Raise ReleaseError unless the installed command has this version and draws the toy with the known outcome."""
+    said = run_program([str(programs / "roarbench"), "--version"], folder)
+    if said.strip() != f"roarbench {version}":
+        raise ReleaseError(f"roarbench --version says {said.strip()}, expected roarbench {version}")
+    picture = folder / "toy.png"
+    check_curves(run_program([str(programs / "roarbench"), "toy", "--format", "json", "-o", str(picture)], folder))
+    if not picture.read_bytes().startswith(b"\x89PNG\r\n"):
+        raise ReleaseError("roarbench toy -o toy.png did not write a PNG")
+
+
+def check_curves(answer: str) -> None:
+    """Raise ReleaseError unless the retrained true ranking ends at chance once its four informative features are gone.
+
+    Args:
+        answer: JSON of `roarbench toy`.
+    """
+    curves = {(curve["ranking"], curve["retrain"]): curve["accuracy"] for curve in json.loads(answer)["curves"]}
+    true, inverted = curves["true", True], curves["inverted", True]
+    seen = (true[0], true[4], inverted[4])  # untouched; the 4 informative of 16 features removed; 4 others
+    for value, expected in zip(seen, (0.82, 0.50, 0.82), strict=True):
+        if not math.isclose(value, expected, abs_tol=0.02):  # twice the standard error of 50 draws
+            raise ReleaseError(f"roarbench toy gives accuracies {seen}, expected about .82, .50 and .82")
+
+
+def run_program(command: list[str], folder: Path) -> str:
+    """Run a command that sees no module of this tree, and return its standard output."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
+        raise ReleaseError(f"{' '.join(command[:4])} … ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

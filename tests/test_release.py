@@ -1,0 +1,127 @@
+"""What goes with a release: sdist and wheel, their check, the changelog, the citation and the habits of committing."""
+
+import json
+import re
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return import_module("release_check")
+
+
+def test_the_wheel_has_every_file_of_the_packages(release, tmp_path):
+    files = release.tracked(ROOT)
+    wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")
+    release.check_contents(wheel, files)
+    assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
+    with pytest.raises(release.ReleaseError, match=r"the wheel lacks roarbench/forgotten\.csv; see package-data"):
+        release.check_contents(wheel, [*files, "roarbench/forgotten.csv", "docs/of-no-package.csv"])
+    with pytest.raises(release.ReleaseError, match=r"git does not track, toy/linear\.py;"):
+        release.check_contents(wheel, [name for name in files if name != "toy/linear.py"])
+
+
+def write_versions(folder: Path, project: str, citation: str, heading: str) -> Path:
+    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{project}"\n')
+    (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {citation}\n")
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n## 0.0.9 - 2020-01-01\n")
+    return folder
+
+
+def test_three_files_have_one_version(release, tmp_path):
+    assert release.same_version(write_versions(tmp_path, "1.2.3", "1.2.3", "1.2.3 - 2026-11-20")) == "1.2.3"
+    assert release.same_version(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("citation", "heading", "said"),
+    [
+        ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
+        ("1.2.3", "Of old", "CHANGELOG.md has version 0.0.9, pyproject.toml 1.2.3"),
+    ],
+)
+def test_another_version_is_told(release, tmp_path, citation, heading, said):
+    with pytest.raises(release.ReleaseError, match=re.escape(said)):
+        release.same_version(write_versions(tmp_path, "1.2.3", citation, heading))
+
+
+def toy_answer(untouched: float, informative_gone: float, others_gone: float) -> str:
+    true = [untouched, 0.7, 0.6, 0.55, informative_gone, 0.5]
+    inverted = [untouched, 0.8, 0.8, 0.8, others_gone, 0.8]
+    curves = [
+        {"ranking": "true", "retrain": True, "accuracy": true},
+        {"ranking": "true", "retrain": False, "accuracy": [0.0] * 6},
+        {"ranking": "inverted", "retrain": True, "accuracy": inverted},
+    ]
+    return json.dumps({"curves": curves})
+
+
+def test_the_toy_of_an_installation_has_the_known_outcome(release):
+    release.check_curves(toy_answer(0.821, 0.500, 0.819))
+    for wrong in ((0.50, 0.500, 0.819), (0.821, 0.60, 0.819), (0.821, 0.500, 0.50)):
+        with pytest.raises(release.ReleaseError, match="expected about .82, .50 and .82"):
+            release.check_curves(toy_answer(*wrong))
+
+
+def test_a_program_that_fails_is_told_in_a_line(release, tmp_path):
+    with pytest.raises(release.ReleaseError, match=r"^ls nowhere … ended with \d+: .*nowhere"):
+        release.run_program(["ls", "nowhere"], tmp_path)
+
+
+def test_the_changelog_is_in_the_usual_form():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert lines[0] == "# Changelog"
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions
+    for line in versions:
+        version, _, when = line.removeprefix("## ").partition(" - ")
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+        assert when == "Unreleased" or date.fromisoformat(when)
+    assert all(line.endswith("Unreleased") is False for line in versions[1:])
+    kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_relative_links_lead_somewhere():
+    for page in PAGES:
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+        assert links
+        assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_citation_is_valid():
+    """What schema 1.2.0 asks for: https://github.com/citation-file-format/citation-file-format/blob/main/schema.json."""
+    record = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert record["cff-version"] == "1.2.0"
+    assert {"authors", "cff-version", "message", "title"} <= set(record)
+    optional = {"abstract", "date-released", "doi", "keywords", "license", "references", "type", "version"}
+    assert set(record) <= {"authors", "cff-version", "message", "title"} | optional
+    assert record["type"] in {"software", "dataset"}
+    assert record["license"] == "Apache-2.0"
+    assert isinstance(record["version"], str)
+    assert len(set(record["keywords"])) == len(record["keywords"])
+    assert all(set(author) == {"name"} for author in record["authors"])
+    (paper,) = record["references"]
+    assert {"authors", "title", "type"} <= set(paper)
+    assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
+    assert [author["family-names"] for author in paper["authors"]] == ["Hooker", "Erhan", "Kindermans", "Kim"]
+
+
+def test_a_commit_is_checked_as_make_check_does():
+    recipe = re.search(r"(?m)^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())[1]
+    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"  # nothing is downloaded
+    assert [hook["entry"] for hook in repository["hooks"]] == commands
+    for hook in repository["hooks"]:
+        assert (hook["language"], hook["pass_filenames"], hook["always_run"]) == ("system", False, True)
