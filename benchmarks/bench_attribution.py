@@ -17,13 +17,12 @@ import torch
 from roarbench.devices import device, gpu_memory
 from roarbench.estimators import PAPER, SEED, find_estimator
 from roarbench.estimators.base import Batch
-from roarbench.estimators.engine import fitting, importance_maps, passes
+from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
+from roarbench.kernels.ranking import Layout, encode, features, sort_keys, tie_order
 from roarbench.models import build
 from roarbench.models.cost import network_cost
-from roarbench.ranking import Layout, encode, features, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Unit
-from roarbench.work import EXPLAINED
 
 GPU = device().type == "cuda"
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)

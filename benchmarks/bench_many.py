@@ -15,13 +15,13 @@ from functools import lru_cache
 
 import torch
 
-from roarbench.degrade import DegradedImages
 from roarbench.devices import device, gpus
-from roarbench.engines.local import Job, LocalEngine
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.train import Normalisation, fit
 from roarbench.models import build
-from roarbench.recipes import find_recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit
-from roarbench.train import Normalisation, fit
+from roarbench.workers.local import Job, LocalEngine
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 

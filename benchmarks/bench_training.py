@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from roarbench.augment import augment
-from roarbench.degrade import DegradedImages
 from roarbench.devices import device
+from roarbench.kernels.augment import augment
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, removed_bits
+from roarbench.kernels.streaming import Cut, StreamedImages
+from roarbench.kernels.train import Inputs, Normalisation, fit, normalise
 from roarbench.models import build
-from roarbench.ranking import Layout, removed_bits
-from roarbench.recipes import Recipe, find_recipe
-from roarbench.streaming import Cut, StreamedImages
+from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
-from roarbench.train import Inputs, Normalisation, fit, normalise
 
 DEVICE = device()
 GPU = DEVICE.type == "cuda"

@@ -1,7 +1,7 @@
 """Do a fast recipe and the suite's own put the estimators in the same order? Kendall's tau on a small version.
 
 Both are given the same images, reference and rankings; only the networks that are retrained differ. What is printed
-is what `roarbench suites` says of the fast suites (roarbench/suites.py).
+is what `roarbench suites` says of the fast suites (roarbench/plan/suites.py).
 
 Run: python benchmarks/fast_agreement.py --data FOLDER --store DIR
 """
@@ -15,15 +15,15 @@ from typing import Any
 
 from rich.console import Console
 
-from roarbench.evidence import Evidence
-from roarbench.plan import Block
-from roarbench.session import run_suite
+from roarbench.analysis.evidence import Evidence
+from roarbench.execution.runner import run_suite
+from roarbench.plan.runs import Block
+from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.suites import find_suite
 from roarbench.terms import ROAR, Unit
-from roarbench.workspace import Workspace
 
 ESTIMATORS = ("random", "sobel", "grad", "grad-sq", "gb", "var-grad")
 LEVELS = (0.5, 0.9)
@@ -47,9 +47,9 @@ def main() -> None:
         for suite in (slow, fast):
             start = time.monotonic()
             done = run_suite(suite, Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
-            drawn = Evidence(done.standing, Unit.SCALAR, bootstrap).roar
+            drawn = Evidence(done.suite_results, Unit.SCALAR, bootstrap).roar
             gains.append(drawn.areas)
-            seconds = sum(result.seconds for result in done.standing.results.values())
+            seconds = sum(result.seconds for result in done.suite_results.results.values())
             report[suite.recipe] = {
                 "training seconds": round(seconds),
                 "wall seconds": round(time.monotonic() - start),

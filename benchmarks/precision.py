@@ -24,16 +24,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.degrade import DegradedImages
 from roarbench.devices import device
 from roarbench.estimators import PAPER, engine, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.train import Normalisation, fit, normalise, predict, scored_at_once
 from roarbench.models import build
-from roarbench.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.recipes import find_recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
-from roarbench.train import Normalisation, fit, normalise, predict, scored_at_once
 
 _RECIPE = "imagenette64@1"  # shortened
 

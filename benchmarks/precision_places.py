@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 from precision import moved
 from rich.console import Console
 
-from roarbench import work
-from roarbench.bench import Bench
 from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS, find_estimator
-from roarbench.plan import Block, Suite
-from roarbench.ranking import encode, features, sort_keys, tie_order
-from roarbench.session import Finished, run_suite
+from roarbench.execution import jobs
+from roarbench.execution.context import RunContext
+from roarbench.execution.runner import Finished, run_suite
+from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
+from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suites import find_suite
+from roarbench.report.table import MISSING, place
 from roarbench.stats.agreement import agreement
 from roarbench.stats.board import Board, Row, board, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, draw, estimate, half_width
 from roarbench.stats.curves import POINTS, Scores
+from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.suites import find_suite
-from roarbench.tables import MISSING, place
 from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
-from roarbench.workspace import Workspace
 
 RULE = """no verdict differs, no two estimators are told apart in opposite orders, and every gain differs, with its
 interval, by less than the difference that the board finds 4 times in 5"""
@@ -51,15 +51,15 @@ def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
     return exact, replace(exact, maps=Precision.BF16)
 
 
-def planes(bench: Bench, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
+def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
     """Bit-planes of the first test images by estimator, uint8 (n, planes, width), of the precision asked for."""
-    count = min(_SAMPLE, len(bench.images(Split.TEST).labels))
-    maps = work.timed_maps(bench, estimators, Split.TEST, 0, count)
+    count = min(_SAMPLE, len(context.images(Split.TEST).labels))
+    maps = jobs.timed_maps(context, estimators, Split.TEST, 0, count)
     computed = {part.precision for each in maps.values() for part in each.made}
-    if computed != {bench.maps}:
-        raise RunError(f"asked for maps in {bench.maps}, this machine makes {', '.join(sorted(computed))}")
-    layout = bench.ranking_spec(find_estimator(estimators[0]), unit).layout
-    ties = tie_order(work.image_ids(Split.TEST, 0, count).numpy(), layout.features)
+    if computed != {context.maps}:
+        raise RunError(f"asked for maps in {context.maps}, this machine makes {', '.join(sorted(computed))}")
+    layout = context.ranking_spec(find_estimator(estimators[0]), unit).layout
+    ties = tie_order(jobs.image_ids(Split.TEST, 0, count).numpy(), layout.features)
     flat = {name: features(each.importance.numpy(), layout.shape, unit) for name, each in maps.items()}
     return {name: encode(sort_keys(values, ties), layout) for name, values in flat.items()}
 
@@ -87,7 +87,7 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
     """A protocol by both precisions, line by line."""
     exact, short = (_scores(each, protocol, unit) for each in done)
     both = merged(exact, short, estimators)
-    spread = done[0].standing.spread(protocol)
+    spread = done[0].suite_results.spread(protocol)
     draws = draw(both, _BOOTSTRAP, spread if protocol.retrain is not Retrain.NONE else None)
     boards = [board(scores, protocol, _BOOTSTRAP, spread) for scores in (exact, short)]
     rows = [{row.estimator: row for row in each.rows} for each in boards]
@@ -115,7 +115,7 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
 
 def _scores(done: Finished, protocol: Protocol, unit: Unit) -> Scores:
     """The answers of a protocol, which both suites have."""
-    found = done.standing.scores(protocol, unit)
+    found = done.suite_results.scores(protocol, unit)
     assert found is not None, "`suites` gives both all three protocols"
     return found
 
@@ -162,10 +162,10 @@ def main() -> None:
     with ResultsStore.open(default_url(asked.store)) as store:
         run = (Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
         done = [run_suite(suite, *run) for suite in both]
-    layout = done[0].bench.ranking_spec(find_estimator(estimators[0]), unit).layout
+    layout = done[0].context.ranking_spec(find_estimator(estimators[0]), unit).layout
     levels = ", ".join(f"{t:g}" for t in layout.levels)
     print(f"Percent of features in another bin, and of those removed at {levels}; the first {_SAMPLE} test images\n")
-    exact, short = (planes(each.bench, estimators, unit) for each in done)
+    exact, short = (planes(each.context, estimators, unit) for each in done)
     for name in estimators:
         found = moved(exact[name], short[name], layout)
         print(f"| `{name}` | {100 * found.bins:.2f} | {', '.join(f'{100 * share:.2f}' for share in found.removed)} |")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.ranking import encode, removed_bits, removed_count
+from roarbench.kernels.ranking import encode, removed_bits, removed_count
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.plan import Cell, Run
-from roarbench.store.claims import Owner
+from roarbench.plan.runs import Cell, Run
+from roarbench.store.leases import Owner
 from roarbench.store.provenance import provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
 from roarbench.terms import Order, Retrain, Unit
@@ -73,4 +73,4 @@ def test_state_over_many_rows(benchmark: Any, full: tuple[ResultsStore, list[str
 def test_claim_one(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     owner = Owner.here()
-    assert benchmark.pedantic(lambda: store.claim([keys[0]], owner), rounds=10) == set()
+    assert benchmark.pedantic(lambda: store.lease([keys[0]], owner), rounds=10) == set()

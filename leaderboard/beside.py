@@ -3,13 +3,13 @@
 from collections import Counter
 
 from leaderboard.source import main_rows, units
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
 from roarbench.terms import KAR, MORF, Protocol, Retrain, Unit
 
 _COLUMNS = {"KAR gain": KAR, "No-retrain gain": MORF}
 
 
-def beside(held: Standing, unit: Unit, levels: tuple[float, ...]) -> str:
+def beside(held: SuiteResults, unit: Unit, levels: tuple[float, ...]) -> str:
     """Levels and seeds of the gains under KAR and without retraining, on a board of this unit and these levels.
 
     A protocol that has none of the levels is shown over all that it has, as `tables.judge` does it.
@@ -22,7 +22,7 @@ def beside(held: Standing, unit: Unit, levels: tuple[float, ...]) -> str:
     return " ".join(parts)
 
 
-def _levels_and_seeds(held: Standing, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> str:
+def _levels_and_seeds(held: SuiteResults, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> str:
     kind, rows = (protocol.order, protocol.retrain, unit, "mean"), set(main_rows(held))
     cells = [point.cell for point in held.results]
     found = [cell for cell in cells if (cell.order, cell.retrain, cell.unit, cell.fill) == kind]

@@ -10,11 +10,11 @@ from leaderboard.formats import span
 from leaderboard.shown import SuiteShown
 from leaderboard.tables import SORTS, BoardTable, Entry
 from leaderboard.words import HEADINGS, plain, signed
-from roarbench.claims_report import claim_records
+from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
-from roarbench.standings import Standing
-from roarbench.tables import MISSING, interval
-from roarbench.validity_tables import sections
+from roarbench.report.claims import claim_records
+from roarbench.report.table import MISSING, interval
+from roarbench.report.validity import sections
 
 
 def figure_words(table: CurveTable) -> str:
@@ -157,7 +157,7 @@ def without(table: BoardTable) -> list[str]:
 _DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full."
 
 
-def status(entry: Entry, held: Standing) -> str:
+def status(entry: Entry, held: SuiteResults) -> str:
     """Who vouches for a row, and that its data set was made small if it was; empty where there is no run."""
     small = f", small version: {held.limit} images a split" if held.limit else ""
     return entry.status and entry.status + small

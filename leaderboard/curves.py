@@ -7,12 +7,12 @@ from typing import Any
 from leaderboard.source import known, units
 from leaderboard.tables import judge
 from leaderboard.words import plain, protocol_name
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
-from roarbench.evidence import Evidence
-from roarbench.published import HOOKER_DATASETS, published_curves
-from roarbench.standings import Standing
+from roarbench.report.table import ShownTable
 from roarbench.stats.board import Board
-from roarbench.tables import ShownTable
 from roarbench.terms import KAR, MORF, ROAR, Order, Protocol
 
 SHOWN = (ROAR, KAR, MORF)  # side by side
@@ -60,7 +60,7 @@ class CurveTable:
     points: tuple[CurvePoint, ...]
 
 
-def curve_table(held: Standing, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
+def curve_table(held: SuiteResults, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
     """The chosen curves and the controls' under one protocol.
 
     Args:
@@ -104,13 +104,13 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
 
 def curve_boards(evidence: Evidence) -> list[Board]:
     """ROAR, KAR and MoRF without retraining, those of them that the suite has."""
-    found = [(protocol, units(evidence.standing, protocol)) for protocol in SHOWN]
+    found = [(protocol, units(evidence.suite_results, protocol)) for protocol in SHOWN]
     boards = [judge(evidence, protocol, has[0]) for protocol, has in found if has]
     return [board for board in boards if board]
 
 
 def curve_tables(
-    held: Standing, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
+    held: SuiteResults, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
 ) -> list[CurveTable]:
     """The chosen curves of several protocols, to stand side by side."""
     return [curve_table(held, board, chosen, published) for board in boards]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from leaderboard.words import plain
-from roarbench.evidence import Drawn, Evidence
+from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS, Bits
 from roarbench.terms import ROAR, Protocol, Unit
@@ -110,7 +110,7 @@ class Arena:
 def arena(evidence: Evidence, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Arena | None:
     """All that comparisons under one protocol need; None where the suite does not have it."""
     drawn = evidence.drawn(protocol, unit)
-    return Arena(evidence.standing.title, protocol, unit, drawn) if drawn.levels else None
+    return Arena(evidence.suite_results.title, protocol, unit, drawn) if drawn.levels else None
 
 
 def duel(

@@ -8,11 +8,11 @@ from typing import Any
 from leaderboard.papers import papers
 from leaderboard.source import known
 from leaderboard.words import plain, plain_lines
+from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CUDA, IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
-from roarbench.reports import describe
-from roarbench.standings import Standing
+from roarbench.plan.runs import describe
 from roarbench.store.results import Result
-from roarbench.submission import Submission
+from roarbench.submissions.file import Submission
 
 _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry
 _SOURCES = {
@@ -52,7 +52,7 @@ class Profile:
     code: str = ""
 
 
-def profile(name: str, helds: Iterable[Standing] = ()) -> Profile:
+def profile(name: str, helds: Iterable[SuiteResults] = ()) -> Profile:
     """What is known of an estimator, as plain text.
 
     Args:
@@ -101,7 +101,7 @@ def _settings(row: Estimator) -> str:
     return "; ".join(parts)
 
 
-def command(held: Standing, name: str) -> str:
+def command(held: SuiteResults, name: str) -> str:
     """What to type to do all runs of an estimator in a suite again, in an empty store."""
     row = known(name)
     asked = "--submission FILE" if row.submitted else f"--estimators {plain(name)}"
@@ -111,7 +111,7 @@ def command(held: Standing, name: str) -> str:
     return f"roarbench run --suite {held.suite.name} {asked}{trust}{device}{limit} --store NEW-FOLDER"
 
 
-def runs_of(held: Standing, name: str) -> list[dict[str, Any]]:
+def runs_of(held: SuiteResults, name: str) -> list[dict[str, Any]]:
     """Provenance of each run of an estimator, as flat records in the suite's order."""
     found = [(point, result) for point, result in held.results.items() if point.cell.estimator == name]
     return [{"run": plain(describe(point)), **_made(result), **_origin(result)} for point, result in found]
@@ -148,7 +148,7 @@ def shared(runs: list[dict[str, Any]]) -> tuple[dict[str, str], list[dict[str, A
     return same, [{key: value for key, value in run.items() if key not in same} for run in runs]
 
 
-def machines(held: Standing) -> list[str]:
+def machines(held: SuiteResults) -> list[str]:
     """Code and machines behind a suite's results, the most used first, each with its number of runs."""
     made = Counter(f"{r['code']} on {r['machine']}" for r in map(_origin, held.results.values()))
     return [f"{name} ({count} runs)" for name, count in made.most_common()]

@@ -5,8 +5,8 @@ from typing import Any
 
 from leaderboard.source import main_rows, slug, units
 from leaderboard.words import plain
-from roarbench.falls import falls
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.probability_drop import falls
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import LERF, MORF, Order, Protocol, Unit
 
@@ -35,14 +35,14 @@ class FallTable:
         return [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()} for row in self.records]
 
 
-def fall_tables(held: Standing) -> list[FallTable]:
+def fall_tables(held: SuiteResults) -> list[FallTable]:
     """The tables of all protocols and units of a suite that have any."""
     asked = [(protocol, unit) for protocol in UNRETRAINED for unit in units(held, protocol)]
     found = [fall_table(held, protocol, unit) for protocol, unit in asked]
     return [table for table in found if table.records]
 
 
-def fall_table(held: Standing, protocol: Protocol, unit: Unit) -> FallTable:
+def fall_table(held: SuiteResults, protocol: Protocol, unit: Unit) -> FallTable:
     """The table of one protocol without retraining."""
     blocks = [block for block in held.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
     levels = sorted({t for block in blocks for t in block.levels})

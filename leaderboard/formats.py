@@ -12,11 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
-from roarbench import spreadsheet
-from roarbench.latex import latex_table
+from roarbench import text as formatting
+from roarbench.report.latex import latex_table
+from roarbench.report.table import MISSING, interval
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
-from roarbench.tables import MISSING, interval
 
 ASSETS = Path(__file__).parent / "assets"
 Records = Sequence[Mapping[str, Any]]
@@ -83,7 +83,7 @@ def board_csv(table: BoardTable) -> str:
 
 def to_csv(records: Records) -> str:
     """Records as CSV."""
-    return spreadsheet.to_csv([{key: _cell(value) for key, value in row.items()} for row in _rounded(records)])
+    return formatting.to_csv([{key: _cell(value) for key, value in row.items()} for row in _rounded(records)])
 
 
 def _rounded(records: Records) -> Records:

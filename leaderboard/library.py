@@ -9,9 +9,9 @@ from time import sleep
 from leaderboard.shown import SuiteShown
 from leaderboard.source import ALL, Only, read_suite
 from roarbench.errors import StoreError
-from roarbench.plan import Suite
+from roarbench.plan.runs import Suite
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 
 _PAUSE = 10.0  # seconds between two looks for new results
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from leaderboard.words import plain
-from roarbench.reports import describe, run_states
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.plan.runs import describe
+from roarbench.report.lists import run_states
 from roarbench.store.results import ResultsStore
 
 STATES = ("done", "running", "failed", "missing")
@@ -29,7 +30,7 @@ class RunState:
     reason: str
 
 
-def read_runs(held: Standing, store: ResultsStore) -> tuple[RunState, ...]:
+def read_runs(held: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
     """The state of every run of a suite, now."""
     states = run_states(held, store)
     named = [(plain(describe(point)), state, plain(reason, 500)) for point, (state, reason) in states.items()]

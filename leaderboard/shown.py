@@ -12,12 +12,12 @@ from leaderboard.duel import Arena, arena
 from leaderboard.source import protocols, slug, units
 from leaderboard.strip import Strip, read_strip
 from leaderboard.tables import BoardTable, Doubts, board_table
-from roarbench.evidence import Evidence
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import Panel, concerns_of, flags_of, panel_of
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import ROAR, Protocol, Unit
-from roarbench.validity import Panel, concerns_of, flags_of, panel_of
 
 Made = TypeVar("Made")
 
@@ -31,7 +31,7 @@ class SuiteShown:
         folder: The store's folder.
     """
 
-    held: Standing
+    held: SuiteResults
     folder: Path
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
     _lock: RLock = field(default_factory=RLock, init=False)

@@ -18,7 +18,7 @@ from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
 from leaderboard.words import ABOUT, CHANGES, EMPTY, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain
 from roarbench.estimators import CONTROLS
-from roarbench.validity_tables import legend
+from roarbench.report.validity import legend
 
 PAIRED = 12  # rows whose pairs a static page holds: 66
 

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leaderboard.words import plain
+from roarbench.analysis.boards import SuiteResults, collect_all
+from roarbench.analysis.load import fits, only_part, with_submitted
+from roarbench.analysis.versions import image_notes
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
-from roarbench.plan import Suite
-from roarbench.reading import fits, only_part, with_submitted
-from roarbench.standings import Standing, standings
+from roarbench.plan.runs import Suite
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
-from roarbench.versions import image_notes
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Shelf:
         folder: The store's folder, with rankings and images if it has them.
     """
 
-    standings: dict[str, Standing]
+    standings: dict[str, SuiteResults]
     folder: Path
 
 
@@ -45,18 +45,18 @@ def read_shelf(store: ResultsStore, folder: Path, only: Only = ALL) -> Shelf:
     return Shelf({slug(held): held for held in found}, folder)
 
 
-def read_suite(store: ResultsStore, suite: Suite, folder: Path, only: Only = ALL) -> list[Standing]:
+def read_suite(store: ResultsStore, suite: Suite, folder: Path, only: Only = ALL) -> list[SuiteResults]:
     """A suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 
     Where the store has it on several sets of images or of several references, each stands for itself, the suite's own
     first.
     """
     notes = image_notes(store, folder, suite.dataset)
-    found = [held for held in standings(with_submitted(suite, store), store, notes) if fits(held, *only, notes)]
+    found = [held for held in collect_all(with_submitted(suite, store), store, notes) if fits(held, *only, notes)]
     return [held for held in found if held.complete or not only_part(held, store)]
 
 
-def slug(held: Standing) -> str:
+def slug(held: SuiteResults) -> str:
     """Name of a suite and version in addresses and file names.
 
     Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
@@ -68,29 +68,29 @@ def slug(held: Standing) -> str:
     return f"{held.suite.name}-v{held.suite.version}{small}{harmless}"
 
 
-def main_rows(held: Standing) -> tuple[str, ...]:
+def main_rows(held: SuiteResults) -> tuple[str, ...]:
     """Estimators and controls of a suite; checks belong to the validity panel of what they are made from."""
     return tuple(name for name in held.suite.estimators if find_estimator(name).placed)
 
 
-def protocols(held: Standing) -> tuple[Protocol, ...]:
+def protocols(held: SuiteResults) -> tuple[Protocol, ...]:
     """The protocols that a suite has, in the order of the vocabulary."""
     has = {block.protocol for block in held.suite.blocks}
     return tuple(protocol for protocol in PROTOCOLS.values() if protocol in has)
 
 
-def units(held: Standing, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
+def units(held: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
     """The units that a suite has under a protocol, the one of its tables first."""
     return tuple(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == protocol))
 
 
-def about(held: Standing, name: str) -> str:
+def about(held: SuiteResults, name: str) -> str:
     """What an estimator is, in a sentence: of a submission its author's."""
     submission, row = held.submissions.get(name), known(name)
     return plain(submission.description if submission and not row.twin else row.about)
 
 
-def status(held: Standing, name: str) -> str:
+def status(held: SuiteResults, name: str) -> str:
     """Who vouches for an estimator's rows: `verified`, `trusted` or `self-reported`."""
     if TRUSTED in known(name).marks:
         return "trusted"

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.source import main_rows, protocols, slug, units
+from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
 from roarbench.estimators import find_estimator
-from roarbench.ranking import Layout, removed_bits
-from roarbench.standings import Standing
+from roarbench.kernels.ranking import Layout, removed_bits
+from roarbench.store.folders import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
+from roarbench.store.specs import ranking_spec
 from roarbench.terms import Order, Split, Unit
-from roarbench.workspace import Workspace, ranking_spec
 
 IMAGES = 6  # in a strip
 _FOLDER = "strips"
@@ -71,18 +72,18 @@ class Strip:
         return mean
 
 
-def read_strip(held: Standing, folder: Path) -> Strip | None:
+def read_strip(held: SuiteResults, folder: Path) -> Strip | None:
     """The strip of a suite: from a store's images and rankings, else from its strip file; None where it has neither."""
     path = strip_file(held, folder)
     return _from_store(held, folder) or (_load(path) if path.exists() else None)
 
 
-def strip_file(held: Standing, folder: Path) -> Path:
+def strip_file(held: SuiteResults, folder: Path) -> Path:
     """Where a store that has no images keeps its strip."""
     return folder / _FOLDER / f"{slug(held)}-{held.data[:12]}.npz"
 
 
-def _from_store(held: Standing, folder: Path) -> Strip | None:
+def _from_store(held: SuiteResults, folder: Path) -> Strip | None:
     workspace = Workspace(folder)
     images = _images(held, workspace)
     if images is None:
@@ -107,7 +108,7 @@ def _from_store(held: Standing, folder: Path) -> Strip | None:
     return Strip(tuple(numbers.tolist()), pixels[numbers], images.mean, layout, planes, seconds, tuple(damaged))
 
 
-def _images(held: Standing, workspace: Workspace) -> ImageData | None:
+def _images(held: SuiteResults, workspace: Workspace) -> ImageData | None:
     """The decoded images that the suite's results were made on."""
     for manifest in sorted(workspace.data.glob("*/manifest.json")):
         if json.loads(manifest.read_text()).get("fingerprint") == held.data:

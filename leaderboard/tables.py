@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 from leaderboard.beside import beside
 from leaderboard.source import about, known, main_rows, slug, status, units
 from leaderboard.words import plain
+from roarbench.analysis.boards import VOID, SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import Concerns
 from roarbench.estimators import CONTROLS
-from roarbench.evidence import Evidence
-from roarbench.plan import CLEAN
-from roarbench.standings import VOID, Standing
+from roarbench.plan.runs import CLEAN
+from roarbench.report.table import ShownTable
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
-from roarbench.tables import ShownTable
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Unit
-from roarbench.validity import Concerns
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def judge(evidence: Evidence, protocol: Protocol, unit: Unit, levels: tuple[floa
         unit: What one feature is.
         levels: Only these, of those that the suite has; all if empty.
     """
-    return evidence.board(protocol, unit, main_rows(evidence.standing), levels)
+    return evidence.board(protocol, unit, main_rows(evidence.suite_results), levels)
 
 
 def board_table(
@@ -165,7 +165,7 @@ def board_table(
         doubts: Why rows should be doubted, and how much speaks against each.
         seconds: For the maps of 1,000 images, by estimator.
     """
-    held = evidence.standing
+    held = evidence.suite_results
     unit, doubts = unit or units(held, protocol)[0], doubts or Doubts({}, {})
     judged = judge(evidence, protocol, unit, levels)
     assert judged is not None, "the suite has the protocol"
@@ -201,7 +201,7 @@ def board_table(
     )
 
 
-def _entry(row: Row, held: Standing) -> Entry:
+def _entry(row: Row, held: SuiteResults) -> Entry:
     estimator = known(row.estimator)
     return Entry(
         estimator=row.estimator,
@@ -230,7 +230,7 @@ def _verdict(found: Comparison | None) -> str:
     return found.verdict.value if found else ""
 
 
-def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
+def _dates(held: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, str]:
     """Day of the newest run of each curve."""
     dates: dict[str, str] = {}
     for point, result in held.results.items():
@@ -240,7 +240,7 @@ def _dates(held: Standing, protocol: Protocol, unit: Unit) -> dict[str, str]:
     return dates
 
 
-def _gap(held: Standing, judged: Board, unit: Unit, estimator: str) -> str:
+def _gap(held: SuiteResults, judged: Board, unit: Unit, estimator: str) -> str:
     """What does not belong together, which levels have no result, of this estimator or Random, or that all is void."""
     if reason := held.mixed(judged.protocol, unit).get(estimator):
         return reason

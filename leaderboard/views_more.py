@@ -16,7 +16,7 @@ from leaderboard.tables import Entry
 from leaderboard.toyfigure import toy_tables
 from leaderboard.words import ABOUT, CHANGES, COLUMNS, HEADINGS, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain
 from roarbench.estimators import CONTROLS
-from roarbench.validity_tables import legend
+from roarbench.report.validity import legend
 
 
 def entry(session: Session) -> None:

@@ -22,7 +22,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-CLI = (sys.executable, "-c", "from roarbench.cli import main; main()")
+CLI = (sys.executable, "-c", "from roarbench.cli.main import main; main()")
 WIDTHS = (1280, 390)
 TALLEST = 1600  # pixels of a picture
 FLAGS = (

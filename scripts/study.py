@@ -14,14 +14,14 @@ import numpy as np
 from study_analysis import Part, T, explained, leaks, luck_along_curves, read_parts, seed_likeness
 from study_figures import draw_gains, draw_leaks
 
-from roarbench.agreements import agreements
-from roarbench.claims_report import Clear, claim_records, clear_cells
-from roarbench.standings import Standing
+from roarbench.analysis.agreements import agreements
+from roarbench.analysis.boards import SuiteResults
+from roarbench.report.claims import Clear, claim_records, clear_cells
+from roarbench.report.table import MISSING, interval
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
-from roarbench.tables import MISSING, interval
 from roarbench.terms import ROAR, Unit
 
 TRIAL = {  # accuracies at t = .9 of trials with narrow networks and one seed, before this study
@@ -112,7 +112,10 @@ def explained_table(parts: Sequence[Part]) -> str:
 def claims_table(parts: Sequence[Part]) -> str:
     """Cells in which each claim holds, and of the cells that are told apart those for and against it."""
     records = [
-        ({row["claim"]: row for row in claim_records(part.evidence.standing, part.unit)}, clear_cells(part.evidence))
+        (
+            {row["claim"]: row for row in claim_records(part.evidence.suite_results, part.unit)},
+            clear_cells(part.evidence),
+        )
         for part in parts
     ]
     lines = [
@@ -213,7 +216,7 @@ def seeds_table(parts: Sequence[Part]) -> str:
     return f"{_table(heading, lines)}\n\n{text}"
 
 
-def cost_line(helds: Iterable[Standing]) -> str:
+def cost_line(helds: Iterable[SuiteResults]) -> str:
     """What the runs took, from the store."""
     lines = []
     for held in helds:
@@ -250,7 +253,7 @@ def _table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def report(parts: Sequence[Part]) -> str:
     """All tables as one page."""
-    helds = {part.dataset: part.evidence.standing for part in parts}.values()
+    helds = {part.dataset: part.evidence.suite_results for part in parts}.values()
     leaky = list(filter(leaks, parts))
     chapters = {
         "Runs": cost_line(helds),

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roarbench.analysis.boards import collect
+from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import find_estimator
-from roarbench.evidence import Evidence
-from roarbench.plan import CLEAN
-from roarbench.standings import standing
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, image_weights
 from roarbench.stats.curves import Bits
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
-from roarbench.suites import find_suite
 from roarbench.terms import Unit
 
 SUITES = {  # images a split; None: all
@@ -83,7 +83,7 @@ def read_parts(store: Path) -> list[Part]:
     with TemporaryDirectory() as copy:
         _copy_results(store, Path(copy))
         with ResultsStore.open(default_url(Path(copy))) as results:
-            helds = [standing(find_suite(name), results, limit) for name, limit in SUITES.items()]
+            helds = [collect(find_suite(name), results, limit) for name, limit in SUITES.items()]
     for held in (held for held in helds if held.results):
         units = dict.fromkeys(point.cell.unit for point in held.results if point.cell.estimator != CLEAN)
         parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]

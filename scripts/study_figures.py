@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from roarbench.estimators import find_estimator
-from roarbench.panels import COLOURS, INK
+from roarbench.report.panels import COLOURS, INK
 from roarbench.stats.bootstrap import Estimate
 
 FORMS = {  # one colour each, as in the curves; the control forms are drawn in grey and black

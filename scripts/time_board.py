@@ -30,12 +30,12 @@ from selenium.webdriver.common.keys import Keys
 
 from leaderboard.commands import export_site
 from roarbench.estimators import ESTIMATORS, Estimator
-from roarbench.plan import CLEAN, Block, Point, Suite, expand
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import CLEAN, Block, Point, Suite, expand
+from roarbench.plan.suites import SUITES
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
-from roarbench.suites import SUITES
 from roarbench.terms import PAPER_LEVELS, ROAR
-from roarbench.workspace import bind
 
 DEMO = Path(__file__).resolve().parents[1] / "demo"
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000

@@ -44,7 +44,7 @@ def require() -> Callable[[str, str], str]:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., object]:
     """Run a command and give what it printed, on a terminal of 80 columns."""
-    from command_line import Answer, command
+    from tests.helpers.command_line import Answer, command
 
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *words: Answer(command(*words), *capsys.readouterr())

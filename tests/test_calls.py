@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from roarbench import cli
 from roarbench.calls import TAKEN, propose
+from roarbench.cli import main
 
-COMMANDS = typer.main.get_command(cli.app).commands
+COMMANDS = typer.main.get_command(main.app).commands
 
 
 def calling(monkeypatch, *words):

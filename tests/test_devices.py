@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from roarbench import devices, inputs, session, work
+from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpus, sent
 from roarbench.errors import MachineError
+from roarbench.execution import inputs, jobs, runner
 from roarbench.models import build
 from roarbench.store.provenance import cores
-from tests.tiny_bench import TEST, TRAIN, make_bench
+from tests.helpers.tiny_suite import TEST, TRAIN, make_context
 
 
 @pytest.mark.parametrize(("there", "expected"), [(True, "cuda"), (False, "cpu")])
@@ -31,10 +32,10 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
 
 
 def test_one_worker_for_each_gpu_else_for_each_core(monkeypatch) -> None:
-    monkeypatch.setattr(session, "gpus", lambda: ("0", "1", "2"))
-    assert session.default_workers() == 3
-    monkeypatch.setattr(session, "gpus", lambda: ())
-    assert session.default_workers() == cores()
+    monkeypatch.setattr(runner, "gpus", lambda: ("0", "1", "2"))
+    assert runner.default_workers() == 3
+    monkeypatch.setattr(runner, "gpus", lambda: ())
+    assert runner.default_workers() == cores()
 
 
 @pytest.fixture
@@ -45,15 +46,15 @@ def gpu_of_8_gb(monkeypatch):
 
 def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path) -> None:
     """Or each would put images for a whole GPU on it."""
-    bench = make_bench(tmp_path)
+    context = make_context(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     monkeypatch.delenv(SHARING, raising=False)
     for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (3, 8e9 / 3, True, 8192), (8, 1e9, False, 2048)):
         if workers > 1:
             monkeypatch.setenv(SHARING, str(workers))
         assert gpu_memory() == bytes_each
-        assert inputs.fits(bench, width) is fit
-        assert work.images_at_once(bench, 18) == at_once
+        assert inputs.fits(context, width) is fit
+        assert jobs.images_at_once(context, 18) == at_once
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.identity import fingerprint, record
 from roarbench.models import MODELS, build
-from roarbench.plan import fingerprint, record
-from roarbench.recipes import RECIPES, Recipe
+from roarbench.plan.recipes import RECIPES, Recipe
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())

@@ -6,15 +6,15 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from made_up import SUITE, answers, held, leaky
 
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import find_estimator
-from roarbench.evidence import Evidence
-from roarbench.plan import expand
-from roarbench.standings import Standing
+from roarbench.plan.runs import expand
+from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
-from roarbench.suites import find_suite
 from roarbench.terms import Unit
+from tests.helpers.made_up import SUITE, answers, held, leaky
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 BOOTSTRAP = Bootstrap(400)
@@ -87,8 +87,8 @@ def test_likeness_is_the_difference_of_covariances_by_loops(analysis: ModuleType
     assert found.value == pytest.approx(sum(products) / apart, abs=1e-12)
 
 
-def part(analysis: ModuleType, unit: Unit = Unit.SCALAR, standing: Standing | None = None) -> object:
-    return analysis.Part("planted", unit, Evidence(standing or held(), unit, BOOTSTRAP))
+def part(analysis: ModuleType, unit: Unit = Unit.SCALAR, suite_results: SuiteResults | None = None) -> object:
+    return analysis.Part("planted", unit, Evidence(suite_results or held(), unit, BOOTSTRAP))
 
 
 def test_luck_of_a_seed_along_a_curve_is_found(analysis: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_luck_of_a_seed_along_a_curve_is_found(analysis: ModuleType, monkeypatch
 
 
 def test_the_rows_have_no_twins_and_leaks_no_random(analysis: ModuleType) -> None:
-    made = part(analysis, standing=held(accuracy=leaky(0.6)))
+    made = part(analysis, suite_results=held(accuracy=leaky(0.6)))
     assert made.rows == ["random", "sobel", "grad", "var-grad", "random-blurred"]
     assert [row.estimator for row in analysis.leaks(made)] == ["sobel", "grad", "var-grad"]
     assert [row.masks.value for row in analysis.leaks(made)][2] == pytest.approx(0.6, abs=0.05)
@@ -139,7 +139,7 @@ def test_a_report_says_what_is_missing(study: ModuleType) -> None:
     """Half of a store gives a page with dashes, no error."""
     half = {point: found for point, found in held().results.items() if point.cell.t != 0.9}
     made = study.Part(
-        "imagenette64", Unit.SCALAR, Evidence(Standing(SUITE, "da7a", None, half), Unit.SCALAR, BOOTSTRAP)
+        "imagenette64", Unit.SCALAR, Evidence(SuiteResults(SUITE, "da7a", None, half), Unit.SCALAR, BOOTSTRAP)
     )
     page = study.report([made])
     assert "| grad | – | – | – |" in page and "## Seeds" in page

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from roarbench.figures import Axis, Chart, draw_curves
-from roarbench.panels import Curve
+from roarbench.report.figures import Axis, Chart, draw_curves
+from roarbench.report.panels import Curve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 

@@ -26,10 +26,10 @@ from roarbench.datasets import DatasetRecord
 from roarbench.datasets.images import DAMAGED, Decoded, decode_image
 from roarbench.datasets.sources import RawSplit, unreadable
 from roarbench.datasets.tables import RowGroup, read_images
-from roarbench.engines.local import Job, LocalEngine
 from roarbench.errors import CallerError, DataError, StoreError
-from roarbench.store.files import writing
+from roarbench.files import writing
 from roarbench.terms import Split
+from roarbench.workers.local import Job, LocalEngine
 
 PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
 DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy

@@ -15,14 +15,14 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from roarbench import plan
+from roarbench import identity
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.decoding import JOURNAL, Progress, Tally, decode_splits
 from roarbench.datasets.sources import RawSplit, describe_source, open_source
 from roarbench.datasets.subsets import check_limit
 from roarbench.errors import DataError, StoreError
-from roarbench.store.files import sha256, sync
+from roarbench.files import sha256, sync
 from roarbench.terms import Split
 
 
@@ -85,9 +85,9 @@ def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = Non
 
 def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:
     """Folder name of a decoded set; whatever would change its content changes the name."""
-    identity = {"format": FORMAT, "record": plan.record(record), "source": source, "limit": limit}
+    named = {"format": FORMAT, "record": identity.record(record), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
-    return "-".join([record.name, str(source["kind"]), *small, plan.fingerprint(identity)[:8]])
+    return "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
 
 
 def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
@@ -148,14 +148,14 @@ def _manifest(
     mean, std = _moments(tallies[Split.TRAIN].histogram)
     return {
         "format": FORMAT,
-        "record": plan.record(record),
+        "record": identity.record(record),
         "source": source,
         "limit": limit,
         "splits": splits,
         "mean": mean,
         "std": std,
         "repairs": {split: tallies[split].repairs for split in Split},
-        "fingerprint": plan.fingerprint({"splits": splits, "limit": limit}),
+        "fingerprint": identity.fingerprint({"splits": splits, "limit": limit}),
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from roarbench.calls import propose
 from roarbench.errors import UnknownName
-from roarbench.plan import fingerprint, record
+from roarbench.identity import fingerprint, record
 
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)

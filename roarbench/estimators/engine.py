@@ -16,6 +16,8 @@ from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, model_maps, needs
 from roarbench.terms import Precision
 
+EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
+
 Maps = dict[str, Tensor]  # by the estimator's id
 _ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
 
@@ -157,3 +159,13 @@ def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
             ) from error
     halves = [_in_halves(compute, batch.part(rows)) for rows in (slice(n // 2), slice(n // 2, n))]
     return {name: torch.cat([half[name] for half in halves]) for name in halves[0]}
+
+
+def job_group(estimator: Estimator) -> str:
+    """What shares a job with others: `controls`, which need no reference, or all that explain the same variant.
+
+    A submission has its own jobs, so that it fails alone; one call gives its map and its blurred twin's.
+    """
+    if estimator.submitted:
+        return estimator.parent if estimator.variant == "trained" else estimator.id
+    return "controls" if estimator.control else estimator.variant

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +15,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.errors import SandboxError
+from roarbench.estimators.engine import EXPLAINED
+from roarbench.identity import fingerprint
 from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.plan import fingerprint
 from roarbench.sandbox.channel import new_answer, read_answer, write_request
 from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault, one_line
 from roarbench.sandbox.launch import sandboxed, trusted
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.policy import opened_policy
 from roarbench.sandbox.watch import Death, watch
+
+_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 
 _SCRIPT = "inside.py"
 _AT_ONCE, _ACTIVATIONS = 64, 2**29  # images in a call, and bytes of what the layers put out for them, at most
@@ -247,3 +251,8 @@ def _wrong(maps: tuple[Tensor, ...]) -> Fault | None:
     if not all(bool(torch.isfinite(importance).all()) for importance in maps):
         return fault(SubmissionFault.NOT_FINITE, "the map has a value that is NaN or infinite; all must be finite")
     return None
+
+
+def images_a_sandbox(shape: tuple[int, int, int]) -> int:
+    """Images of this shape, (channels, height, width), whose maps one sandbox makes, whole batches."""
+    return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

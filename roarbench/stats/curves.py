@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.plan import CLEAN
+from roarbench.plan.runs import CLEAN
 from roarbench.terms import Order
 
 Bits = NDArray[np.bool_]

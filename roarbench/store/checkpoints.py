@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import torch
 
 from roarbench.errors import StoreError
-from roarbench.store.files import write_whole, writing
+from roarbench.files import write_whole, writing
 
 
 class CheckpointFile:

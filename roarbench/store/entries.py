@@ -9,12 +9,12 @@ from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import StoreError
 from roarbench.estimators import TRUSTED
-from roarbench.plan import run_of
+from roarbench.plan.runs import run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
 from roarbench.store.results import Result
 from roarbench.store.schema import entries, failures, imports, reproductions, results
-from roarbench.submission import Submission, check_source
+from roarbench.submissions.file import Submission, check_source
 
 
 class Origin(StrEnum):

@@ -15,14 +15,15 @@ from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators import find_estimator
-from roarbench.plan import CLEAN, canonical, record
+from roarbench.files import sha256, write_new
+from roarbench.identity import canonical, record
+from roarbench.plan.runs import CLEAN
 from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry
-from roarbench.store.files import sha256, write_new
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
 from roarbench.store.results import Result, ResultsStore, row_of, stored_result
-from roarbench.submission import Submission, check_source
+from roarbench.submissions.file import Submission, check_source
 
 FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
 _NOTES = b"roarbench_images"  # of the file, where images came from

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Table, delete, insert, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
-from roarbench.plan import CLEAN, Run, run_of
-from roarbench.store.claims import under_way
+from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, chunks, matching
+from roarbench.store.leases import under_way
 from roarbench.store.provenance import code_version
 from roarbench.store.results import one_line
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results
@@ -88,7 +88,7 @@ def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
     """
     now = {"reason": one_line(reason), "who": _who(), "code_version": code_version(), "created": datetime.now(UTC)}
     with database.write() as connection:
-        if busy := {claim.key for claim in under_way(connection)} & set(keys):
+        if busy := {lease.key for lease in under_way(connection)} & set(keys):
             raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
         said = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
         taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, inspect, select
 
-from roarbench.plan import fingerprint, record
+from roarbench.identity import fingerprint, record
 from roarbench.store.database import Database, matching
 from roarbench.store.schema import images
 

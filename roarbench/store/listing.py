@@ -6,11 +6,11 @@ What is left out are the answers to single images and the sources of submissions
 from pathlib import Path
 from typing import Any
 
-from roarbench.plan import canonical
-from roarbench.spreadsheet import to_csv
+from roarbench.files import write_new
+from roarbench.identity import canonical
 from roarbench.store.entries import Origin, origins
-from roarbench.store.files import write_new
 from roarbench.store.results import Result, ResultsStore, row_of
+from roarbench.text import to_csv
 
 _LEFT_OUT = ("record", "bits", "probability")  # the first is in the columns, the others are no text
 

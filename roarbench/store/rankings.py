@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from roarbench.calls import propose
 from roarbench.errors import StoreError
-from roarbench.plan import fingerprint, record
-from roarbench.ranking import TIE_RULE, TIE_SEED, Layout
-from roarbench.store.files import sha256, write_whole, writing
+from roarbench.files import sha256, write_whole, writing
+from roarbench.identity import fingerprint, record
+from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.store.making import Made, merged, without
 from roarbench.store.planes import read_planes, write_planes
 from roarbench.terms import Precision, Split, Unit

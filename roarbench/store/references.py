@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.errors import StoreError
-from roarbench.plan import Reference, record
-from roarbench.store.files import sync, write_whole, writing
+from roarbench.files import sync, write_whole, writing
+from roarbench.identity import record
+from roarbench.kernels.train import Normalisation
+from roarbench.plan.runs import Reference
 from roarbench.terms import Split
-from roarbench.train import Normalisation
 
 
 class Predictions(NamedTuple):

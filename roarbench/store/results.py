@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import URL, Select, Table, func, insert, select
 
-from roarbench.plan import Run, canonical, record, run_of
-from roarbench.store.claims import Claim, Owner, drop, renew, take, under_way
+from roarbench.identity import canonical, record
+from roarbench.plan.runs import Run, run_of
 from roarbench.store.database import Database, matching, open_database
 from roarbench.store.images import ImageNotes
+from roarbench.store.leases import Lease, Owner, drop, renew, take, under_way
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, imports, reproductions, results
 from roarbench.store.scores import Scores
@@ -182,11 +183,11 @@ class ResultsStore:
         self.close()
 
     def add(self, result: Result) -> bool:
-        """Store one result and give up the claim on its run; False if the run is stored already."""
+        """Store one result and give up the lease on its run; False if the run is stored already."""
         return bool(self.add_all([result]))
 
     def add_all(self, new: Iterable[Result]) -> set[str]:
-        """Store results in one transaction and give up the claims on their runs.
+        """Store results in one transaction and give up the leases on their runs.
 
         A run that is stored already keeps its row.
 
@@ -203,7 +204,7 @@ class ResultsStore:
         return {row["key"] for row in fresh}
 
     def add_failure(self, run: Run, reason: str) -> None:
-        """Note that a run failed. Its history stays when it succeeds later; a claim on it stays until released."""
+        """Note that a run failed. Its history stays when it succeeds later; a lease on it stays until released."""
         row = {"key": run.key, "record": canonical(record(run)), "reason": one_line(reason)}
         row |= {"code_version": code_version()}
         with self._database.write() as connection:
@@ -270,8 +271,8 @@ class ResultsStore:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
-    def claim(self, keys: Collection[str], owner: Owner) -> set[str]:
-        """Claim those of the runs that are neither done nor held by a living owner, this one included.
+    def lease(self, keys: Collection[str], owner: Owner) -> set[str]:
+        """Lease those of the runs that are neither done nor held by a living owner, this one included.
 
         Returns:
             The keys that now are the owner's to do.
@@ -285,12 +286,12 @@ class ResultsStore:
             renew(connection, owner)
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
-        """Give up an owner's claims on these runs."""
+        """Give up an owner's leases on these runs."""
         with self._database.write() as connection:
             drop(connection, keys, owner)
 
-    def running(self) -> list[Claim]:
-        """The runs that living owners have claimed, oldest first."""
+    def running(self) -> list[Lease]:
+        """The runs that living owners have leased, oldest first."""
         with self._database.read() as connection:
             return under_way(connection)
 

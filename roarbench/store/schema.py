@@ -1,7 +1,7 @@
 """The tables of the results store.
 
 `migrations/` makes them and a test holds that both agree. Scores are only ever added to, and so are results and
-failures until their owner has them forgotten, which keeps them whole in a table of their own; claims come and go while
+failures until their owner has them forgotten, which keeps them whole in a table of their own; leases come and go while
 runs are under way.
 """
 
@@ -91,7 +91,7 @@ failures = Table(
     Index("ix_failures_key", "key"),
 )
 
-claims = Table(
+leases = Table(
     "claims",
     metadata,
     Column("key", String(32), primary_key=True),

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from roarbench.plan import canonical, fingerprint, record
+from roarbench.identity import canonical, fingerprint, record
 from roarbench.store.database import Database, matching
 from roarbench.store.schema import scores
 from roarbench.terms import Precision

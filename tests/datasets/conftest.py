@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import DatasetRecord
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 
 @pytest.fixture

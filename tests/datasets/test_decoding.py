@@ -4,23 +4,23 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tiny_set import TINY, png
 
 from roarbench.datasets import decoding
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.decoding import Progress
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError
+from tests.helpers.tiny_set import MANY, png
 
-COUNT, GROUP = 1200, 100
-RECORD = replace(TINY, train_images=COUNT, test_images=6)
+ROOT = Path(__file__).parents[2]
+
+COUNT, GROUP = MANY.train_images, 100
 
 
 def some_pixels() -> np.ndarray:
@@ -48,30 +48,30 @@ def all_of(data: ImageData) -> list[object]:
 
 def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
     """With 13 parts and one a process at least, two processes share them."""
-    alone = decode_dataset(RECORD, tmp_path / "alone", source)
+    alone = decode_dataset(MANY, tmp_path / "alone", source)
     np.testing.assert_array_equal(alone.train.pixels, some_pixels().transpose(0, 3, 1, 2))
     monkeypatch.setattr(decoding, "PARTS_PER_WORKER", 1)
     started: list[int] = []
     engine = decoding.LocalEngine
     monkeypatch.setattr(decoding, "LocalEngine", lambda workers: started.append(workers) or engine(workers))
-    together = decode_dataset(RECORD, tmp_path / "together", source, workers=2)
+    together = decode_dataset(MANY, tmp_path / "together", source, workers=2)
     assert started == [2]
     assert all_of(together) == all_of(alone)
 
 
 def test_a_small_set_starts_no_process(source, tmp_path, monkeypatch) -> None:
     monkeypatch.delattr(decoding, "LocalEngine")
-    data = decode_dataset(RECORD, tmp_path, source, workers=8)
+    data = decode_dataset(MANY, tmp_path, source, workers=8)
     assert len(data.train.labels) + len(data.test.labels) == 1206
 
 
 def test_progress_counts_images_and_disk(source, tmp_path) -> None:
     seen: list[Progress] = []
-    decode_dataset(RECORD, tmp_path, source, note=seen.append)
+    decode_dataset(MANY, tmp_path, source, note=seen.append)
     assert [progress.done for progress in seen] == [*range(0, 1201, 100), 1206]
     assert {progress[:1] + progress[2:4] for progress in seen} == {("tiny", 1206, 1206 * 192)}
     seen.clear()
-    decode_dataset(RECORD, tmp_path, source, note=seen.append)
+    decode_dataset(MANY, tmp_path, source, note=seen.append)
     assert seen == []
 
 
@@ -82,7 +82,7 @@ def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
     decode, read = decoding.decode_image, decoding.read_images
     monkeypatch.setattr(decoding, "decode_image", lambda image, record: decoded.append(image) or decode(image, record))
     monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
-    data = decode_dataset(RECORD, tmp_path, source, limit=9)
+    data = decode_dataset(MANY, tmp_path, source, limit=9)
     assert groups == [0, 0]
     assert len(decoded) == 9 + 6
     np.testing.assert_array_equal(data.train.pixels, some_pixels()[:9].transpose(0, 3, 1, 2))
@@ -91,7 +91,7 @@ def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from test_decoding import RECORD
+from tests.helpers.tiny_set import MANY
 from roarbench.datasets import decoding
 from roarbench.datasets.loading import decode_dataset
 decoding.PARTS_PER_WORKER = 1
@@ -99,13 +99,13 @@ def note(progress):
     if progress.done >= 500:
         os.kill(os.getpid(), 9)
 if __name__ == "__main__":
-    decode_dataset(RECORD, Path("store"), Path(sys.argv[1]), workers=2, note=note)
+    decode_dataset(MANY, Path("store"), Path(sys.argv[1]), workers=2, note=note)
 """
 
 
 def elsewhere(script: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder, with this one's modules."""
-    modules = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    modules = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
     environment = os.environ | {"USE_TORCH": "0", "PYTHONPATH": modules}
     return subprocess.run([sys.executable, *script], env=environment, cwd=folder, capture_output=True, text=True)
 
@@ -132,18 +132,18 @@ def continued(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # what was cut off is gone
         assert len(parts) == len(written) + len(seen)
 
-    again = decode_dataset(RECORD, folder / "store", source, note=note)
+    again = decode_dataset(MANY, folder / "store", source, note=note)
     assert not set(seen) & set(written)
     assert len(seen) + len(written) == 13
     assert told[0].done == sum(int(name.split()[2]) for name in written)
     monkeypatch.undo()
-    assert all_of(again) == all_of(decode_dataset(RECORD, folder / "other", source))
+    assert all_of(again) == all_of(decode_dataset(MANY, folder / "other", source))
     assert not list((folder / "store").rglob("journal.jsonl"))
 
 
 def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):
-        decode_dataset(RECORD, tmp_path / "store", source, note=stop_half_way)
+        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
     room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
     continued(source, tmp_path, monkeypatch)
@@ -158,10 +158,10 @@ def test_a_killed_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -
 
 def test_a_journal_without_its_pixels_does_not_count(source, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        decode_dataset(RECORD, tmp_path / "store", source, note=stop_half_way)
+        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
     [pixels] = (tmp_path / "store").glob("*.partial/train-pixels.bin")
     pixels.unlink()
-    data = decode_dataset(RECORD, tmp_path / "store", source)
+    data = decode_dataset(MANY, tmp_path / "store", source)
     np.testing.assert_array_equal(data.train.pixels, some_pixels().transpose(0, 3, 1, 2))
 
 
@@ -172,7 +172,7 @@ def test_odd_images_are_counted_and_keep_their_place(tmp_path) -> None:
     images[3] = png(some_pixels()[3, ..., 0])  # in both splits
     images[700] = b""
     source = write(tmp_path / "odd", images)
-    data = decode_dataset(RECORD, tmp_path / "store", source)
+    data = decode_dataset(MANY, tmp_path / "store", source)
     assert data.repairs == {"grey": 3, "unreadable": 1}
     manifest = json.loads((data.folder / "manifest.json").read_text())
     assert manifest["repairs"] == {"train": {"grey": 2, "unreadable": 1}, "test": {"grey": 1}}
@@ -191,14 +191,14 @@ def test_a_second_damaged_image_is_too_many(tmp_path) -> None:
     with pytest.raises(
         DataError, match=r"2 of 1200 images of tiny \(train\) cannot be decoded whole, the first is .* 170;"
     ):
-        decode_dataset(RECORD, tmp_path / "store", source)
+        decode_dataset(MANY, tmp_path / "store", source)
 
 
 MEASURED = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tiny_set import TINY
+from tests.helpers.tiny_set import TINY
 from roarbench.datasets.loading import decode_dataset
 def mebibytes(kind):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(kind)) / 1024

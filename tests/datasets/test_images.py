@@ -3,10 +3,10 @@ from io import BytesIO
 import numpy as np
 import pytest
 from PIL import Image
-from tiny_set import TINY, png
 
 from roarbench.datasets import find_dataset
 from roarbench.datasets.images import FILL, decode_image, describe_repairs
+from tests.helpers.tiny_set import TINY, png
 
 
 def photograph(height: int = 40, width: int = 60) -> np.ndarray:

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import decoding, find_dataset, loading
 from roarbench.datasets.decoded import _map, open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.subsets import balanced_subset
 from roarbench.errors import DataError, StoreError
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 DECODE = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tiny_set import TINY
+from tests.helpers.tiny_set import TINY
 from roarbench.datasets import decoding, loading
 {before}
 loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
@@ -33,7 +33,14 @@ loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
 
 def decode_elsewhere(store: Path, source: Path, before: str = "") -> subprocess.Popen[bytes]:
     """Another process that decodes the tiny set, after running `before`."""
-    program = [sys.executable, "-c", DECODE.format(before=before), str(Path(__file__).parent), str(store), str(source)]
+    program = [
+        sys.executable,
+        "-c",
+        DECODE.format(before=before),
+        str(Path(__file__).parents[2]),
+        str(store),
+        str(source),
+    ]
     environment = os.environ | {"USE_TORCH": "0"}  # else `datasets` imports torch, which takes longer than the rest
     return subprocess.Popen(program, stderr=subprocess.PIPE, env=environment)
 

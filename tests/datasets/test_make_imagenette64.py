@@ -6,7 +6,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 from PIL import Image
-from tiny_set import png, write_split
+
+from tests.helpers.tiny_set import png, write_split
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_imagenette64.py"
 

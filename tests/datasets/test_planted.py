@@ -51,9 +51,9 @@ def test_patterns_tell_nothing_by_their_mean_and_little_of_each_other() -> None:
 
 
 def test_pattern_by_hand() -> None:
-    lying, standing, falling, rising = patterns(16)[:, :2, :6].tolist()
+    lying, suite_results, falling, rising = patterns(16)[:, :2, :6].tolist()
     assert lying == [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
-    assert standing == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
+    assert suite_results == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
     assert rising == [[1, 1, -1, -1, 1, 1], [1, -1, -1, 1, 1, -1]]
     assert falling == [[1, -1, -1, 1, 1, -1], [1, 1, -1, -1, 1, 1]]
 

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoding import Part, decode_part
@@ -23,6 +22,7 @@ from roarbench.datasets.sources import describe_source, open_source
 from roarbench.datasets.tables import CHUNK, read_images
 from roarbench.errors import DataError
 from roarbench.terms import Split
+from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 UNREADABLE = "cannot read .*; expected parquet files in the layout of nobody/tiny"
 
@@ -372,7 +372,7 @@ FETCH = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from tiny_set import TINY
+from tests.helpers.tiny_set import TINY
 from roarbench.datasets.loading import decode_dataset
 record = replace(TINY, revision="1" * 40, config=sys.argv[1], **json.loads(sys.argv[3]))
 print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[2])).train.labels.tolist())
@@ -415,7 +415,7 @@ def test_the_hub_gives_the_files_of_both_splits_once(config: str, serve, tiny_fo
     write_split(Open.folder / (config or "data"), "extra", [], [])
     write_split(Open.folder / "16px", "train", [], [])
     environment = os.environ | {"HF_HOME": str(tmp_path), "USE_TORCH": "0", "HF_HUB_OFFLINE": "0"}
-    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    environment["PYTHONPATH"] = f"{Path(__file__).parents[2]}:{os.environ.get('PYTHONPATH', '')}"
 
     def train_labels(limit: str, **place: str) -> list[int]:
         return fetched_labels(environment | place, tmp_path, config, limit, "{}")
@@ -443,7 +443,7 @@ def test_of_the_hub_no_file_is_fetched_beyond_the_last_that_is_needed(serve, tmp
     for split, labels in IN_TURN.items():
         write_files(Open.folder / "data", split, labels)
     environment = os.environ | {"HF_HOME": str(tmp_path), "USE_TORCH": "0", "HF_HUB_OFFLINE": "0"}
-    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    environment["PYTHONPATH"] = f"{Path(__file__).parents[2]}:{os.environ.get('PYTHONPATH', '')}"
     wanted = json.dumps({"of_each": 2, "train_images": 6, "test_images": 6})
     there = environment | {"HF_ENDPOINT": serve(Open)}
     assert fetched_labels(there, tmp_path, "", "null", wanted) == [1, 1, 0, 2, 0, 2]

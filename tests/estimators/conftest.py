@@ -8,37 +8,7 @@ from torch import Tensor, nn
 
 from roarbench.estimators import IG_STEPS
 from roarbench.estimators.base import Batch
-from roarbench.models import build
-
-CLASSES = 5
-SIDE = 12
-
-
-def residual_network(dtype: torch.dtype) -> nn.Module:
-    """A ResNet-8 with random weights everywhere: untouched, its residual branches would be multiplied by 0."""
-    generator = torch.Generator().manual_seed(1)
-    model = build("resnet8", CLASSES, 3, SIDE, generator)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for values, low, high in (
-                (module.weight, 0.5, 1.5),
-                (module.bias, -0.5, 0.5),
-                (module.running_mean, -0.5, 0.5),
-                (module.running_var, 0.5, 1.5),
-            ):
-                nn.init.uniform_(values, low, high, generator=generator)
-        elif isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, generator=generator)
-    return model.to(dtype).eval()
-
-
-def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
-    generator = torch.Generator().manual_seed(2)
-    coarse = torch.randn(n, 3, SIDE // 4, SIDE // 4, generator=generator, dtype=torch.float64)
-    smooth = nn.functional.interpolate(coarse, size=SIDE, mode="bilinear")
-    images = smooth + 0.2 * torch.randn(n, 3, SIDE, SIDE, generator=generator, dtype=torch.float64)
-    truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
-    return Batch(images.to(dtype), torch.arange(n) % CLASSES, torch.arange(n) * 7 + 3, truth.to(dtype))
+from tests.helpers.networks import CLASSES, images_like_photographs, residual_network
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from roarbench.estimators.engine import Passes, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
 from roarbench.models import build
 from roarbench.terms import Precision
-from tests.estimators.conftest import images_like_photographs, residual_network
+from tests.helpers.networks import images_like_photographs, residual_network
 
 
 def estimators(*names: str) -> list[Estimator]:

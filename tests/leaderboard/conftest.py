@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from board_store import make_store
 
 from leaderboard.source import Shelf, read_shelf
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
+from tests.helpers.board_store import make_store
 
 
 @pytest.fixture(scope="session")
@@ -25,5 +25,5 @@ def shelf(quick_folder: Path) -> Shelf:
 
 
 @pytest.fixture(scope="session")
-def quick(shelf: Shelf) -> Standing:
+def quick(shelf: Shelf) -> SuiteResults:
     return shelf.standings["quick-v1"]

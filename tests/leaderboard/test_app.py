@@ -8,12 +8,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import hostile
-import numpy as np
 import pytest
 import streamlit as st
-from board_store import make_store, results
-from html_tables import Tables
 from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
@@ -21,19 +17,19 @@ from leaderboard.commands import STORE, URL, _absolute
 from leaderboard.formats import board_csv
 from leaderboard.site import entry_file, export
 from leaderboard.source import read_shelf
-from leaderboard.strip import Strip, save_strip, strip_file
+from leaderboard.strip import save_strip, strip_file
 from leaderboard.tables import board_table
 from leaderboard.words import signed
-from roarbench.datasets import find_dataset
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS
-from roarbench.evidence import Evidence
-from roarbench.ranking import Layout, encode, sort_keys, tie_order
-from roarbench.standings import Standing
+from roarbench.plan.suites import SUITES, with_entries
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
-from roarbench.submission import check_source
-from roarbench.suites import SUITES, with_entries
-from roarbench.terms import PAPER_LEVELS, Unit
+from roarbench.submissions.file import check_source
+from tests.helpers import hostile
+from tests.helpers.board_store import made_strip, make_store, results
+from tests.helpers.html_tables import Tables
 
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 APP = str(Path(app.__file__))
@@ -48,22 +44,8 @@ def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str | list
     return test.run()
 
 
-def made_strip(held: Standing) -> Strip:
-    """Noise for images and rankings, of the shape that the suite has."""
-    record = find_dataset(held.suite.dataset)
-    generator = np.random.default_rng(0)
-    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, PAPER_LEVELS)
-    ties = tie_order(np.arange(2), layout.features)
-    rows = ("random", "sobel", "grad", "var-grad")
-    keys = {name: sort_keys(generator.random((2, layout.features)).astype(np.float32), ties) for name in rows}
-    planes = {name: encode(key, layout) for name, key in keys.items()}
-    pixels = generator.integers(0, 255, (2, *layout.shape)).astype(np.uint8)
-    seconds = {"random": 0.1, "sobel": 0.2, "grad": 2.0, "var-grad": 31.0}
-    return Strip((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)
-
-
 @pytest.fixture(scope="module")
-def folder(quick: Standing, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(quick: SuiteResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two suites, one with a strip."""
     made = tmp_path_factory.mktemp("app")
     make_store(made, SUITES["quick"])
@@ -133,7 +115,9 @@ def told(test: AppTest) -> list[str]:
     return [unescape(text) for text in re.findall('<p class="flag" role="alert">(.*?)</p>', html(test))]
 
 
-def test_the_board_shows_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch, folder: Path, quick: Standing) -> None:
+def test_the_board_shows_the_rows_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, quick: SuiteResults
+) -> None:
     found = rows(open_page(monkeypatch, folder))
     entries = board_table(Evidence.of(quick)).entries
     assert list(found) == [entry.estimator for entry in entries]
@@ -354,7 +338,7 @@ def test_a_small_version_is_marked_in_every_row(monkeypatch: pytest.MonkeyPatch,
     assert {row["suite"] for row in written} == {"planted v1 (small version: 40 images a split)"}
 
 
-def held_of(folder: Path) -> Standing:
+def held_of(folder: Path) -> SuiteResults:
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite", read_only=True) as store:
         return next(iter(read_shelf(store, folder).standings.values()))
 

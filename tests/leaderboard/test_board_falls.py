@@ -16,14 +16,14 @@ from leaderboard.commands import STORE, URL
 from leaderboard.falls import fall_table, fall_tables
 from leaderboard.shown import SuiteShown
 from leaderboard.site import Site, _board
-from roarbench.falls import falls
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.probability_drop import falls
 from roarbench.terms import LERF, MORF, Retrain, Unit
 
 LEVELS = (0.5, 0.9)
 
 
-def test_the_rows_are_those_of_the_board_with_the_best_first(quick: Standing) -> None:
+def test_the_rows_are_those_of_the_board_with_the_best_first(quick: SuiteResults) -> None:
     for protocol, sign in ((MORF, -1), (LERF, 1)):
         found = falls(quick, protocol, Unit.SCALAR, LEVELS)
         records = fall_table(quick, protocol, Unit.SCALAR).records
@@ -38,7 +38,7 @@ def test_the_rows_are_those_of_the_board_with_the_best_first(quick: Standing) ->
             assert [row[f"change at t = {t:g}"] for t in LEVELS] == [each.value for each in fall.changes]
 
 
-def test_what_is_missing_is_last_and_without_a_number(quick: Standing) -> None:
+def test_what_is_missing_is_last_and_without_a_number(quick: SuiteResults) -> None:
     results = {
         point: result
         for point, result in quick.results.items()
@@ -51,7 +51,7 @@ def test_what_is_missing_is_last_and_without_a_number(quick: Standing) -> None:
     assert fall_tables(replace(quick, results=old)) == []
 
 
-def test_the_static_board_has_each_table_with_its_files(quick: Standing, tmp_path: Path) -> None:
+def test_the_static_board_has_each_table_with_its_files(quick: SuiteResults, tmp_path: Path) -> None:
     shown = SuiteShown(quick, tmp_path)
     site = Site(tmp_path, (shown,), {}, datetime(2026, 11, 20, tzinfo=UTC))
     site.write("board.html", "index.html", "Board", shown, title="Board", **_board(site, shown))
@@ -71,7 +71,7 @@ def test_the_static_board_has_each_table_with_its_files(quick: Standing, tmp_pat
 
 @pytest.mark.parametrize("protocol, count", [("roar", 0), ("morf", 1), ("lerf", 1)])
 def test_the_app_has_it_under_protocols_without_retraining(
-    monkeypatch: pytest.MonkeyPatch, quick: Standing, quick_folder: Path, protocol: str, count: int
+    monkeypatch: pytest.MonkeyPatch, quick: SuiteResults, quick_folder: Path, protocol: str, count: int
 ) -> None:
     monkeypatch.setenv(URL, f"sqlite:///{quick_folder}/results.sqlite")
     monkeypatch.setenv(STORE, str(quick_folder))

@@ -4,28 +4,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_store import make_store
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.formats import board_records, to_markdown
 from leaderboard.source import Shelf, main_rows, read_shelf
 from leaderboard.tables import RISING, SORTS, BoardTable, Doubts, Filter, board_table, judge, narrow, placed
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import CONTROLS
-from roarbench.evidence import Evidence
-from roarbench.standings import Standing
+from roarbench.plan.suites import SUITES
+from roarbench.report.table import ShownTable
 from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import told_apart
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
-from roarbench.tables import ShownTable
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from tests.helpers.board_store import make_store
 
 
 @pytest.fixture(scope="module")
-def table(quick: Standing) -> BoardTable:
+def table(quick: SuiteResults) -> BoardTable:
     return board_table(Evidence.of(quick), doubts=Doubts({"gb": "Doubt."}, {}), seconds={"grad": 1.5})
 
 
@@ -38,7 +38,7 @@ def test_shelf_holds_suites_with_results_only(shelf: Shelf) -> None:
 
 
 def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Path) -> None:
-    from board_store import results
+    from tests.helpers.board_store import results
 
     quick, study = results(SUITES["quick"], 20), results(SUITES["study-imagenette64"], 20)
     shared = [point for point in study if point in quick]  # they share the recipe
@@ -54,7 +54,7 @@ def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Pa
 
 
 def test_small_versions_stand_apart(tmp_path: Path) -> None:
-    from board_store import results
+    from tests.helpers.board_store import results
 
     with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
         store.add_all(results(SUITES["planted"], 20, limit=40).values())
@@ -70,7 +70,7 @@ def test_rows_are_estimators_and_controls_without_twins(table: BoardTable) -> No
     assert [entry.estimator for entry in table.entries if entry.control] == ["sobel", "random", "random-blurred"]
 
 
-def test_numbers_are_those_of_the_statistics(quick: Standing, table: BoardTable) -> None:
+def test_numbers_are_those_of_the_statistics(quick: SuiteResults, table: BoardTable) -> None:
     rows = {row.estimator: row for row in quick.board(ROAR, Unit.SCALAR, main_rows(quick)).rows}
     kar = {row.estimator: row.gain for row in quick.board(KAR, Unit.SCALAR, main_rows(quick)).rows}
     morf = {row.estimator: row.gain for row in quick.board(MORF, Unit.SCALAR, main_rows(quick)).rows}
@@ -95,7 +95,7 @@ def test_the_caption_says_of_what_the_numbers_are(table: BoardTable) -> None:
         assert word in table.caption
 
 
-def test_one_level_gives_the_gain_of_that_level_alone(quick: Standing) -> None:
+def test_one_level_gives_the_gain_of_that_level_alone(quick: SuiteResults) -> None:
     scores = quick.scores(ROAR, Unit.SCALAR, main_rows(quick))
     only = replace(scores, levels=(0.9,))
     wanted = {row.estimator: row.gain for row in board(only, ROAR, spread=quick.spread(ROAR)).rows}
@@ -104,7 +104,7 @@ def test_one_level_gives_the_gain_of_that_level_alone(quick: Standing) -> None:
     assert {entry.estimator: entry.gain for entry in table.entries} == wanted
 
 
-def test_a_protocol_of_its_own(quick: Standing) -> None:
+def test_a_protocol_of_its_own(quick: SuiteResults) -> None:
     lerf = board_table(Evidence.of(quick), LERF)
     assert lerf.protocol == "lerf"
     gains = {row.estimator: row.gain for row in judge(Evidence.of(quick), LERF, Unit.SCALAR).rows}
@@ -124,7 +124,7 @@ def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
     assert all(entry.place and not entry.gap for entry in table.entries[:-1])
 
 
-def test_a_row_of_other_weights_has_no_place_and_says_why(quick: Standing) -> None:
+def test_a_row_of_other_weights_has_no_place_and_says_why(quick: SuiteResults) -> None:
     marks = {"grad": "b" * 64}
     rows = {
         point: replace(row, weights=marks.get(point.cell.estimator, "a" * 64) if row.run.reference else "")
@@ -175,7 +175,7 @@ def test_what_is_missing_is_last_either_way(table: BoardTable, sort: str, down: 
         assert narrow(table, Filter(sort=sort)) == narrow(table, Filter(sort=sort, down=down))
 
 
-def test_the_order_is_that_of_the_terminal(quick: Standing, table: BoardTable) -> None:
+def test_the_order_is_that_of_the_terminal(quick: SuiteResults, table: BoardTable) -> None:
     judged = quick.board(ROAR, Unit.SCALAR)
     rows = [row for row in ShownTable(quick, judged, Unit.SCALAR, {}).rows if not row.check]
     assert ids(table) == [row.estimator for row in rows]
@@ -189,7 +189,7 @@ def test_rows_without_any_run_have_no_status(tmp_path: Path) -> None:
     assert {entry.estimator: entry.status for entry in entries if entry.status != "verified"} == {"gb": ""}
 
 
-def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: Standing) -> None:
+def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: SuiteResults) -> None:
     judged = {row.estimator: row for row in quick.board(MASK_ONLY, Unit.SCALAR, main_rows(quick)).rows}
     found = board_table(Evidence.of(quick), MASK_ONLY)
     assert not found.gained and len(found.entries) == 8

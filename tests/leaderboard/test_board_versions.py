@@ -5,22 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_store import results
 from typer.testing import CliRunner
 
 from leaderboard.library import Library
 from leaderboard.source import Only, read_shelf
 from leaderboard.tables import board_table
-from roarbench.cli import app
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.cli.main import app
 from roarbench.datasets import PINNED, find_dataset
 from roarbench.datasets.sources import describe_source
-from roarbench.evidence import Evidence
-from roarbench.plan import CLEAN, record
-from roarbench.standings import Standing
+from roarbench.identity import record
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suites import SUITES
 from roarbench.store.images import LOCAL, ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url, pack_answers
-from roarbench.suites import SUITES
-from roarbench.workspace import bind
+from tests.helpers.board_store import results
 
 QUICK = SUITES["quick"]
 OTHER, GIVEN = "07e4" * 8, "file@0a1b2c3d4e5f"
@@ -54,7 +55,7 @@ def several(tmp_path: Path, photos: Path) -> Path:
 SLUGS = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
 
 
-def shelf(folder: Path, *only: str) -> dict[str, Standing]:
+def shelf(folder: Path, *only: str) -> dict[str, SuiteResults]:
     with ResultsStore.open(default_url(folder), read_only=True) as store:
         return read_shelf(store, folder, Only(*only)).standings
 
@@ -104,7 +105,7 @@ def test_the_static_pages_of_one_alone(several: Path) -> None:
     assert "images of photos, 07e407e4" in (several / "out" / "index.html").read_text()
 
 
-def test_at_chance_nothing_is_placed_and_the_board_says_why(quick: Standing) -> None:
+def test_at_chance_nothing_is_placed_and_the_board_says_why(quick: SuiteResults) -> None:
     """`quick` has ten classes: a tenth of the answers is a guess."""
     guess = np.arange(300) < 30
     rows = {

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_store import make_store
 
 from leaderboard import figures, svg
 from leaderboard.beside import beside
@@ -19,17 +18,18 @@ from leaderboard.papers import HOOKER
 from leaderboard.runs import count_runs, read_runs
 from leaderboard.source import Shelf, known, read_shelf
 from leaderboard.tables import board_table, judge
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.published import hooker2019
 from roarbench.estimators import PAPER
-from roarbench.evidence import Evidence
-from roarbench.plan import expand
-from roarbench.published import hooker2019
-from roarbench.standings import Standing
+from roarbench.plan.runs import expand
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
+from tests.helpers.board_store import make_store
 
 
-def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
+def test_curves_hold_the_chosen_and_the_controls(quick: SuiteResults) -> None:
     tables = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"])
     assert [table.protocol for table in tables] == ["roar", "kar", "morf"]
     assert [table.kept for table in tables] == [False, True, False]
@@ -42,7 +42,7 @@ def test_curves_hold_the_chosen_and_the_controls(quick: Standing) -> None:
     assert roar["gb", 0.9] == row.accuracies[1].value
 
 
-def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing) -> None:
+def test_published_curves_are_laid_over_where_the_paper_has_them(quick: SuiteResults) -> None:
     roar, kar, morf = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb", "grad-sq"], "imagenet")
     laid = {(p.estimator, p.t): p.accuracy for p in roar.points if p.source == "published"}
     assert {name for name, _ in laid} == {"random", "sobel", "gb"}  # the paper's table has no squares
@@ -51,13 +51,13 @@ def test_published_curves_are_laid_over_where_the_paper_has_them(quick: Standing
     assert all(point.source == "measured" for point in morf.points)
 
 
-def test_curve_records_are_flat(quick: Standing) -> None:
+def test_curve_records_are_flat(quick: SuiteResults) -> None:
     rows = curve_records(curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"]))
     assert json.dumps(rows)
     assert {row["protocol"] for row in rows} == {"roar", "kar", "morf"}
 
 
-def test_a_duel_by_slow_loops(quick: Standing) -> None:
+def test_a_duel_by_slow_loops(quick: SuiteResults) -> None:
     found = duel(Evidence.of(quick), "var-grad", "grad")
     correct = quick.scores(ROAR, Unit.SCALAR).correct
     for level in found.levels:
@@ -77,12 +77,12 @@ def test_a_duel_by_slow_loops(quick: Standing) -> None:
     assert json.dumps(duel_records(found))
 
 
-def test_a_duel_with_itself_differs_nowhere(quick: Standing) -> None:
+def test_a_duel_with_itself_differs_nowhere(quick: SuiteResults) -> None:
     found = duel(Evidence.of(quick), "gb", "gb")
     assert all(level.difference == (0, 0, 0) and level.only_first == level.only_second == 0 for level in found.levels)
 
 
-def test_a_duel_under_a_protocol_with_one_training_borrows_the_spread(quick: Standing) -> None:
+def test_a_duel_under_a_protocol_with_one_training_borrows_the_spread(quick: SuiteResults) -> None:
     assert duel(Evidence.of(quick), "gb", "ig", LERF).levels[0].difference.low is not None
     assert duel(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference.low is not None
     assert duel(Evidence.of(quick), "gb", "ig", ROAR, Unit.PIXEL) is None
@@ -94,7 +94,7 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     url = make_store(tmp_path, suite, lambda point: point not in points[:3])
     with ResultsStore.open(url) as store:
         held = read_shelf(store, tmp_path).standings["planted-v1"]
-        from roarbench.workspace import bind
+        from roarbench.plan.keys import bind
 
         store.add_failure(bind(suite, points[1], held.data, None), "disk \x1b[31mfull")
         runs = read_runs(held, store)
@@ -139,7 +139,7 @@ def test_sources_exist(name: str) -> None:
     assert (Path(__file__).parents[2] / profile(name).source).is_file()
 
 
-def test_an_entry_in_all_suites(shelf: Shelf, quick: Standing) -> None:
+def test_an_entry_in_all_suites(shelf: Shelf, quick: SuiteResults) -> None:
     runs = runs_of(quick, "gb")
     assert len(runs) == sum(point.cell.estimator == "gb" for point in expand(quick.suite))
     keys = {result.run.key for result in quick.results.values()}
@@ -158,7 +158,7 @@ def test_what_all_runs_share_is_said_once() -> None:
     assert shared([]) == ({}, [])
 
 
-def test_the_other_gains_say_their_levels_and_seeds(quick: Standing) -> None:
+def test_the_other_gains_say_their_levels_and_seeds(quick: SuiteResults) -> None:
     text = "KAR gain: levels 0.9, 1 seed. No-retrain gain: levels 0.5, 0.9, the reference as it is."
     assert beside(quick, Unit.SCALAR, (0.5, 0.9)) == text
     assert board_table(Evidence.of(quick)).footnote.endswith(text)
@@ -167,7 +167,7 @@ def test_the_other_gains_say_their_levels_and_seeds(quick: Standing) -> None:
     assert beside(quick, Unit.PIXEL, (0.5,)) == ""
 
 
-def test_words_of_a_figure_tell_ours_from_the_papers(quick: Standing) -> None:
+def test_words_of_a_figure_tell_ours_from_the_papers(quick: SuiteResults) -> None:
     roar = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")[0]
     words = figure_words(roar)
     ours = next(point for point in roar.points if (point.estimator, point.t, point.source) == ("gb", 0.9, "measured"))
@@ -176,7 +176,7 @@ def test_words_of_a_figure_tell_ours_from_the_papers(quick: Standing) -> None:
     assert "Dashed: the paper's means of five ResNet-50 on imagenet" in words
 
 
-def test_frontier_by_slow_search(quick: Standing) -> None:
+def test_frontier_by_slow_search(quick: SuiteResults) -> None:
     generator = np.random.default_rng(1)
     table = board_table(Evidence.of(quick))
     entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(9), strict=True)]
@@ -191,7 +191,7 @@ def test_frontier_by_slow_search(quick: Standing) -> None:
     assert {entry.estimator for entry in figures.frontier(entries)} == wanted
 
 
-def test_every_chart_is_drawn_and_escapes_its_text(quick: Standing) -> None:
+def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
     table = board_table(Evidence.of(quick), seconds={"gb": 2.0, "grad": 1.0})
     evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)
     table = replace(table, entries=(evil, *table.entries[1:]))

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,17 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import board_store
-import hostile
 import pytest
-from board_store import make_store, results
 from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from test_app import made_strip
 
 from leaderboard.duel import duel
 from leaderboard.formats import board_csv, board_files, board_json
@@ -33,21 +28,25 @@ from leaderboard.source import read_shelf
 from leaderboard.strip import save_strip, strip_file
 from leaderboard.tables import BoardTable, Filter, narrow
 from leaderboard.words import signed
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS
-from roarbench.evidence import Evidence
-from roarbench.plan import Point
-from roarbench.standings import Standing
+from roarbench.plan.runs import Point
+from roarbench.plan.suites import SUITES
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Unit
+from tests.helpers import board_store, hostile
+from tests.helpers.board_store import make_store, results
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from screenshots import CLI, browser, free_port, settle, static_pages, until_up
 
+from tests.helpers.board_store import made_strip
+
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa")
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -391,7 +390,7 @@ def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> 
 
 @pytest.mark.parametrize(("first", "second"), [("sobel", "var-grad"), ("var-grad", "sobel")])
 def test_static_pair_is_that_of_the_address(
-    driver: webdriver.Chrome, site: Path, quick: Standing, first: str, second: str
+    driver: webdriver.Chrome, site: Path, quick: SuiteResults, first: str, second: str
 ) -> None:
     """In this order: a pair the other way round has the other sign, and its images have changed sides."""
     driver.get((site / "compare-quick-v1.html").as_uri() + f"#first={first}&second={second}")
@@ -493,12 +492,12 @@ def address(folder: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def hostile_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made = tmp_path_factory.mktemp("hostile")
-    yield from serve([sys.executable, str(HERE / "hostile_app.py"), str(made)])
+    yield from serve([sys.executable, "-m", "tests.helpers.hostile_app", str(made)])
 
 
 def serve(command: list[str]) -> Iterator[str]:
     port = free_port()
-    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, env=os.environ)
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT)
     try:
         until_up(port)
         yield f"http://127.0.0.1:{port}"

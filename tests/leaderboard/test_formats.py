@@ -8,13 +8,13 @@ import pytest
 from leaderboard.formats import board_csv, board_json, board_records, to_csv, to_latex, to_markdown
 from leaderboard.tables import BoardTable, board_table
 from leaderboard.words import LONGEST, plain
-from roarbench.evidence import Evidence
-from roarbench.standings import Standing
-from roarbench.tables import interval
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.report.table import interval
 
 
 @pytest.fixture(scope="module")
-def table(quick: Standing) -> BoardTable:
+def table(quick: SuiteResults) -> BoardTable:
     return board_table(Evidence.of(quick))
 
 

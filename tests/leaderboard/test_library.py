@@ -3,19 +3,19 @@
 from pathlib import Path
 
 import pytest
-from board_store import make_store, results
 
 from leaderboard.library import Library, library
 from leaderboard.shown import SuiteShown
 from leaderboard.tables import board_table
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
-from roarbench.evidence import Evidence
-from roarbench.plan import Point
-from roarbench.standings import Standing
+from roarbench.plan.runs import Point
+from roarbench.plan.suites import SUITES
 from roarbench.store.entries import Verdict, note_reproduction
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 from roarbench.terms import KAR, ROAR, Unit
+from tests.helpers.board_store import make_store, results
 
 
 def early(point: Point) -> bool:
@@ -64,7 +64,7 @@ def test_there_is_one_of_each_store(books: Library, tmp_path: Path) -> None:
         library(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
 
 
-def test_what_is_kept_is_what_would_be_made_anew(quick: Standing, tmp_path: Path) -> None:
+def test_what_is_kept_is_what_would_be_made_anew(quick: SuiteResults, tmp_path: Path) -> None:
     """Boards of a suite share their draws; each alone, from draws of its own, says the same to the last bit."""
     shown = SuiteShown(quick, tmp_path)
     shown.make_all()
@@ -76,7 +76,7 @@ def test_what_is_kept_is_what_would_be_made_anew(quick: Standing, tmp_path: Path
     assert shown.curve_boards is shown.curve_boards and shown.panel is shown.panel and shown.arena is shown.arena
 
 
-def test_gains_beside_are_those_of_the_whole_board(quick: Standing) -> None:
+def test_gains_beside_are_those_of_the_whole_board(quick: SuiteResults) -> None:
     evidence = Evidence.of(quick)
     rows = ("random", "ig", "gb")
     judged = evidence.board(KAR, Unit.SCALAR, rows)

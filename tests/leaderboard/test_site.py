@@ -5,22 +5,22 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import hostile
 import pytest
-from board_store import make_store
 from typer.testing import CliRunner
 
 from leaderboard.site import entry_file, export
 from leaderboard.source import Shelf, read_shelf
 from leaderboard.tables import board_table
-from roarbench.cli import app
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.cli.main import app
 from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS
-from roarbench.evidence import Evidence
-from roarbench.standings import Standing
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
 from roarbench.terms import PROTOCOLS, Unit
+from tests.helpers import hostile
+from tests.helpers.board_store import make_store
 
 LIMIT = 3_000_000  # bytes of a whole site
 
@@ -107,7 +107,7 @@ def boards(site: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_protocol_and_level_can_be_chosen(site: Path, quick: Standing) -> None:
+def test_every_protocol_and_level_can_be_chosen(site: Path, quick: SuiteResults) -> None:
     page = read_pages(site)["board-quick-v1.html"]
     names = [attrs["data-estimator"] for tag, attrs in page.tags if tag == "tr" and "data-estimator" in attrs]
     kinds = {(board["protocol"], board["level"]) for board in boards(site)}

@@ -8,8 +8,8 @@ from PIL import Image
 
 from leaderboard import pictures
 from leaderboard.strip import Strip, _load, read_strip, save_strip, strip_file
-from roarbench.ranking import Layout, encode, rank, sort_keys, tie_order
-from roarbench.standings import Standing
+from roarbench.analysis.boards import SuiteResults
+from roarbench.kernels.ranking import Layout, encode, rank, sort_keys, tie_order
 from roarbench.terms import Order, Unit
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -66,7 +66,7 @@ def test_a_saved_strip_comes_back(made: tuple[Strip, np.ndarray], tmp_path: Path
 
 
 def test_a_store_without_images_has_its_strip_file_or_none(
-    made: tuple[Strip, np.ndarray], quick: Standing, tmp_path: Path
+    made: tuple[Strip, np.ndarray], quick: SuiteResults, tmp_path: Path
 ) -> None:
     assert read_strip(quick, tmp_path) is None
     save_strip(made[0], strip_file(quick, tmp_path))

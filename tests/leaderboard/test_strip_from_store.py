@@ -5,26 +5,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_store import results
 
 from leaderboard.shown import SuiteShown
 from leaderboard.site_parts import gallery
 from leaderboard.source import read_shelf
 from leaderboard.strip import IMAGES, read_strip, save_strip, strip_file
-from roarbench import work
+from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
-from roarbench.plan import Block, Run, Suite
-from roarbench.ranking import encode, removed_count, sort_keys, tie_order
-from roarbench.standings import Standing, standing
+from roarbench.execution import jobs
+from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_order
+from roarbench.plan.runs import Block, Run, Suite
+from roarbench.plan.suites import SUITES
+from roarbench.store.folders import Workspace
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
-from roarbench.suites import SUITES
+from roarbench.store.specs import ranking_spec
 from roarbench.terms import MORF, ROAR, Precision, Split, Unit
-from roarbench.workspace import Workspace, ranking_spec
-from tests.tiny_bench import SUITE, TEST, make_bench
+from tests.helpers.board_store import results
+from tests.helpers.tiny_suite import SUITE, TEST, make_context
 
 COUNT = 8  # images of each split
 
@@ -36,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ImageData:
 
 
 @pytest.fixture(scope="module")
-def held(data: ImageData) -> Standing:
+def held(data: ImageData) -> SuiteResults:
     """The planted suite on these images, with one result."""
     suite = SUITES["planted"]
     made = next(iter(results(suite, 20, limit=COUNT).values()))
@@ -46,7 +47,7 @@ def held(data: ImageData) -> Standing:
         return read_shelf(store, data.folder.parents[1]).standings[f"planted-v1-small-{COUNT}"]
 
 
-def rank_truth(held: Standing, data: ImageData) -> None:
+def rank_truth(held: SuiteResults, data: ImageData) -> None:
     spec = ranking_spec(held.suite, data, find_estimator("truth"), Unit.SCALAR)
     store = RankingsStore(Workspace(data.folder.parents[1]).rankings)
     for split, images in ((Split.TRAIN, data.train), (Split.TEST, data.test)):
@@ -56,7 +57,7 @@ def rank_truth(held: Standing, data: ImageData) -> None:
     store.seal(spec, {Split.TRAIN: len(data.train.labels), Split.TEST: len(data.test.labels)})
 
 
-def test_a_strip_from_images_and_rankings(held: Standing, data: ImageData) -> None:
+def test_a_strip_from_images_and_rankings(held: SuiteResults, data: ImageData) -> None:
     folder = data.folder.parents[1]
     assert read_strip(held, folder) is None  # nothing is ranked yet
     rank_truth(held, data)
@@ -81,34 +82,34 @@ PIXELS = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.25, 0.9), see
 @pytest.mark.parametrize("suite", [NO_TRAINING, PIXELS, replace(NO_TRAINING, maps=Precision.BF16)])
 def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suite) -> None:
     """Whatever splits, unit, levels, size of images and precision of maps they have."""
-    bench = make_bench(tmp_path, suite)
-    work.train_reference(bench)
+    context = make_context(tmp_path, suite)
+    jobs.train_reference(context)
     unit = suite.blocks[0].unit
     for name in ("random", "grad"):
-        spec = bench.ranking_spec(find_estimator(name), unit)
-        for split in bench.splits:
-            work.rank_shard(bench, [spec], split, 0, len(bench.images(split).labels))
-        work.seal(bench, spec)
-    strip = read_strip(Standing(suite, bench.data.fingerprint, None, {}), tmp_path)
+        spec = context.ranking_spec(find_estimator(name), unit)
+        for split in context.splits:
+            jobs.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
+        jobs.seal(context, spec)
+    strip = read_strip(SuiteResults(suite, context.data.fingerprint, None, {}), tmp_path)
     assert strip is not None and list(strip.planes) == ["random", "grad"]
-    found = bench.rankings.open(bench.ranking_spec(find_estimator("grad"), unit))
+    found = context.rankings.open(context.ranking_spec(find_estimator("grad"), unit))
     np.testing.assert_array_equal(strip.planes["grad"], found.planes(Split.TEST)[list(strip.numbers)])
     assert strip.damaged == ()
 
 
 def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path, NO_TRAINING)
-    work.train_reference(bench)
+    context = make_context(tmp_path, NO_TRAINING)
+    jobs.train_reference(context)
 
     def shown() -> SuiteShown:
-        return SuiteShown(Standing(NO_TRAINING, bench.data.fingerprint, None, {}), tmp_path)
+        return SuiteShown(SuiteResults(NO_TRAINING, context.data.fingerprint, None, {}), tmp_path)
 
     files = []
     for name in ("random", "grad"):
-        spec = bench.ranking_spec(find_estimator(name), Unit.SCALAR)
-        work.rank_shard(bench, [spec], Split.TEST, 0, TEST)
-        work.seal(bench, spec)
-        files.append(bench.rankings.folder(spec) / "test.arrow")
+        spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
+        jobs.rank_shard(context, [spec], Split.TEST, 0, TEST)
+        jobs.seal(context, spec)
+        files.append(context.rankings.folder(spec) / "test.arrow")
     assert gallery(shown(), str)["damaged"] == ""
     files[1].write_bytes(files[1].read_bytes()[:-100])
     strip = shown().strip
@@ -120,5 +121,5 @@ def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: P
 
 def test_standing_without_results_is_not_on_the_shelf(tmp_path: Path) -> None:
     with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
-        assert not standing(SUITES["planted"], store).results
+        assert not collect(SUITES["planted"], store).results
         assert not read_shelf(store, tmp_path).standings

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.degrade import DegradedImages
-from roarbench.ranking import Layout, encode, features, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, features, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.train import Normalisation, normalise, predict
 from roarbench.terms import Order, Unit
-from roarbench.train import Normalisation, normalise, predict
 
 quantus = pytest.importorskip("quantus")
 

@@ -15,32 +15,16 @@ from roarbench.errors import SandboxError
 from roarbench.models import build
 from roarbench.sandbox import explain as module
 from roarbench.sandbox import launch, preflight
-from roarbench.sandbox.explain import Network, Part, Task, explain, seeds
+from roarbench.sandbox.explain import Task, explain, seeds
 from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
-
-NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
-GRADIENT = """
-import torch
-def estimate(model, images, targets, generator):
-    inputs = images.clone().requires_grad_()
-    logits = model(inputs).gather(1, targets[:, None]).sum()
-    return torch.autograd.grad(logits, inputs)[0]
-"""
+from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
 
 @pytest.fixture(autouse=True)
 def bubblewrap(require: Callable[[str, str], str]) -> None:
     require("bwrap", "apt-get install bubblewrap")
-
-
-def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
-    generator = torch.Generator().manual_seed(0)
-    model = build(**NETWORK._asdict(), generator=generator).eval()
-    images = torch.randn(n, 3, 16, 16, generator=generator)
-    part = Part(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
-    return Task(source.encode(), NETWORK, (part,))
 
 
 def test_a_map_of_one_channel_is_one_without_channels() -> None:
@@ -213,8 +197,7 @@ for home in {homes}; do mount -t tmpfs -o mode=755 tmpfs "$home"; done
 for path in {paths}; do mkdir -p "$path"; mount --bind "$hold$path" "$path"; done
 exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --inh-caps=-all {python} -c '
 import torch, sys
-sys.path.insert(0, sys.argv[1])
-from test_sandbox import GRADIENT, make_task
+from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.sandbox.explain import explain
 from roarbench.sandbox.launch import sandboxed
 from roarbench.sandbox.limits import CHECK
@@ -225,7 +208,7 @@ answer = explain(make_task(GRADIENT), CHECK)
 print("fault", answer.fault)
 held = explain(make_task("import os\\nos.setuid(0)"), CHECK)
 print("held", held.fault.kind)
-' {tests}
+'
 """
 
 
@@ -242,7 +225,6 @@ def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_
         "paths": " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private),
         "homes": " ".join(private),
         "python": f"env PYTHONPATH={repository} {sys.executable}",
-        "tests": str(Path(__file__).parent),
     }
     script = AS_USER.format(**values)
     done = subprocess.run(

@@ -5,24 +5,23 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from roarbench import train, work
+from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.pipeline import complete
-from roarbench.recipes import RECIPES, find_recipe
-from roarbench.store import files
+from roarbench.execution import jobs
+from roarbench.execution.scheduler import complete
+from roarbench.kernels import train
+from roarbench.plan.recipes import RECIPES
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Retrain
-from tests.tiny_bench import SUITE, InlineEngine, make_bench, make_runs
+from tests.helpers.tiny_suite import LONG, InlineEngine, long_context, make_context, make_runs
 
-TESTS = Path(__file__).parents[1]
-LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images
+ROOT = Path(__file__).parents[2]
 STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
 
 
@@ -133,15 +132,15 @@ def test_what_a_killed_writer_left_goes_with_the_run(tmp_path):
 
 
 def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_so(tmp_path):
-    bench = make_bench(tmp_path)
-    run = next(run for run in make_runs(bench) if run.cell.retrain is Retrain.NONE)
-    trained = next(run for run in make_runs(bench) if run.cell.estimator == "none" and run.reference == "")
-    paths = [bench.workspace.checkpoints / f"{key}.pt" for key in (bench.reference.key, trained.key)]
+    context = make_context(tmp_path)
+    run = next(run for run in make_runs(context) if run.cell.retrain is Retrain.NONE)
+    trained = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
+    paths = [context.workspace.checkpoints / f"{key}.pt" for key in (context.reference.key, trained.key)]
     paths[0].parent.mkdir()
     for path in paths:
         path.write_bytes(b"half of")
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        events = list(complete(bench, [run, trained], store, InlineEngine()))
+        events = list(complete(context, [run, trained], store, InlineEngine()))
         assert store.done([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
     said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
@@ -152,10 +151,11 @@ def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_
 CHILD = """
 import sys, time
 from pathlib import Path
-from roarbench import train, work
-from roarbench.recipes import RECIPES
+from roarbench.execution import jobs
+from roarbench.kernels import train
+from roarbench.plan.recipes import RECIPES
 from roarbench.store.checkpoints import CheckpointFile
-from tests.store.test_checkpoints import LONG, long_bench
+from tests.helpers.tiny_suite import LONG, long_context
 
 RECIPES[LONG.title] = LONG
 train.CHECKPOINT_EVERY = -1.0
@@ -165,57 +165,53 @@ def saved(self, state):
     print(state["step"], flush=True)
     time.sleep(0.02)
 CheckpointFile.save = saved
-work.train_reference(long_bench(Path(sys.argv[1])))
+jobs.train_reference(long_context(Path(sys.argv[1])))
 """
-
-
-def long_bench(folder):
-    return make_bench(folder, replace(SUITE, reference_recipe=LONG.title))
 
 
 def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_weights(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
-    paths = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", CHILD, tmp_path / "killed"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}) as child:
         while (step := child.stdout.readline().strip()) != "17":
             assert step, "the child ended before it was killed"
         child.kill()
     assert child.returncode == -signal.SIGKILL
-    bench, whole = long_bench(tmp_path / "killed"), long_bench(tmp_path / "whole")
-    assert not bench.references.has(bench.reference)
-    assert 17 <= bench.checkpoint(bench.reference.key).load()["step"] < 64
+    context, whole = long_context(tmp_path / "killed"), long_context(tmp_path / "whole")
+    assert not context.references.has(context.reference)
+    assert 17 <= context.checkpoint(context.reference.key).load()["step"] < 64
     taken = []
     advance = train._Training.advance
     monkeypatch.setattr(train._Training, "advance", lambda self: taken.append(self.step) or advance(self))
-    work.train_reference(bench)
+    jobs.train_reference(context)
     assert taken[0] >= 17
     assert taken[-1] == 63
-    work.train_reference(whole)
-    one, other = (some.references.weights(some.reference) for some in (bench, whole))
+    jobs.train_reference(whole)
+    one, other = (some.references.weights(some.reference) for some in (context, whole))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
-    assert list(bench.workspace.checkpoints.iterdir()) == []
+    assert list(context.workspace.checkpoints.iterdir()) == []
 
 
 def test_a_runs_checkpoint_stays_until_its_row_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
-    bench = make_bench(tmp_path)
-    run = next(run for run in make_runs(bench) if run.cell.estimator == "none" and run.reference == "")
-    path = bench.workspace.checkpoints / f"{run.key}.pt"
+    context = make_context(tmp_path)
+    run = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
+    path = context.workspace.checkpoints / f"{run.key}.pt"
     present = []
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         add = store.add
         monkeypatch.setattr(store, "add", lambda result: (present.append(path.exists()), add(result)))
-        (event,) = complete(bench, [run], store, InlineEngine())
+        (event,) = complete(context, [run], store, InlineEngine())
         assert (event.failure, present) == ("", [True])
         assert store.done([run.key]) == {run.key}
     assert not path.exists()
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    bench = make_bench(tmp_path)
-    run = next(run for run in make_runs(bench) if run.cell.estimator == "none" and run.reference == "")
-    expected = work.score(bench, run)
+    context = make_context(tmp_path)
+    run = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
+    expected = jobs.score(context, run)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
     cut_off = []
     advance = train._Training.advance
@@ -228,6 +224,6 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(train._Training, "advance", stop_at_3)
     with pytest.raises(KeyboardInterrupt):
-        work.score(bench, run)
-    again = work.score(bench, run)
+        jobs.score(context, run)
+    again = jobs.score(context, run)
     assert (again.correct == expected.correct).all()

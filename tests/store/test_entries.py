@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select
-from store_rows import ORIGIN, make_result, make_run
 
-from roarbench import reproduce
 from roarbench.errors import CallerError, StoreError
-from roarbench.plan import Run, expand
-from roarbench.reproduce import Reproduction
+from roarbench.execution import reproduce
+from roarbench.execution.reproduce import Reproduction
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import Run, expand
+from roarbench.plan.suites import find_suite
 from roarbench.store import exchange, schema
 from roarbench.store.entries import (
     Origin,
@@ -31,10 +32,9 @@ from roarbench.store.entries import (
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore, pack_answers
-from roarbench.submission import check_source
-from roarbench.suites import find_suite
+from roarbench.submissions.file import check_source
 from roarbench.terms import Order
-from roarbench.workspace import bind
+from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')

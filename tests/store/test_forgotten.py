@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import inspect, text
-from store_rows import make_result, make_run
 
 from roarbench.errors import CallerError
-from roarbench.plan import canonical, record
-from roarbench.store.claims import Owner
+from roarbench.identity import canonical, record
 from roarbench.store.entries import Origin, Verdict, note_reproduction, origins, submitted_ids
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.forgotten import Counted, Forgotten, forget, forgotten_rows, keys_of, known_keys
+from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url, stored_result
+from tests.helpers.store_rows import make_result, make_run
 
 MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_rows import make_result, make_run
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.store.listing import list_results
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.store_rows import make_result, make_run
 
 WORDS = Path(__file__).parents[2] / "docs" / "words.md"
 

@@ -18,9 +18,9 @@ import pytest
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.ranking import encode, removed_bits, sort_keys, tie_order
-from roarbench.store import files
+from roarbench.kernels.ranking import encode, removed_bits, sort_keys, tie_order
 from roarbench.store.making import Made
 from roarbench.store.planes import write_planes
 from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
@@ -439,7 +439,7 @@ def test_sealing_goes_on_after_kill_9(sealed: RankingsStore, tmp_path: Path) -> 
         f"SPEC = RankingSpec({SPEC.data!r}, {SPEC.reference!r}, {SPEC.estimator!r}, {SPEC.name!r}, Unit.SCALAR, "
         f"{SPEC.levels!r}, {SPEC.shape!r})\nCOUNTS = {{Split.TRAIN: 50, Split.TEST: 20}}\n"
     )
-    paths = os.pathsep.join([str(tmp_path), str(Path(files.__file__).parents[2])])
+    paths = os.pathsep.join([str(tmp_path), str(Path(files.__file__).parents[1])])
     with subprocess.Popen(
         [sys.executable, "-c", SEAL, str(store.root)],
         stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from roarbench.errors import StoreError
-from roarbench.plan import Reference
+from roarbench.plan.runs import Reference
 from roarbench.store import references
 from roarbench.store.references import Predictions, ReferenceStore, checksum
 from roarbench.terms import Split

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_rows import ORIGIN, make_result, make_run
 
 from roarbench.errors import StoreError
-from roarbench.plan import canonical, record
+from roarbench.identity import canonical, record
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
-from store_rows import make_result, make_run
 
 from roarbench.errors import StoreError
 from roarbench.store import database, schema
 from roarbench.store.results import ResultsStore
+from tests.helpers.store_rows import make_result, make_run
 
 NEXT_HEAD = f"{int(schema.HEAD) + 1:04d}"
 NEXT = """

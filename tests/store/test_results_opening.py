@@ -11,12 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import event
-from store_rows import make_result, make_run
 
 from roarbench.errors import StoreError
 from roarbench.store import database as database_module
 from roarbench.store import schema
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.store_rows import make_result, make_run
 
 NOBODY = 65534
 

@@ -9,10 +9,9 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from store_rows import make_result, make_run
-
-from roarbench.store.claims import Owner
+from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.store_rows import make_result, make_run
 
 RUNS = 200
 PROCESSES = 4

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from store_rows import make_result, make_run
 
-from roarbench.plan import canonical, record
+from roarbench.identity import canonical, record
 from roarbench.store import database, schema
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score, ScoreSpec
+from tests.helpers.store_rows import make_result, make_run
 
 SPEC = ScoreSpec("da7a", "4ef", "e571", "pixel-flipping", "features_in_step=8", 64)
 SCORE = Score(SPEC, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})

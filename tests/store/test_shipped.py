@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from store_rows import make_result, make_run
 
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[2]
 WAL, ROLLBACK = b"\2\2", b"\1\1"  # bytes 18 and 19: https://sqlite.org/fileformat.html, section 1.3.3

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiny_bench import InlineEngine
 
-from roarbench import cli, reproduce, session
+from roarbench.cli import main
+from roarbench.execution import reproduce, runner
 from roarbench.store.results import Result, ResultsStore, default_url
-from roarbench.submission import read_submission
+from roarbench.submissions.file import read_submission
+from tests.helpers.tiny_suite import InlineEngine
 
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
@@ -47,7 +48,7 @@ def bubblewrap(require: Callable[[str, str], str]) -> None:
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path) -> Iterator[Call]:
     """Run a command in an empty folder, as the console script does, with workers in this process."""
-    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGTERM)
@@ -55,7 +56,7 @@ def call(monkeypatch, capsys, tmp_path) -> Iterator[Call]:
     def command(*words: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["roarbench", *map(str, words)])
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            main.main()
         return Answer(stop.value.code, *capsys.readouterr())
 
     yield command

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from roarbench import validation
 from roarbench.sandbox import launch
 from roarbench.sandbox.limits import Limits
-from roarbench.submission import Refusal, read_submission
-from roarbench.validation import validate
+from roarbench.submissions import checks
+from roarbench.submissions.checks import validate
+from roarbench.submissions.file import Refusal, read_submission
 
 CORPUS = Path(__file__).parent / "corpus"
 EXAMPLES = sorted((Path(__file__).parents[2] / "submissions").glob("*.py"))
@@ -31,7 +31,7 @@ def sandbox(require: Callable[[str, str], str]) -> None:
 @pytest.fixture(autouse=True)
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs endless time or memory is as endless after a part of it."""
-    monkeypatch.setattr(validation, "CHECK", Limits(cpu=6, wall=40, memory=2**31))
+    monkeypatch.setattr(checks, "CHECK", Limits(cpu=6, wall=40, memory=2**31))
 
 
 def verdict(path: Path) -> tuple[str, str]:

@@ -11,31 +11,33 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from tiny_bench import SUITE, InlineEngine, make_bench, make_runs
 
-from roarbench import handing_in, session, work
-from roarbench.bench import Bench
-from roarbench.commands.running import _part
+from roarbench.cli.commands.running import _part
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CONTROLS, TWINS, find_estimator
 from roarbench.estimators.controls import blurred
-from roarbench.pipeline import complete
-from roarbench.plan import Block, Run, expand
-from roarbench.ranking import encode, features, sort_keys, tie_order
-from roarbench.reproduce import reproduce
+from roarbench.execution import entry as handing_in
+from roarbench.execution import jobs, runner
+from roarbench.execution.context import RunContext
+from roarbench.execution.reproduce import reproduce
+from roarbench.execution.scheduler import complete
+from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import Block, Run, expand
+from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.explain import Answer, Task
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.watch import Death
 from roarbench.store.entries import Origin, Verdict, keep_entry, origins
+from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.submission import Submission, check_source
-from roarbench.suites import find_suite, with_entries
+from roarbench.submissions.checks import Pace
+from roarbench.submissions.file import Submission, check_source
 from roarbench.terms import ROAR, Retrain, Split
-from roarbench.validation import Pace
-from roarbench.workspace import Workspace, bind
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
 GOOD = b"""
 import torch
@@ -73,9 +75,9 @@ def store(tmp_path: Path):
         yield store
 
 
-def do(bench: Bench, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
+def do(context: RunContext, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
     """Do runs; failures by the estimator's id."""
-    list(complete(bench, runs, store, InlineEngine()))
+    list(complete(context, runs, store, InlineEngine()))
     failures = store.failures([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
@@ -83,11 +85,11 @@ def do(bench: Bench, runs: list[Run], store: ResultsStore) -> dict[str, list[str
 def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: ResultsStore) -> None:
     entries = [check_source(GOOD), check_source(LATE)]
     suite = with_entries(SMALL, [entry.id for entry in entries])
-    bench = make_bench(tmp_path, suite)
+    context = make_context(tmp_path, suite)
     for entry in entries:
-        bench.workspace.keep_submission(entry.id, entry.source)
-    runs = make_runs(bench, suite)
-    failures = do(bench, runs, store)
+        context.workspace.keep_submission(entry.id, entry.source)
+    runs = make_runs(context, suite)
+    failures = do(context, runs, store)
     good, late = (entry.id for entry in entries)
     assert list(failures) == [late]
     assert "raised: raised AssertionError: a test batch (line 5)" in failures[late][0]
@@ -95,8 +97,8 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
 
     def planes(name: str) -> np.ndarray:
         run = next(run for run in runs if run.cell.estimator == name)
-        spec = bench.ranking_spec(find_estimator(name), run.cell.unit)
-        return bench.rankings.open(spec).planes(Split.TEST)
+        spec = context.ranking_spec(find_estimator(name), run.cell.unit)
+        return context.rankings.open(spec).planes(Split.TEST)
 
     differ = np.bitwise_count(planes(good) ^ planes("grad")).mean() / 8
     assert differ < 0.01  # the same gradient, but for its rounding
@@ -172,19 +174,19 @@ def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeyp
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench, entry = make_bench(tmp_path), check_source(GOOD)
-    bench.workspace.keep_submission(entry.id, GOOD)
-    work.train_reference(bench)
+    context, entry = make_context(tmp_path), check_source(GOOD)
+    context.workspace.keep_submission(entry.id, GOOD)
+    jobs.train_reference(context)
     asked = []
 
     def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
         asked.append((task.device, trust))
         raise RunError("that is enough")
 
-    monkeypatch.setattr(work, "explain", explained)
+    monkeypatch.setattr(jobs, "explain", explained)
     for marks in ("", "~cuda", "~trusted", "~trusted~cuda"):
         with pytest.raises(RunError, match="that is enough"):
-            work.timed_maps(bench, [entry.id + marks], Split.TEST, 0, 4)
+            jobs.timed_maps(context, [entry.id + marks], Split.TEST, 0, 4)
     assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
 
 
@@ -198,14 +200,14 @@ def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypatch, stopped, code, error) -> None:
-    bench, entry = make_bench(tmp_path), check_source(GOOD)
-    bench.workspace.keep_submission(entry.id, GOOD)
-    work.train_reference(bench)
+    context, entry = make_context(tmp_path), check_source(GOOD)
+    context.workspace.keep_submission(entry.id, GOOD)
+    jobs.train_reference(context)
     death = Death(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
     answer = Answer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
-    monkeypatch.setattr(work, "explain", lambda *_, **__: answer)
+    monkeypatch.setattr(jobs, "explain", lambda *_, **__: answer)
     with pytest.raises(RunError, match="died: it ended") as caught:
-        work.timed_maps(bench, [entry.id], Split.TEST, 0, 4)
+        jobs.timed_maps(context, [entry.id], Split.TEST, 0, 4)
     assert caught.type is error
 
 
@@ -213,15 +215,15 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
     suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
-    bench, explain = make_bench(tmp_path, suite), work.explain
-    bench.workspace.keep_submission(entry.id, entry.source)
-    monkeypatch.setattr(work, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
-    assert do(bench, make_runs(bench, suite), store) == {}
+    context, explain = make_context(tmp_path, suite), jobs.explain
+    context.workspace.keep_submission(entry.id, entry.source)
+    monkeypatch.setattr(jobs, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
+    assert do(context, make_runs(context, suite), store) == {}
     assert len(calls) == 2  # one of each split
-    batch = work.shard_batch(bench, Split.TEST, 0, 24, bench.reference_norm)
+    batch = jobs.shard_batch(context, Split.TEST, 0, 24, context.reference_norm)
     for twin in ("", "~blurred"):
-        (run,) = [run for run in make_runs(bench, suite) if run.cell.estimator == entry.id + twin]
-        stored = bench.rankings.open(bench.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
+        (run,) = [run for run in make_runs(context, suite) if run.cell.estimator == entry.id + twin]
+        stored = context.rankings.open(context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blurred(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
@@ -232,22 +234,22 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
 
 
 def test_other_twins_explain_another_network_or_another_class(tmp_path: Path, monkeypatch) -> None:
-    bench, entry = make_bench(tmp_path), check_source(GOOD)
-    bench.workspace.keep_submission(entry.id, GOOD)
-    work.train_reference(bench)
+    context, entry = make_context(tmp_path), check_source(GOOD)
+    context.workspace.keep_submission(entry.id, GOOD)
+    jobs.train_reference(context)
     parts = {}
 
     def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
         parts[twin] = task.parts[0]
         raise RunError("that is enough")
 
-    monkeypatch.setattr(work, "explain", explained)
+    monkeypatch.setattr(jobs, "explain", explained)
     for twin in ("", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            work.timed_maps(bench, [entry.id + twin], Split.TEST, 0, 4)
+            jobs.timed_maps(context, [entry.id + twin], Split.TEST, 0, 4)
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
-    torch.testing.assert_close(weights["~untrained"], bench.untrained_reference().state_dict()["linear.weight"])
+    torch.testing.assert_close(weights["~untrained"], context.untrained_reference().state_dict()["linear.weight"])
     assert not torch.equal(weights["~untrained"], weights[""])
     assert (parts["~other-target"].targets != parts[""].targets).all()
     assert (parts["~untrained"].targets == parts[""].targets).all()
@@ -258,17 +260,17 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
     suite = with_entries(find_suite("planted"), [entry.id])
     workspace = Workspace(tmp_path)
     images = decode_dataset(find_dataset("planted"), workspace.data, None, 24)
-    bench = Bench(workspace, images.folder, suite)
+    context = RunContext(workspace, images.folder, suite)
     keep_entry(store.database, entry)
     workspace.keep_submission(entry.id, entry.source)
     points = [point for point in expand(suite) if point.cell.estimator == entry.id and point.cell.t == 0.5]
     run = bind(suite, points[0], images.fingerprint, 24)
-    assert not do(bench, [run], store)
+    assert not do(context, [run], store)
     return run
 
 
 def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
     made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, CONSOLE)
     assert made.verdict is Verdict.EQUAL

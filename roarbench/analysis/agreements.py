@@ -1,0 +1,44 @@
+"""Do ROAR's other forms put the estimators in the same order: orders, networks, units, fills, data sets?"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.stats.agreement import Agreement, agreement
+from roarbench.stats.bootstrap import Estimate
+
+
+class Compared(NamedTuple):
+    """ROAR's order of the estimators against another one.
+
+    Attributes:
+        other: What orders them too: `kar`, `morf`, `pixel`, … or the title of another suite.
+        found: How alike the orders are; None for fewer than three common rows. Without an interval where nothing says
+            how trainings vary.
+    """
+
+    other: str
+    found: Agreement | None
+
+
+def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
+    """ROAR against all that the suite has beside it, and against ROAR in other suites.
+
+    Args:
+        evidence: The suite's.
+        rows: Estimators that are compared, in their own forms; a twin is no opinion of its own.
+        others: Other suites', on other data or with other networks.
+    """
+    forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.beside.items()}
+    forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
+    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.roar}
+    forms |= {other.suite_results.title: other.roar for other in others}
+    return tuple(Compared(name, _alike(evidence.roar, drawn, rows)) for name, drawn in forms.items())
+
+
+def _alike(roar: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
+    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (roar, other))
+    found = agreement(one, two, roar.confidence)
+    if found is None or (roar.repeated and other.repeated):
+        return found
+    return found._replace(tau=Estimate(found.tau.value))

@@ -1,0 +1,339 @@
+"""From the results store to the boards of a suite. Nothing here imports torch or computes a score."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.analysis.faithfulness import score_specs
+from roarbench.analysis.versions import Version, Versions, versions_of
+from roarbench.datasets import find_dataset
+from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.plan.keys import bind, explains, reference_point
+from roarbench.plan.runs import CLEAN, Point, Suite, expand
+from roarbench.stats.board import Board, board, unjudged
+from roarbench.stats.bootstrap import SeedSpread, seed_spread
+from roarbench.stats.chance import at_chance, near_chance
+from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.store.entries import submissions_of, unverified
+from roarbench.store.images import ImageNote
+from roarbench.store.results import Result, ResultsStore
+from roarbench.submissions.file import Submission
+from roarbench.terms import ROAR, Protocol, Retrain, Unit
+
+VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
+NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
+
+
+class Other(NamedTuple):
+    """What else a store has results of a suite on.
+
+    Attributes:
+        called: Number of images, images and reference in words.
+        limit: Images per split if the data set was made small; None for the whole.
+        asked: As in `SuiteResults`.
+    """
+
+    called: str
+    limit: int | None
+    asked: tuple[str, ...]
+
+
+class Dropped(NamedTuple):
+    """A row that has no place though its results may all be there.
+
+    Attributes:
+        protocol: Name of the protocol.
+        unit: What one feature is.
+        estimator: Id of the row.
+        reason: Why its results do not belong together, or not to the others.
+    """
+
+    protocol: str
+    unit: Unit
+    estimator: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SuiteResults:
+    """What the store holds of one suite on one version of its data.
+
+    Attributes:
+        suite: Which cells there are.
+        data: Fingerprint of the images.
+        limit: Images per split if the data set was made small; None for the whole.
+        results: By point; those that are missing are not in it.
+        doubts: Why, in words, for each estimator of which a row is not verified.
+        submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
+        quantus: Scores of estimators by metric, shown beside the board and part of nothing.
+        named: What the title says of images and reference, where the store holds others or they are not the suite's.
+        asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
+        others: What else the store has results of the suite on.
+        reference: The untouched test images scored by the reference; None if it was not scored.
+    """
+
+    suite: Suite
+    data: str
+    limit: int | None
+    results: dict[Point, Result]
+    doubts: dict[str, str] = field(default_factory=dict)
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    others: tuple[Other, ...] = ()
+    reference: Result | None = None
+
+    @property
+    def title(self) -> str:
+        """Name, version, that the data set was made small if it was, and what else nobody may overlook."""
+        small = (f"small version: {self.limit} images a split",) if self.limit else ()
+        void = (VOID,) if self.at_chance else ()
+        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+
+    @property
+    def classes(self) -> int:
+        """Of the data set."""
+        return find_dataset(self.suite.dataset).classes
+
+    @property
+    def at_chance(self) -> str:
+        """Why nothing follows from any number here, as a sentence; empty where the networks do better than a guess.
+
+        The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
+        was that of one network.
+        """
+        suite_results = self._untouched
+        if not suite_results:
+            return ""
+        correct, total = sum(result.correct for result in suite_results) / len(suite_results), suite_results[0].total
+        if not at_chance(int(correct), total, self.classes):
+            return ""
+        seen = f"{correct / total:.1%} of {total:,} untouched test images are answered correctly"
+        return (
+            f"At chance: {seen}, a guess is right on {1 / self.classes:.1%}. These numbers test the installation only."
+        )
+
+    @property
+    def reference_accuracy(self) -> float | None:
+        """Of the reference on untouched test images, in [0, 1]; None if that which most rows explain was not scored."""
+        row = self.reference
+        if row is None or self._usual_weights not in ("", row.weights):
+            return None
+        return row.correct / row.total
+
+    @property
+    def reference_words(self) -> str:
+        """The same in words, and whether it hardly does better than a guess; empty if it is not known."""
+        accuracy, chance = self.reference_accuracy, 1 / self.classes
+        if self.reference is None or accuracy is None:
+            return ""
+        near = near_chance(self.reference.correct, self.reference.total, self.classes)
+        return f"reference {accuracy:.1%} correct" + (f", {NEAR_CHANCE} ({chance:.1%})" if near else "")
+
+    @property
+    def _untouched(self) -> list[Result]:
+        retrain = self.suite.blocks[0].protocol.retrain
+        asked = (CLEAN, retrain)
+        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
+
+    @property
+    def complete(self) -> bool:
+        """No point is missing."""
+        return len(self.results) == len(expand(self.suite))
+
+    def scores(
+        self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None, fill: str = "mean"
+    ) -> Scores | None:
+        """Correct answers of one protocol, unit and fill; None where the suite does not have it."""
+        asked = (protocol, unit, fill)
+        blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == asked]
+        if not blocks:
+            return None
+        rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
+        chosen = rows if estimators is None else tuple(name for name in rows if name in set(estimators))
+        needed = {*chosen, *CONTROLS}  # gains and verdicts need the controls, shown or not
+        levels = tuple(sorted({t for block in blocks for t in block.levels}))
+        found = defaultdict(list)
+        for (name, t), result in self._rows(protocol, unit, fill):
+            if name == CLEAN or name in needed:
+                found[name, t].append(result.answers)
+        correct = {point: np.stack(bits) for point, bits in found.items()}
+        checks = frozenset(name for name in chosen if not find_estimator(name).placed)
+        return Scores(chosen, levels, correct, frozenset(self.mixed(protocol, unit, fill)), checks)
+
+    def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
+        """Why estimators have no gain and no place though their points may all be there: these do not belong together.
+
+        The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
+        not say which weights they explain stand together only where most rows do not.
+        """
+        curves, usual = self._curves(protocol, unit, fill), self._usual_weights
+        reasons = {name: _mixture(found, usual) for name, found in curves.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    @property
+    def _usual_weights(self) -> str:
+        """Checksum of the weights that most rows explain; empty where most do not say it."""
+        counts = Counter(result.weights for result in self.results.values() if result.run.reference)
+        return max(counts, key=lambda weights: (counts[weights], bool(weights)), default="")
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """All rows that have no place because what they are made of does not belong together."""
+        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
+        return [
+            Dropped(protocol.name, unit, name, reason)
+            for protocol, unit, fill in boards
+            for name, reason in self.mixed(protocol, unit, fill).items()
+        ]
+
+    def machines(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, dict[str, list[str]]]:
+        """What the results of one curve were computed with, by estimator, where they differ in it.
+
+        Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
+        what they were computed with are taken to be like the others.
+        """
+        differing = {name: _differing(found) for name, found in self._curves(protocol, unit, fill).items()}
+        return {name: values for name, values in differing.items() if values}
+
+    def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:
+        """The results of each estimator, with those on untouched images, which all share."""
+        rows: defaultdict[str, list[Result]] = defaultdict(list)
+        for (name, _), result in self._rows(protocol, unit, fill):
+            rows[name].append(result)
+        clean = rows.pop(CLEAN, [])
+        return {name: [*clean, *found] for name, found in rows.items()}
+
+    def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
+        """Results of one protocol with the point of the curve that each belongs to."""
+        for point, result in self.results.items():
+            cell = point.cell
+            if cell.retrain is not protocol.retrain:
+                continue
+            if cell.estimator == CLEAN:
+                yield UNTOUCHED, result
+            elif (cell.order, cell.unit, cell.fill) == (protocol.order, unit, fill):
+                yield (cell.estimator, cell.t), result
+
+    def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
+        """The board of one protocol; how trainings vary is learnt from all that the suite trained under ROAR."""
+        scores = self.scores(protocol, unit, estimators)
+        if scores is None:
+            return None
+        judged = board(scores, protocol, spread=self.spread(protocol))
+        return unjudged(judged) if self.at_chance else judged
+
+    def spread(self, protocol: Protocol) -> SeedSpread | None:
+        """How trainings vary under a protocol, with all that the suite trained under ROAR; None if nothing says so."""
+        if protocol.retrain is Retrain.NONE:
+            return None
+        trained = [self.scores(protocol, unit) for unit in Unit] + [self.scores(ROAR, unit) for unit in Unit]
+        return seed_spread([scores for scores in trained if scores is not None])
+
+
+def _mixture(results: Iterable[Result], usual: str) -> str:
+    """What does not belong together among the results of one curve, or to the others; empty where all does.
+
+    Args:
+        results: Of the curve.
+        usual: Checksum of the weights that most rows explain; empty where most do not say it.
+    """
+    suite_results = list(results)
+    weights = {result.weights for result in suite_results if result.run.reference}
+    rankings = {result.rankings for result in suite_results} - {""}
+    if len(weights - {""}) > 1:
+        reason = f"made from {len(weights - {''})} different references"
+    elif "" in weights - {usual}:
+        reason = "results without the checksum of the weights that they explain, which the other rows have"
+    elif weights - {usual} and not usual:
+        reason = "results with a checksum of the weights that they explain, which most rows do not have"
+    elif weights - {usual}:
+        reason = "made from another reference than the other rows"
+    elif len(rankings) > 1:
+        reason = f"made from {len(rankings)} different rankings"
+    else:
+        return ""
+    return f"{reason}; do it again in a fresh --store"
+
+
+def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
+    """In what these were computed differently: its name and the different values."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for result in results:
+        for name, value in result.provenance.computed_with.items():
+            values[name].add(value)
+    return {name: sorted(found) for name, found in values.items() if len(found) > 1}
+
+
+def collect(
+    suite: Suite,
+    store: ResultsStore,
+    limit: int | None = None,
+    data: str | None = None,
+    notes: Iterable[ImageNote] = (),
+) -> SuiteResults:
+    """What a store holds of a suite.
+
+    Args:
+        suite: Which; `given` says what it explains.
+        store: Its results.
+        limit: Which version of the data set: this many images per split, or the whole.
+        data: Fingerprint of the images; those of the suite itself if not given.
+        notes: Where images came from, from `image_notes`.
+    """
+    versions = versions_of(suite, store, notes)
+    images = versions.own_images(limit) if data is None else data
+    return _standing(versions, Version(images, limit, suite.given), store)
+
+
+def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
+    """All that a store holds of a suite: on the whole data set, then on its small versions, the largest first.
+
+    Of one size the suite's own images and reference come first.
+    """
+    versions = versions_of(suite, store, notes)
+    found = [_standing(versions, version, store) for version in versions.held]
+    return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
+
+
+def _standing(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
+    suite = replace(versions.suite, given=version.given)
+    keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
+    found = store.results(keys)
+    results = {point: found[key] for key, point in keys.items() if key in found}
+    return SuiteResults(
+        suite,
+        version.data,
+        version.limit,
+        results,
+        doubts=unverified(store.database, results.values()),
+        submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
+        quantus=_quantus(suite, store, version.data),
+        named=versions.names(version),
+        asked=versions.options(version),
+        reference=_reference(suite, version, store) if explains(suite) else None,
+        others=tuple(
+            Other(versions.called(other), other.limit, versions.options(other))
+            for other in versions.held
+            if other != version
+        ),
+    )
+
+
+def _reference(suite: Suite, version: Version, store: ResultsStore) -> Result | None:
+    key = bind(suite, reference_point(suite), version.data, version.limit).key
+    return store.results([key]).get(key)
+
+
+def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
+    specs = score_specs(suite, data)
+    values = store.scores.values([spec.key for spec in specs.values()])
+    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for (estimator, metric), spec in specs.items():
+        if spec.key in values:
+            found[estimator][metric] = values[spec.key]
+    return dict(found)

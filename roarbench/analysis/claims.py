@@ -1,0 +1,225 @@
+"""What Hooker et al. 2019 claim, each as a record with a test that any table of curves can be put to."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from operator import ge, gt, lt
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.analysis.published import Curve, Curves
+from roarbench.stats.curves import gain
+from roarbench.terms import Order
+
+BASES = ("grad", "gb", "ig")
+STRONG = ("sgsq", "var")  # the ensembles that the paper finds better than Random
+ENSEMBLES = ("sg", *STRONG)
+BEST_BASE = {"imagenet": "grad", "food101": "grad", "birdsnap": "gb"}
+
+
+class Holds(StrEnum):
+    """What a table says about a claim."""
+
+    YES = "holds"
+    NO = "fails"
+    UNKNOWN = "no data"
+
+
+class Finding(NamedTuple):
+    """A claim held against a table.
+
+    Attributes:
+        verdict: Holds in all cells, fails in at least one, or there are none.
+        agree: Cells that agree with the claim.
+        cells: Cells that the table has.
+        exceptions: The cells that do not agree, in words.
+    """
+
+    verdict: Holds
+    agree: int
+    cells: int
+    exceptions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.verdict is Holds.UNKNOWN:
+            return str(self.verdict)
+        return f"{'' if self.verdict is Holds.YES else 'fails: '}holds in {self.agree} of {self.cells} cells"
+
+
+class Tables(NamedTuple):
+    """What claims are tested on.
+
+    Attributes:
+        roar: Retrained, most important features removed.
+        unretrained: The same without retraining.
+    """
+
+    roar: Curves
+    unretrained: Curves
+
+
+class Pair(NamedTuple):
+    """Two accuracies that a claim compares: an estimator's and a control's at the same level."""
+
+    estimator: str
+    control: str
+    t: float
+
+
+class Check(NamedTuple):
+    """One cell of a table beside a claim.
+
+    Attributes:
+        where: The cell in words.
+        agrees: Whether it agrees with the claim.
+        pair: The accuracies that were compared, where it is those of two rows.
+    """
+
+    where: str
+    agrees: bool
+    pair: Pair | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper.
+
+    Attributes:
+        id: Short name.
+        text: The claim.
+        where: Where the paper makes it.
+        checks: All cells that bear on it.
+    """
+
+    id: str
+    text: str
+    where: str
+    checks: Callable[[Tables], Iterable[Check]]
+
+    def test(self, tables: Tables) -> Finding:
+        """Hold the claim against a table."""
+        checks = list(self.checks(tables))
+        agree = sum(check.agrees for check in checks)
+        exceptions = tuple(check.where for check in checks if not check.agrees)
+        return Finding(_verdict(agree, len(checks)), agree, len(checks), exceptions)
+
+
+def _verdict(agree: int, cells: int) -> Holds:
+    if not cells:
+        return Holds.UNKNOWN
+    return Holds.YES if agree == cells else Holds.NO  # every claim here speaks of all its cells
+
+
+def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float | None:
+    """Area between Random's curve and another, in accuracy points; None unless both have the same levels from 0 on."""
+    levels = sorted(random)
+    if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
+        return None
+    return float(gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), order))
+
+
+def _against(names: Sequence[str], agrees: Callable[[float, float], bool], control: str, tables: Tables) -> list[Check]:
+    """All cells of some estimators beside a control's; a lower accuracy is better, the removed features mattered."""
+    return [
+        Check(f"{pair.estimator} at t = {pair.t:g} on {dataset}", agrees(one, other), pair)
+        for dataset, pair, one, other in _pairs(names, control, tables.roar)
+    ]
+
+
+def _names(forms: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{form}-{base}" for form in forms for base in BASES)
+
+
+def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, Pair, float, float]]:
+    for dataset, rows in curves.items():
+        for name in names:
+            curve, other = rows.get(name, {}), rows.get(control, {})
+            for t in sorted(level for level in curve if level > 0 and level in other):
+                yield dataset, Pair(name, control, t), curve[t], other[t]
+
+
+def _best_base(tables: Tables) -> Iterable[Check]:
+    """Of all ensembles the one with the largest gain is built on the base that the paper names."""
+    for dataset, base in BEST_BASE.items():
+        rows = tables.roar.get(dataset, {})
+        names = _names(ENSEMBLES)
+        gains = {name: curve_gain(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
+        known = {name: value for name, value in gains.items() if value is not None}
+        if len(known) == len(names):
+            best = max(known, key=lambda name: known[name])
+            yield Check(f"{best} is best on {dataset}", best.endswith(f"-{base}"))
+
+
+def _retraining_matters(tables: Tables) -> Iterable[Check]:
+    """Without Random's features a network that is retrained keeps most of its accuracy, one that is not loses most."""
+    for dataset, rows in tables.roar.items():
+        retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
+        if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
+            half = retrained[0.0] / 2
+            yield Check(f"{retrained[0.9]:.4f} against {kept[0.9]:.4f} on {dataset}", retrained[0.9] > half > kept[0.9])
+
+
+_TITLES = {"grad": "The gradient", "ig": "Integrated gradients", "gb": "Guided backprop"}
+
+CLAIMS = (
+    Claim(
+        "strong-ensembles-beat-random",
+        "SmoothGrad-Squared and VarGrad are better than Random at every level on every data set",
+        "abstract; section 4.3.3",
+        partial(_against, _names(STRONG), lt, "random"),
+    ),
+    *(
+        Claim(
+            f"{base}-worse-than-random",
+            f"{title} is worse than Random at every level on every data set",
+            "section 4.3.2",
+            partial(_against, (base,), gt, "random"),
+        )
+        for base, title in _TITLES.items()
+    ),
+    *(
+        Claim(
+            f"{base}-not-better-than-sobel",
+            f"{title} is on par with Sobel or worse at every level on every data set",
+            "section 4.3.2",
+            partial(_against, (base,), ge, "sobel"),
+        )
+        for base, title in _TITLES.items()
+    ),
+    Claim(
+        "smoothgrad-worse-than-random",
+        "Classic SmoothGrad is worse than Random at every level on every data set",
+        "section 4.3.3; figure 4",
+        partial(_against, _names(("sg",)), gt, "random"),
+    ),
+    *(
+        Claim(
+            f"smoothgrad-no-gain-over-{base}",
+            f"SmoothGrad of {name} is on par with the single estimate or worse",
+            "section 4.3.3",
+            partial(_against, (f"sg-{base}",), ge, base),
+        )
+        for base, name in (("grad", "the gradient"), ("ig", "integrated gradients"))
+    ),
+    Claim(
+        "squares-beat-random",
+        "The squared base estimators are slightly better than Random",
+        "section 4.3.3",
+        partial(_against, tuple(f"{base}-sq" for base in BASES), lt, "random"),
+    ),
+    Claim(
+        "best-ensemble-base",
+        "The best ensemble is built on the gradient on ImageNet and Food-101, on guided backprop on Birdsnap",
+        "section 4.3.3",
+        _best_base,
+    ),
+    Claim(
+        "retraining-matters",
+        "With 90% of the features removed at random, a retrained network keeps most of its accuracy; one that is not "
+        "retrained keeps next to none",
+        "section 4.3.1",
+        _retraining_matters,
+    ),
+)

@@ -1,0 +1,202 @@
+"""The draws behind boards and the validity panel: each protocol of a suite once, paired over all of them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.errors import CallerError
+from roarbench.stats.board import RANDOM, Board, board_of, gain_samples, unjudged
+from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate
+from roarbench.stats.curves import Scores
+from roarbench.stats.probability import order_gaps
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+
+_FILL = "mean"  # of all tables
+_NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One protocol's accuracies, and gains or areas, with their draws.
+
+    Attributes:
+        scores: Rows, levels and correct answers; empty where the suite does not have the protocol.
+        draws: Of all accuracies.
+        spread: How trainings vary; None where nothing is trained or nothing says so.
+        areas: Gains, or areas between the curves of both orders, by estimator, in accuracy points.
+        confidence: Of the intervals.
+        repeated: False where nothing says how trainings vary; then there are values and no intervals.
+    """
+
+    scores: Scores
+    draws: Draws
+    spread: SeedSpread | None
+    areas: dict[str, Sample]
+    confidence: float
+    repeated: bool
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Levels above 0."""
+        return self.scores.levels
+
+    def estimate(self, sample: Sample | None) -> Estimate:
+        """A number with its interval, as far as there is one."""
+        if sample is None:
+            return Estimate()
+        return estimate(sample, self.confidence) if self.repeated else Estimate(sample.value)
+
+    def area(self, estimator: str) -> Estimate:
+        """In accuracy points."""
+        return self.estimate(self.areas.get(estimator))
+
+    def accuracy(self, estimator: str, t: float) -> Estimate:
+        """In [0, 1]."""
+        value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
+        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
+
+    def over_random(self, estimator: str, t: float) -> Estimate:
+        """Accuracy minus Random's, in [-1, 1]."""
+        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
+        return self.estimate(one.minus(random) if one and random else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the boards and the panel of a suite are made from; each part is drawn when it is first asked for, and kept.
+
+    Attributes:
+        suite_results: The suite and its results.
+        unit: What one feature is, but in `units`.
+        bootstrap: How often and from which seed; one for all, so that everything is paired.
+    """
+
+    suite_results: SuiteResults
+    unit: Unit
+    bootstrap: Bootstrap
+    _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
+        """With the unit of the suite's first ROAR block and 2000 draws from seed 0, if nothing else is given.
+
+        Raises:
+            CallerError: The suite has not this unit.
+        """
+        units = [block.unit for block in suite_results.suite.blocks if block.protocol == ROAR] or [Unit.SCALAR]
+        if unit and unit not in units:
+            has = ", ".join(dict.fromkeys(units))
+            raise CallerError(f"suite '{suite_results.suite.name}' has no unit {unit}; it has: {has}")
+        return cls(suite_results, unit or units[0], bootstrap or Bootstrap())
+
+    @cached_property
+    def roar(self) -> Drawn:
+        """Gains and accuracies under ROAR."""
+        return self.drawn(ROAR, self.unit)
+
+    @cached_property
+    def masks(self) -> Drawn:
+        """Accuracies of networks that see nothing but removed-maps."""
+        return self.drawn(MASK_ONLY, self.unit)
+
+    @cached_property
+    def beside(self) -> dict[Protocol, Drawn]:
+        """Gains under the other protocols that order estimators, those that the suite has."""
+        held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
+        return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
+
+    @cached_property
+    def units(self) -> dict[Unit, Drawn]:
+        """ROAR under each unit that the suite has."""
+        units = dict.fromkeys(block.unit for block in self.suite_results.suite.blocks if block.protocol == ROAR)
+        return {unit: self.drawn(ROAR, unit) for unit in units}
+
+    @cached_property
+    def fills(self) -> dict[str, Drawn]:
+        """ROAR with each fill that the suite has."""
+        blocks = [
+            block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == (ROAR, self.unit)
+        ]
+        fills = dict.fromkeys(block.fill for block in blocks)
+        return {fill: self.drawn(ROAR, self.unit, fill) for fill in fills}
+
+    @cached_property
+    def retrained(self) -> Drawn:
+        """Areas between the KAR and the ROAR curve, over the levels that both have."""
+        return self._gaps(ROAR, KAR)
+
+    @cached_property
+    def reference(self) -> Drawn:
+        """Areas between the LeRF and the MoRF curve without retraining, over the levels that both have."""
+        return self._gaps(MORF, LERF)
+
+    @cached_property
+    def smoothness(self) -> dict[tuple[str, float], float]:
+        """By estimator and level, from whatever row says it: all that remove by one ranking say the same."""
+        rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
+        return {
+            (cell.estimator, cell.t): smooth
+            for cell, smooth in rows
+            if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
+        }
+
+    def drawn(self, protocol: Protocol, unit: Unit, fill: str = _FILL) -> Drawn:
+        """Gains and accuracies of all rows of a protocol, their twins among them."""
+        asked = (protocol, unit, fill)
+        if asked not in self._kept:
+            self._kept[asked] = self._draw(protocol, unit, fill)
+        return self._kept[asked]
+
+    def board(
+        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
+    ) -> Board | None:
+        """The board of these rows; None where the suite does not have the protocol.
+
+        Args:
+            protocol: The question.
+            unit: What one feature is.
+            rows: Estimators that are judged, those of them that the protocol has.
+            levels: Only these, of those that the suite has; all if empty or if it has none of them.
+        """
+        drawn = self.drawn(protocol, unit)
+        if not drawn.levels:
+            return None
+        judged = board_of(_part(drawn.scores, rows, levels), protocol, self.bootstrap, drawn.spread, drawn.draws)
+        return unjudged(judged) if self.suite_results.at_chance else judged
+
+    def gains(
+        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
+    ) -> dict[str, Estimate]:
+        """The gains on the board of these rows, without judging it."""
+        drawn = self.drawn(protocol, unit)
+        samples = gain_samples(_part(drawn.scores, rows, levels), protocol, drawn.draws) if drawn.levels else {}
+        return {name: drawn.estimate(sample) for name, sample in samples.items() if name in rows}
+
+    def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
+        scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
+        spread = self.suite_results.spread(protocol) if scores.levels else None
+        draws = draw(scores, self.bootstrap, spread)
+        gains = gain_samples(scores, protocol, draws)
+        return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, _repeated(protocol, spread))
+
+    def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
+        one, other = (self.suite_results.scores(protocol, self.unit) or _NOTHING for protocol in (morf, lerf))
+        levels = tuple(t for t in one.levels if t in other.levels)
+        shared = replace(one, levels=levels, mixed=one.mixed | other.mixed)
+        spread = self.suite_results.spread(lerf)  # one for both, so that the untouched images cancel in every draw
+        if not shared.levels:
+            shared = other = _NOTHING
+        draws, kept = (draw(scores, self.bootstrap, spread) for scores in (shared, other))
+        areas = order_gaps(shared, draws, kept) if shared.levels else {}
+        return Drawn(shared, draws, spread, areas, self.bootstrap.confidence, _repeated(lerf, spread))
+
+
+def _part(scores: Scores, rows: Collection[str], levels: Collection[float]) -> Scores:
+    kept = tuple(t for t in scores.levels if t in levels) or scores.levels
+    return replace(scores, estimators=tuple(name for name in scores.estimators if name in rows), levels=kept)
+
+
+def _repeated(protocol: Protocol, spread: SeedSpread | None) -> bool:
+    return protocol.retrain is Retrain.NONE or spread is not None

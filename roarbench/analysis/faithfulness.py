@@ -1,0 +1,79 @@
+"""Which of Quantus' faithfulness metrics are shown beside the board, and with which parameters. No torch, no Quantus.
+
+They judge a map by one network that never learnt images with features missing, which is what ROAR was made to avoid.
+So they stand in columns of their own and are no part of gain, place, verdict or flag (docs/quantus.md).
+"""
+
+from dataclasses import dataclass
+
+from roarbench.estimators import find_estimator
+from roarbench.plan.keys import reference_of
+from roarbench.plan.runs import Suite
+from roarbench.store.scores import ScoreSpec
+from roarbench.terms import Precision
+
+IMAGES = 64  # the first of the test split; one batch of Quantus
+STEPS = 8  # per channel: a step flips an eighth of the pixels, counted in scalars
+PATCHES = 8  # regions along a side
+REGIONS = 16  # that are removed: a quarter of the image
+RUNS = 50  # random subsets of an eighth of the scalars
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column.
+
+    Attributes:
+        id: Name in the store, in JSON and in CSV.
+        heading: Of the column, with an arrow to where a map is better.
+        parameters: What is asked of Quantus, for any size of image; part of a score's identity.
+        about: What the number is.
+    """
+
+    id: str
+    heading: str
+    parameters: str
+    about: str
+
+
+_COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"
+METRICS = (
+    Metric(
+        "pixel-flipping",
+        "PF ↓",
+        f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
+        "probability of the predicted class while scalars are removed, most important first",
+    ),
+    Metric(
+        "region-perturbation",
+        "RP ↑",
+        f"patch_size=h/{PATCHES}, regions_evaluation={REGIONS}, order=morf, {_COMMON}; mean over the regions",
+        f"loss of that probability over the {REGIONS} most important of {PATCHES} x {PATCHES} regions",
+    ),
+    Metric(
+        "faithfulness-correlation",
+        "FC ↑",
+        f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
+        f"correlation of that loss with the importance removed, over {RUNS} random subsets",
+    ),
+)
+
+
+def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
+    """What there is to score: (estimator, metric) of every estimator that has maps.
+
+    Args:
+        suite: Gives the estimators and the reference.
+        data: Fingerprint of the decoded images.
+    """
+    reference = reference_of(suite, data).key
+    mapped = [estimator for name in suite.estimators if (estimator := find_estimator(name)).mapped]
+    precision = {estimator: suite.maps if estimator.shared else Precision.FLOAT32 for estimator in mapped}
+    return {
+        (estimator.id, metric.id): ScoreSpec(
+            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, precision[estimator]
+        )
+        for estimator in mapped
+        for metric in METRICS
+    }

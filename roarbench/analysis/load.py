@@ -1,0 +1,230 @@
+"""From the store that a command names to what it shows. Nothing here imports torch."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.analysis.boards import Dropped, Other, SuiteResults, collect, collect_all
+from roarbench.analysis.versions import image_notes
+from roarbench.calls import STORE, propose
+from roarbench.datasets import find_dataset
+from roarbench.errors import CallerError, EmptyStore
+from roarbench.identity import record
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import Suite, expand
+from roarbench.plan.suites import SUITES, with_entries
+from roarbench.plan.weights import explaining
+from roarbench.store.entries import submitted_ids
+from roarbench.store.forgotten import known_keys
+from roarbench.store.images import ImageNote, source_files
+from roarbench.store.results import ResultsStore, default_url
+
+_FEWEST = 4  # hex digits of a fingerprint that a caller may write
+
+
+def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
+    """The results of a store folder, or those of a database that was named.
+
+    Raises:
+        EmptyStore: It is only read, and there is none yet; the message proposes to run `suite`.
+        StoreError: It cannot be used.
+    """
+    try:
+        return ResultsStore.open(db or default_url(store), read_only=read_only)
+    except EmptyStore as error:
+        raise EmptyStore(error.seen, propose("run", "--suite", suite)) from None
+
+
+class Question(NamedTuple):
+    """Of what a reader asks for results, beside the suite.
+
+    Attributes:
+        store: Folder of the store.
+        db: URL of its database, if that is named.
+        limit: Images of each split of the small version; None for the whole.
+        data: Folder of the images, or the start of their fingerprint; the suite's own images if empty.
+        reference: File or name of the weights that are explained, or the start of what a title calls them; the suite's
+            own reference if empty.
+    """
+
+    store: Path
+    db: str = ""
+    limit: int | None = None
+    data: str = ""
+    reference: str = ""
+
+
+def load_suite(suite: Suite, asked: Question) -> SuiteResults:
+    """What a store has of a suite.
+
+    Raises:
+        StoreError: There is no store.
+        CallerError: It knows nothing of the images or of the reference that is asked for.
+    """
+    with open_results(asked.store, asked.db, suite=suite.name) as results:
+        return load_from(results, suite, asked)
+
+
+def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResults:
+    """The same of an open store.
+
+    Raises:
+        CallerError: As `load_suite`.
+    """
+    notes = image_notes(results, asked.store, suite.dataset)
+    chosen = _explaining(suite, asked.reference, results)
+    data = _images(suite, asked, notes, results) if asked.data else None
+    return collect(with_submitted(chosen, results), results, asked.limit, data, notes)
+
+
+def alike(asked: Question, suite: Suite, other: Suite) -> Question:
+    """What a reader of a suite asks of another: the same images and the same reference where they can be the same."""
+    data = asked.data if other.dataset == suite.dataset else ""
+    reference = asked.reference if (other.dataset, other.model) == (suite.dataset, suite.model) else ""
+    return asked._replace(data=data, reference=reference)
+
+
+def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
+    """Whether results, of however many images, are of the images and the reference that are asked for.
+
+    Args:
+        suite_results: What a store has of a suite.
+        data: As in `Question`; any images if empty.
+        reference: What a title calls it, or the start of that; any reference if empty.
+        notes: Where images came from.
+    """
+    if data and Path(data).is_dir():
+        images = bool(find_dataset(suite_results.suite.dataset).hub) and suite_results.data in _of_folder(
+            suite_results.suite, data, notes
+        )
+    else:
+        images = suite_results.data.startswith(data)
+    return images and suite_results.suite.given.startswith(reference)
+
+
+def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
+    """Fingerprint of the images that `--data` names."""
+    suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
+    mine = [note for note in notes if note.limit == asked.limit]
+    begun = _begun([*suite_results, *(note.data for note in mine)], asked.data)
+    if len(begun) == 1:
+        return begun[0]
+    gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
+    found = _of_folder(suite, asked.data, mine) if Path(asked.data).exists() or not gone else gone
+    if not found:
+        run = propose("run", "--suite", suite.name, "--data", asked.data)
+        raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
+    return found[-1]
+
+
+def _begun(known: Iterable[str], start: str) -> list[str]:
+    """Those fingerprints or names with a checksum that begin so, each once."""
+    return [name for name in dict.fromkeys(known) if name.startswith(start) and len(start) >= _FEWEST]
+
+
+def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:
+    """Fingerprints of the images that a folder gave."""
+    from roarbench.datasets.sources import describe_source
+
+    dataset = find_dataset(suite.dataset)
+    files = source_files(record(dataset), describe_source(dataset, Path(folder)))
+    return [note.data for note in notes if note.files == files]
+
+
+def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
+    """The suite with the weights that `--reference` names for what it explains."""
+    known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
+    begun = _begun(known, reference) if "@" in reference else []
+    return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
+
+
+def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
+    """A suite with what was submitted to it."""
+    return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
+
+
+def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:
+    """What `run` would find done: on images of a fingerprint, or on the suite's own if None; no store is nothing."""
+    if data == "":  # of images that are still to be decoded nothing can be known
+        return SuiteResults(suite, data, asked.limit, {})
+    try:
+        with open_results(asked.store, asked.db, suite=suite.name) as results:
+            notes = image_notes(results, asked.store, suite.dataset)
+            return collect(suite, results, asked.limit, data, notes)
+    except EmptyStore:
+        return SuiteResults(suite, data or "", asked.limit, {})
+
+
+def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
+    """Suites may share runs: one that has nothing but some of another's was never begun."""
+    suite, own = suite_results.suite, _done(suite_results.suite, suite_results, results)
+    kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    names = [other.name for other in kin]
+    before = names[: names.index(suite.name)] if suite.name in names else []
+    shared = {other.name: _done(with_submitted(other, results), suite_results, results) for other in kin}
+    return any(own < theirs or (own == theirs and name in before) for name, theirs in shared.items())
+
+
+def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
+    """Keys of what is stored of a suite on the images and the reference of these results."""
+    asked = replace(suite, given=suite_results.suite.given)
+    return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in expand(asked)})
+
+
+def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+    """Rows without a place in what these results belong to, by the title of the suite.
+
+    Args:
+        keys: Of the results.
+        results: The store that has them.
+        folder: Its folder.
+    """
+    cells = [result.run.cell for result in results.results(keys).values()]
+    places = {(cell.dataset, cell.model) for cell in cells}
+    suites = [suite for suite in SUITES.values() if (suite.dataset, suite.model) in places]
+    dropped = {}
+    for suite in suites:
+        notes = image_notes(results, folder, suite.dataset)
+        for suite_results in collect_all(with_submitted(suite, results), results, notes):
+            touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
+            if touched and not only_part(suite_results, results):
+                dropped[suite_results.title] = suite_results.dropped
+    return dropped
+
+
+def what_else(suite_results: SuiteResults, command: str) -> str:
+    """In a line, what else the store has of the suite, and how it is shown; empty if that could not be confused.
+
+    Args:
+        suite_results: What is shown.
+        command: What shows it, such as `table`.
+    """
+    confused = [
+        other for other in suite_results.others if not suite_results.results or other.limit == suite_results.limit
+    ]
+    calls = [f"{_call(suite_results.suite, command, other)} ({other.called})" for other in confused]
+    first = (
+        "this store also has" if suite_results.results else f"nothing of {suite_results.title} is in this store, but"
+    )
+    return f"{first}: {'; '.join(calls)}" if calls else ""
+
+
+def _call(suite: Suite, command: str, other: Other) -> str:
+    small = ("--limit", other.limit) if other.limit else ()
+    return propose(command, "--suite", suite.name, *small, *other.asked, carried=STORE)
+
+
+def find_key(store: ResultsStore, beginning: str) -> str:
+    """The key of the one run that the store knows by these digits.
+
+    Raises:
+        CallerError: There is none, or several.
+    """
+    keys = known_keys(store.database, beginning) if beginning else []
+    if len(keys) == 1:
+        return keys[0]
+    if keys:
+        some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
+        raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
+    raise CallerError(f"no run here has a key that begins with '{beginning}'; `{propose('keys')}` lists them")

@@ -1,0 +1,154 @@
+"""Which images and which reference results are of: part of every question, and never chosen in silence.
+
+Without a word of the caller a question is about the suite's own images and its own reference. Whose images a
+fingerprint is of is known from notes in the database, from the manifests of decoded images, or from `PINNED`.
+Nothing here imports torch.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from roarbench.datasets import PINNED
+from roarbench.plan.keys import bind, needs_reference
+from roarbench.plan.runs import Cell, Suite, expand
+from roarbench.plan.suites import own_reference
+from roarbench.store.folders import Workspace
+from roarbench.store.images import LOCAL, ImageNote
+from roarbench.store.results import ResultsStore
+
+_SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
+
+
+@dataclass(frozen=True)
+class Version:
+    """Images and a reference that results of a suite are of.
+
+    Attributes:
+        data: Fingerprint of the images.
+        limit: Images per split if the data set was made small; None for the whole.
+        given: `NAME@CHECKSUM` of the weights that are explained; empty if the reference was trained.
+    """
+
+    data: str
+    limit: int | None
+    given: str
+
+
+def image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
+    """Where the images of a data set came from, as far as the database and the store's folder know; oldest first."""
+    noted = [note for note in store.images.all() if note.dataset == dataset]
+    return list(dict.fromkeys([*noted, *Workspace(folder).decoded(dataset)]))
+
+
+def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:
+    """Whether images are the data set's own, not those of a folder that somebody named; None if nothing says so."""
+    kinds = {note.kind for note in notes if note.data == data}
+    if kinds - {LOCAL} or data in PINNED.values():
+        return True
+    return False if kinds else None
+
+
+def _held(suite: Suite, store: ResultsStore) -> list[Version]:
+    """Of which images and references a store has results of a suite, oldest first.
+
+    Rows that depend on no reference stand beside every one of them, and make a version alone only where no row of the
+    same images explains anything.
+    """
+    found = [Version(*row) for row in store.versions(suite.dataset, suite.model)]
+    own, held = own_reference(suite), list[Version]()
+    for data, limit in dict.fromkeys((version.data, version.limit) for version in found):
+        given = [version.given for version in found if (version.data, version.limit) == (data, limit)]
+        asked = [Version(data, limit, name) for name in dict.fromkeys([own, *filter(None, given)])]
+        cells = {version: _cells(suite, version, store) for version in asked}
+        explained = [version for version in asked if any(map(needs_reference, cells[version]))]
+        held += explained or [version for version in asked[:1] if cells[version]]
+    return held
+
+
+def _cells(suite: Suite, version: Version, store: ResultsStore) -> list[Cell]:
+    """The cells of a version that have a result."""
+    asked = replace(suite, given=version.given)
+    keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in expand(suite)}
+    return [keys[key] for key in store.done(keys)]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """All that a store has of a suite.
+
+    Attributes:
+        suite: Which.
+        held: Of which images and references, oldest first.
+        notes: Where the images of its data set came from.
+        begun: Fingerprints of images that a run failed on, each with the images per split, oldest first.
+    """
+
+    suite: Suite
+    held: tuple[Version, ...]
+    notes: tuple[ImageNote, ...]
+    begun: tuple[tuple[str, int | None], ...]
+
+    def own_images(self, limit: int | None) -> str:
+        """Fingerprint of the images that a question is about unless others are named; empty if nothing says which.
+
+        Of several that are the suite's own, those whose results began last. Where nothing says whose the images are,
+        as in stores from before it was noted, they count as the suite's own if there are no others.
+        """
+        done = list(dict.fromkeys(version.data for version in self.held if version.limit == limit))
+        noted = [(note.data, note.limit) for note in self.notes]
+        begun = [data for data, size in (*noted, *self.begun) if size == limit]
+        own = [data for data in (*begun, *done) if is_own(data, self.notes)]
+        if own:
+            return next((data for data in reversed(own) if data in done), own[-1])
+        unknown = [data for data in done or begun if is_own(data, self.notes) is None]
+        return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
+
+    def names(self, version: Version) -> tuple[str, ...]:
+        """What a title has to say of images and reference, so that nobody takes them for others."""
+        alike = [other for other in self.held if other.limit == version.limit]
+        own = is_own(version.data, self.notes)
+        strange = own is None and version.limit is None and self.suite.dataset in PINNED
+        images = own is False or strange or any(other.data != version.data for other in alike)
+        reference = version.given or any(other.given for other in alike)
+        named = (self._images(version.data) if images else "", self._reference(version.given) if reference else "")
+        return tuple(filter(None, named)) if version.data else ()
+
+    def options(self, version: Version) -> tuple[str, ...]:
+        """What to write after `--suite NAME --limit N` to be shown a version."""
+        data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
+        given = ("--reference", brief(version.given)) if version.given != own_reference(self.suite) else ()
+        return (*data, *given)
+
+    def called(self, version: Version) -> str:
+        """A version in words, beside the others."""
+        small = (f"small version: {version.limit} images a split",) if version.limit else ()
+        return "; ".join((*small, *self.names(version))) or "the whole"
+
+    def _images(self, data: str) -> str:
+        own, folders = is_own(data, self.notes), [note.folder for note in self.notes if note.data == data]
+        if own:
+            return f"the suite's own images, {data[:_SHOWN]}"
+        whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
+        return f"images {whose}, {data[:_SHOWN]}"
+
+    def _reference(self, given: str) -> str:
+        return f"reference {brief(given)}" if given else f"reference trained by {self.suite.reference_recipe}"
+
+
+def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
+    """All that a store has of a suite.
+
+    Args:
+        suite: Which; what its `given` says plays no part.
+        store: Its results.
+        notes: Where images came from, from `image_notes`.
+    """
+    mine = tuple(note for note in notes if note.dataset == suite.dataset)
+    return Versions(suite, tuple(_held(suite, store)), mine, tuple(store.failed_on(suite.dataset, suite.model)))
+
+
+def brief(given: str) -> str:
+    """`NAME@CHECKSUM` with as much of the checksum as a reader needs, and `--reference` takes."""
+    name, _, checksum = given.partition("@")
+    return f"{name}@{checksum[:_SHOWN]}"

@@ -1,0 +1,1 @@
+"""Offer all of roarbench as commands."""

@@ -1,0 +1,1 @@
+"""Hold the commands, one module for each group of the help."""

@@ -1,0 +1,59 @@
+"""What there is, and what needs no store."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.options import STORE, Short, StoreDir
+
+
+def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the suites with what each costs."""
+    from roarbench.report import lists
+
+    if format is Short.JSON:
+        out.print_json(json.dumps(lists.suite_records()))
+    else:
+        out.print(lists.suite_list(out.width), soft_wrap=True)
+
+
+def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """List the estimators and controls."""
+    from roarbench.report import lists
+
+    if format is Short.JSON:
+        out.print_json(json.dumps(lists.estimator_records()))
+    else:
+        out.print(lists.estimator_list())
+
+
+def toy(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
+    ] = None,
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""
+    from toy.figure import draw
+    from toy.linear import experiment
+    from toy.report import to_json, to_text
+
+    result = experiment()
+    if output:  # before the table, so that a mistake has the only line
+        draw(result, output)
+        err.print(f"drawn: {output}", soft_wrap=True)
+    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
+
+
+def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+    """Look at this machine: processor, memory, disk, libraries, and what to do about each."""
+    from roarbench.cli.doctor import examine, findings_table
+
+    found = examine(store)
+    if format is Short.JSON:
+        out.print_json(json.dumps([finding._asdict() for finding in found]))
+    else:
+        out.print(findings_table(found))

@@ -1,0 +1,91 @@
+"""Single runs of a store: their keys, all that is known of one, and what is taken off the boards."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.options import (
+    STORE,
+    Db,
+    Limit,
+    OfImages,
+    OfReference,
+    Short,
+    Shown,
+    StoreDir,
+    SuiteName,
+    chosen_estimators,
+)
+from roarbench.errors import CallerError
+from roarbench.plan.suites import find_suite
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Of a run, or its first digits; `keys` lists them.")]
+
+
+def keys(
+    suite: SuiteName,
+    estimators: Shown = "",
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """List the runs of a suite: key, state, and what each is."""
+    asked = find_suite(suite)
+    from roarbench.analysis.load import Question, load_from, open_results
+    from roarbench.report.runs import run_lines, run_records
+
+    with open_results(store, db, suite=suite) as results:
+        suite_results = load_from(results, asked, Question(store, db, limit, data, reference))
+        chosen = chosen_estimators(suite_results.suite, estimators)
+        found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
+    if format is Short.JSON:
+        out.print_json(json.dumps(found))
+    else:
+        out.print(run_lines(found), soft_wrap=True)
+
+
+def show(
+    key: Key,
+    store: StoreDir = STORE,
+    db: Db = "",
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Show all that is known of a run: what it is, what came out, who vouches for it, where its rankings lie."""
+    from roarbench.analysis.load import find_key, open_results
+    from roarbench.report.runs import run_record, run_text
+
+    with open_results(store, db) as results:
+        found = run_record(results, store, find_key(results, key))
+    if format is Short.JSON:
+        out.print_json(json.dumps(found))
+    else:
+        out.print(run_text(found), soft_wrap=True)
+
+
+def forget(
+    what: Annotated[str, typer.Argument(metavar="KEY|ESTIMATOR", help="A run, or all runs of an estimator.")],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which is kept with the rows.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Also rows of estimators that come with roarbench.")] = False,
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Take results and failures off the boards; they are kept aside with the reason, and can be done again."""
+    if not why.strip():
+        raise CallerError("--why is empty; say in a few words why these rows are taken off")
+    from roarbench.analysis.load import open_results
+    from roarbench.report.runs import runs_named
+    from roarbench.store.forgotten import forget as take_off
+    from roarbench.text import counted
+
+    with open_results(store, db, read_only=False) as results:
+        named = runs_named(results, what)
+        if named.built_in and not yes:
+            raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off all the same")
+        gone = take_off(results.database, named.keys, why)
+    counts = f"{counted(gone.results, 'result')} and {counted(gone.failures, 'failure')}"
+    err.print(f"taken off the boards: {counts} of {named.words}; `show` still tells of them", soft_wrap=True)

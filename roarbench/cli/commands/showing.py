@@ -1,0 +1,221 @@
+"""Show what a store holds."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roarbench.cli import completion
+from roarbench.cli.commands.terminal import err, out, print_table
+from roarbench.cli.options import (
+    STORE,
+    Db,
+    Format,
+    Limit,
+    OfImages,
+    OfReference,
+    OnlyImages,
+    OnlyReference,
+    Prose,
+    ProtocolName,
+    Short,
+    Shown,
+    StoreDir,
+    SuiteName,
+    UnitName,
+    chosen_estimators,
+)
+from roarbench.errors import CallerError
+from roarbench.estimators import find_estimator
+from roarbench.plan.suites import find_suite
+from roarbench.terms import ROAR, Unit
+
+if TYPE_CHECKING:
+    from roarbench.analysis.boards import SuiteResults
+
+
+def status(
+    suite: SuiteName,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Count what is done, running, missing and failed."""
+    asked = find_suite(suite)
+    from roarbench.analysis.load import Question, load_from, open_results
+    from roarbench.report import lists
+
+    with open_results(store, db, suite=suite) as results:
+        suite_results = load_from(results, asked, Question(store, db, limit, data, reference))
+        found = lists.status_record(suite_results, results)
+    if format is Short.JSON:
+        out.print_json(json.dumps(found))
+    else:
+        out.print(lists.status_table(found))
+        for line in lists.status_lines(found, suite_results.dropped):
+            out.print(line, soft_wrap=True)
+    _tell_what_else(suite_results, "status")
+
+
+def table(
+    suite: SuiteName,
+    estimators: Shown = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Show the estimators against the controls, with intervals and places."""
+    asked = find_suite(suite)
+    from roarbench.analysis.load import Question, load_suite
+    from roarbench.report.table import shown_table
+
+    suite_results = load_suite(asked, Question(store, db, limit, data, reference))
+    print_table(shown_table(suite_results, protocol, unit, chosen_estimators(suite_results.suite, estimators)), format)
+    _tell_what_else(suite_results, "table")
+
+
+def validity(
+    suite: SuiteName,
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="another suite whose order of the estimators is compared",
+            metavar="NAME",
+            autocompletion=completion.suites,
+        ),
+    ] = None,
+    format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
+) -> None:
+    """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
+    asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
+    from roarbench.analysis.load import Question, alike, load_suite
+    from roarbench.analysis.validity import panel
+    from roarbench.report import validity
+
+    question = Question(store, db, limit, data, reference)
+    compared = [load_suite(other, alike(question, asked, other)) for other in others]
+    suite_results = load_suite(asked, question)
+    made = panel(suite_results, others=compared, unit=unit)
+    if format is Prose.TEXT:
+        out.print(validity.as_text(made, out.width), crop=False)
+    else:
+        print(validity.as_json(made) if format is Prose.JSON else validity.as_markdown(made))
+    _tell_what_else(suite_results, "validity")
+
+
+def plot(
+    suite: SuiteName,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF by its ending.")],
+    estimators: Shown = "",
+    protocol: ProtocolName = ROAR.name,
+    unit: UnitName = None,
+    published: Annotated[
+        str,
+        typer.Option("--published", metavar="NAME", help="Lay the paper's curves over: imagenet, food101 or birdsnap."),
+    ] = "",
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+) -> None:
+    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
+
+    Twins and other checks are drawn where --estimators names them.
+    """
+    asked = find_suite(suite)
+    from roarbench.analysis.load import Question, load_suite, what_else
+    from roarbench.report.charts import chart
+    from roarbench.report.figures import draw_curves
+    from roarbench.report.table import shown_table
+
+    suite_results = load_suite(asked, Question(store, db, limit, data, reference))
+    if not suite_results.results and (others := what_else(suite_results, "plot")):
+        raise CallerError(others)
+    rows = chosen_estimators(suite_results.suite, estimators) or [
+        name for name in suite_results.suite.estimators if find_estimator(name).placed
+    ]
+    draw_curves(chart(shown_table(suite_results, protocol, unit, rows), published), output)
+    err.print(f"drawn: {output}", soft_wrap=True)
+    _tell_what_else(suite_results, "plot")
+
+
+def claims(
+    suite: Annotated[
+        str,
+        typer.Option(
+            "--suite",
+            metavar="NAME",
+            help="Also hold them against our results of this suite.",
+            autocompletion=completion.suites,
+        ),
+    ] = "",
+    unit: UnitName = None,
+    store: StoreDir = STORE,
+    db: Db = "",
+    limit: Limit = None,
+    data: OfImages = "",
+    reference: OfReference = "",
+    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+) -> None:
+    """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
+    asked = find_suite(suite) if suite else None
+    from roarbench.analysis.load import Question, load_suite
+    from roarbench.report import claims
+
+    suite_results = load_suite(asked, Question(store, db, limit, data, reference)) if asked else None
+    found, gains = claims.claim_records(suite_results, unit or Unit.SCALAR), claims.gain_records()
+    if format is Short.JSON:
+        whose = claims.whose(suite_results) if suite_results else None
+        out.print_json(json.dumps({"ours": whose, "claims": found, "published_gains": gains}))
+    else:
+        ours = ". ".join(filter(None, (suite_results.title, suite_results.at_chance))) if suite_results else ""
+        out.print(f"{claims.claims_text(found, ours)}\n{claims.gains_text(gains)}", soft_wrap=True)
+    if suite_results:
+        _tell_what_else(suite_results, "claims")
+
+
+def leaderboard(
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: OnlyImages = "",
+    reference: OnlyReference = "",
+    export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the app, on this machine alone.")] = 8501,
+) -> None:
+    """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
+    from leaderboard.commands import export_site, serve
+    from leaderboard.source import Only
+    from roarbench.plan.weights import title
+    from roarbench.store.results import default_url
+
+    url = db or default_url(store)
+    only = Only(data, title(reference) if reference and "@" not in reference else reference)
+    if export is None:
+        serve(url, store, port, only)
+        return
+    pages = export_site(url, store, export, only)
+    err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
+def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
+    """After what was asked for, since a mistake found on the way there has the only line."""
+    from roarbench.analysis.load import what_else
+
+    if others := what_else(suite_results, command):
+        err.print(others, soft_wrap=True)

@@ -1,0 +1,98 @@
+"""Submissions, and results that move from store to store."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.calls import propose
+from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.options import STORE, Data, Db, StoreDir, Workers
+from roarbench.errors import CallerError
+
+
+def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
+    """Write a submission to start from into this folder."""
+    from roarbench.submissions.file import write_template
+
+    path = write_template(name)
+    err.print(f"written: {path}; next: {propose('validate', path)}", soft_wrap=True)
+
+
+def validate(
+    file: Annotated[Path, typer.Argument(help="The submission, one Python file.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
+) -> None:
+    """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
+    from roarbench.execution.entry import checked
+    from roarbench.submissions.file import Refusal, read_submission
+
+    try:
+        out.print(checked(read_submission(file), err).text(), soft_wrap=True)
+    except Refusal as refusal:
+        if not refusal.fault.trace:
+            raise
+        if not explain:
+            raise CallerError(f"{refusal}; `--explain` shows the traceback") from refusal
+        err.print(refusal.fault.trace, soft_wrap=True)
+        raise
+
+
+def export_(
+    file: Annotated[Path, typer.Argument(help="A new file: .parquet to carry them, .csv to look at them.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Write all results: as Parquet, with the sources of what was submitted, for another store; as CSV, for the eye."""
+    from roarbench.analysis.load import open_results
+    from roarbench.store.exchange import export_results
+    from roarbench.store.listing import list_results
+
+    ways = {".parquet": export_results, ".csv": list_results}
+    if file.suffix not in ways:
+        kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
+        raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
+    with open_results(store, db) as results:
+        count = ways[file.suffix](results, file)
+    err.print(f"written: {file}: {count} results", soft_wrap=True)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="What `roarbench export` wrote.")], store: StoreDir = STORE, db: Db = ""
+) -> None:
+    """Add another store's results as self-reported, until `roarbench reproduce KEY` agrees."""
+    from roarbench.analysis.load import dropped_among, open_results
+    from roarbench.report.imports import import_lines
+    from roarbench.store.exchange import import_results
+
+    with open_results(store, db, read_only=False) as results:
+        found = import_results(results, file)
+        dropped = dropped_among(found.new | found.known, results, store)
+    for line in import_lines(file, found, dropped):
+        err.print(line, soft_wrap=True)
+
+
+def reproduce(
+    key: Annotated[str, typer.Argument(help="Of one stored run, or its first characters.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    workers: Workers = None,
+    reference: Annotated[
+        str,
+        typer.Option("--reference", metavar="FILE", help="The weights that the run explains, if a file gave them."),
+    ] = "",
+) -> None:
+    """Do one stored run again from nothing, reference and rankings included, and compare."""
+    from roarbench.analysis.load import open_results
+    from roarbench.execution.reproduce import reproduce as again
+    from roarbench.execution.runner import workers_here
+    from roarbench.store.entries import Verdict
+    from roarbench.store.folders import Workspace
+
+    count = workers_here(workers)
+    with open_results(store, db, read_only=False) as results:
+        made = again(results, Workspace(store), key, data, count, err, reference)
+    out.print(made.text(), soft_wrap=True)
+    if made.verdict is Verdict.DIFFERENT:
+        raise typer.Exit(1)

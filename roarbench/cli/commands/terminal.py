@@ -1,0 +1,68 @@
+"""Where commands print: what was asked for on standard output, all else beside it."""
+
+import codecs
+import os
+import sys
+from io import TextIOWrapper
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from roarbench.cli.options import Format
+from roarbench.errors import CallerError
+
+if TYPE_CHECKING:
+    from roarbench.report.table import ShownTable
+
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
+_WIDTHS = range(20, 1001)  # columns: in fewer no column of a table is whole, and help is padded to all of them
+_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->"}  # what tables and reports say beyond ASCII
+
+
+def prepare_output() -> None:
+    """Let letters that the terminal's encoding lacks come out as plain ones or as `?`; drop output that is closed."""
+    codecs.register_error("plain", _plain)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; another file must not get its number
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
+            stream.reconfigure(errors="plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+def drop_output() -> None:
+    """Forget what waits to be written where nothing can be written: Python would try it again, and tell of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def check_width() -> None:
+    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it.
+
+    Raises:
+        CallerError: It does.
+    """
+    for name in ("COLUMNS", "TERMINAL_WIDTH"):
+        said = os.environ.get(name, "")
+        if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):
+            seen = f"the environment's {name} is {said[:20]}"
+            raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
+
+
+def print_table(shown: "ShownTable", format: Format) -> None:
+    """Print a table, on a terminal as wide as that is."""
+    from roarbench.report import table_formats
+
+    if format is Format.TEXT:
+        out.print(table_formats.as_text(shown, out.width), crop=False)
+    else:
+        print(table_formats.render(shown, format))

@@ -1,0 +1,25 @@
+"""What the shell completes: names of suites, protocols and estimators. Nothing here imports torch."""
+
+import typer
+
+from roarbench.estimators import ESTIMATORS
+from roarbench.plan.suites import SUITES
+from roarbench.terms import PROTOCOLS
+
+
+def suites(incomplete: str) -> list[str]:
+    """The suites whose names begin like this."""
+    return [name for name in SUITES if name.startswith(incomplete)]
+
+
+def protocols(incomplete: str) -> list[str]:
+    """The protocols whose names begin like this."""
+    return [name for name in PROTOCOLS if name.startswith(incomplete)]
+
+
+def estimators(context: typer.Context, incomplete: str) -> list[str]:
+    """A list with commas between, its last id completed: ids of the suite that was named, or all of the table."""
+    before, comma, last = incomplete.rpartition(",")
+    suite = SUITES.get(context.params.get("suite") or "")
+    known = suite.estimators if suite else tuple(ESTIMATORS)
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in before.split(",")]

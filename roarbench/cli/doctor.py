@@ -1,0 +1,161 @@
+"""What this machine offers, and what to do where that is too little."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import urllib.request
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from roarbench.datasets import DATASETS
+from roarbench.datasets.sources import HUB_TIMEOUT
+from roarbench.devices import device, uses_bf16
+from roarbench.errors import SandboxError
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.store.provenance import cores
+from roarbench.terms import Precision
+from roarbench.text import size
+
+_DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
+_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus"}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    found: str
+    good: bool
+    advice: str
+
+
+def examine(store: Path) -> list[Finding]:
+    """Look at processor, device, memory, disk, libraries, the hub and the sandbox."""
+    machine = [*_compute(), _compiler(), _memory(), _disk(store)]
+    return [*machine, *_libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
+
+
+def findings_table(findings: list[Finding]) -> Table:
+    """For a terminal."""
+    shown = Table(box=SIMPLE_HEAD)
+    for heading in ("", "what", "found", "what to do"):
+        shown.add_column(heading)
+    for finding in findings:
+        shown.add_row(
+            "ok" if finding.good else "!", finding.what, finding.found, "" if finding.good else finding.advice
+        )
+    return shown
+
+
+def _compute() -> list[Finding]:
+    count, where = cores(), device()
+    fast = uses_bf16(Precision.BF16, where)
+    return [
+        Finding("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
+        Finding("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
+        Finding(
+            "bfloat16", "in hardware" if fast else "not in hardware", fast, "trainings use float32 and take longer"
+        ),
+    ]
+
+
+def _gpus() -> str:
+    free, total = torch.cuda.mem_get_info()
+    return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {size(free)} of {size(total)} free"
+
+
+def _compiler() -> Finding:
+    """Networks are compiled on a GPU only, through Triton, which compiles C against Python's headers."""
+    if device().type == "cpu":
+        return Finding("torch.compile", "not used without a GPU", True, "")
+    missing = [] if importlib.util.find_spec("triton") else ["triton"]
+    missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
+    missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
+    found = f"lacks {' and '.join(missing)}" if missing else "ready"
+    return Finding("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
+
+
+def _memory() -> Finding:
+    if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
+        return Finding("free memory", "not known", True, "")
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return Finding("free memory", size(free), free > _MEMORY, f"quick wants {size(_MEMORY)}; use fewer --workers")
+
+
+def _disk(store: Path) -> Finding:
+    folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    writable = os.access(folder, os.W_OK)
+    found = f"{size(free)} free in {folder}" if writable else f"{folder} cannot be written"
+    return Finding("store", found, writable and free > _DISK, f"choose a --store with {size(_DISK)} free")
+
+
+def _libraries() -> list[Finding]:
+    versions = [f"{name} {version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
+    return [Finding("libraries", ", ".join(versions), True, "")]
+
+
+def _torchvision() -> Finding:
+    """Whether a process of its own can import it: here the networks do without operators that it may lack."""
+    asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
+    if asked.returncode == 0:
+        return Finding("torchvision", "imports", True, "")
+    seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
+    advice = "the networks here do without; for your own code take it and torch from one index (README, Use it)"
+    return Finding("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
+
+
+def _data() -> Finding:
+    bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
+    answers = _hub_answers()
+    found = "the hub answers" if answers else f"the hub does not answer; without it: {bundled}"
+    return Finding("data", found, answers, "read a local copy with --data DIR")
+
+
+def _hub_answers() -> bool:
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    try:
+        with urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=HUB_TIMEOUT):
+            return True
+    except (OSError, ValueError):  # also of a malformed HF_ENDPOINT
+        return False
+
+
+def _token() -> Finding:
+    from huggingface_hub import get_token
+
+    token = get_token() is not None
+    found = "set" if token else "none"
+    gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
+    wanted = f"only gated data sets want one ({gated})" if gated else "only gated data sets want one"
+    return Finding("hub token", found, token, f"{wanted}: hf auth login, or HF_TOKEN; or read --data DIR")
+
+
+def _sandbox() -> Finding:
+    try:
+        check_sandbox()
+    except SandboxError as error:
+        found, _, advice = str(error).partition("; ")
+        return Finding("sandbox", found, False, advice)
+    return Finding("sandbox", "holds; submissions can be run", True, "")
+
+
+def _extra(name: str) -> Finding:
+    there = importlib.util.find_spec(_EXTRAS[name]) is not None
+    found = _version(_EXTRAS[name]) if there else "not installed"
+    return Finding(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "installed"

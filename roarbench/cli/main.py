@@ -1,0 +1,152 @@
+"""The command line: the table of all commands, and how a call ends.
+
+What a command needs is imported in it: `--help` and a mistyped name are answered at once, and only `run`, `plan` and
+`doctor` wait for torch.
+"""
+
+import signal
+import sys
+import unicodedata
+from contextlib import suppress
+from itertools import pairwise
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from typer.exceptions import TyperException
+
+from roarbench.calls import program_name
+from roarbench.cli.commands import lists, running, runs, showing, submissions
+from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
+from roarbench.errors import CallerError, RunError
+from roarbench.sandbox.faults import printable
+
+app = typer.Typer(
+    name="roarbench",
+    help="Judge feature-importance estimators by experiment: remove what they call important, retrain, measure.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+_TABLE = (  # in the order of the help, each with an example
+    ("run", running.run, "`roarbench run --suite quick --estimators grad,sgsq-grad`"),
+    ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
+    ("status", showing.status, "`roarbench status --suite quick --format json`"),
+    ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
+    ("show", runs.show, "`roarbench show 1a2b3c4d`"),
+    ("table", showing.table, "`roarbench table --suite quick --protocol kar --format markdown`"),
+    ("validity", showing.validity, "`roarbench validity --suite quick`"),
+    ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
+    ("claims", showing.claims, "`roarbench claims --suite quick`"),
+    ("toy", lists.toy, "`roarbench toy -o toy.png`"),
+    ("suites", lists.suites, "`roarbench suites`"),
+    ("estimators", lists.estimators, "`roarbench estimators`"),
+    ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
+    ("new", submissions.new, "`roarbench new my-estimator`"),
+    ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
+    ("forget", runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
+    ("export", submissions.export_, "`roarbench export results.parquet`"),
+    ("import", submissions.import_, "`roarbench import results.parquet`"),
+    ("doctor", lists.doctor, "`roarbench doctor`"),
+    (
+        "leaderboard",
+        showing.leaderboard,
+        "`roarbench leaderboard --store store` or `roarbench leaderboard --export site`",
+    ),
+)
+for _name, _command, _example in _TABLE:
+    app.command(_name, epilog=f"Example: {_example}")(_command)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"roarbench {version('roarbench')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What is said before a command."""
+
+
+_LONG = 400  # letters of a word in a complaint; longer ones are no names that anybody reads
+_INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # the first is what typer makes of Ctrl-C
+
+
+def main() -> NoReturn:
+    """Run the command line; exit codes 0 done, 1 a run failed, 2 the caller's mistake, 130 and 143 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    prepare_output()
+    code = _call()
+    if code in (_INTERRUPTED, _ENDED):
+        _complain(_interrupted(sys.argv[1:]))
+    drop_output()
+    sys.exit(code)
+
+
+def _call() -> int:
+    """Do what is asked for; the exit code."""
+    code = 2
+    try:
+        check_width()
+        _check_words(sys.argv[1:])
+        code = app(prog_name="roarbench", standalone_mode=False) or 0
+        sys.stdout.flush()
+    except CallerError as error:
+        _complain(str(error))
+    except RunError as error:
+        _complain(str(error))
+        code = 1
+    except TyperException as error:
+        if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
+            _complain(f"{seen} ({program_name()} --help)")
+    except (KeyboardInterrupt, SystemExit) as stop:
+        code = int(stop.code or 0) if isinstance(stop, SystemExit) else _INTERRUPTED
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone
+            return 1
+        place = f": {error.filename}" if error.filename else ""
+        _complain(f"cannot go on: {error.strerror or error}{place}")
+        code = 2
+    return code
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """On SIGTERM: leave by the ordinary way, so that workers end and the store is closed."""
+    sys.exit(128 + number)
+
+
+def _interrupted(words: list[str]) -> str:
+    """What became of a command that was interrupted."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command == "run":
+        return "interrupted; finished runs are kept, the same command goes on"
+    return f"interrupted; {command} keeps nothing of what it had begun"
+
+
+def _check_words(words: list[str]) -> None:
+    """Refuse words that no option takes.
+
+    An empty one is mostly a shell's variable that is not set, and its option would be taken as left out. What cannot
+    be decoded are files whose names no database and no table can hold.
+    """
+    for before, word in pairwise(["roarbench", *words]):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            raise CallerError(f"there is an empty value after {word or before}; write one, or leave the option out")
+        if any(unicodedata.category(letter) == "Cs" for letter in word):
+            seen = word.encode(errors="replace").decode()
+            raise CallerError(f"'{seen}' cannot be read as {sys.getfilesystemencoding()}; write a name that can")
+
+
+def _complain(message: str) -> None:
+    """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
+    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in printable(message).split())
+    with suppress(OSError):  # where nothing can be said, the exit code says it
+        print("roarbench:", " ".join(words), file=sys.stderr)

@@ -1,0 +1,199 @@
+"""The options that commands share, and what is asked for by them."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from platformdirs import user_data_path
+
+from roarbench.calls import propose
+from roarbench.cli import completion
+from roarbench.datasets import DATASETS
+from roarbench.errors import CallerError
+from roarbench.estimators import find_estimator
+from roarbench.plan.runs import REFERENCE_SEED, Suite
+from roarbench.terms import Unit
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+
+
+class Prose(StrEnum):
+    """How a report with sentences is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    LOCAL = "local"
+
+
+class Device(StrEnum):
+    """Where a submission's maps are made."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Extra(StrEnum):
+    """What is computed besides."""
+
+    QUANTUS = "quantus"
+
+
+class Short(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+STORE = user_data_path("roarbench")
+_MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
+_MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
+_MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
+
+SuiteName = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME",
+        help=f"Which suite; `{propose('suites')}` lists them.",
+        autocompletion=completion.suites,
+    ),
+]
+StoreDir = Annotated[
+    Path,
+    typer.Option(
+        "--store",
+        envvar="ROARBENCH_STORE",
+        metavar="DIR",
+        show_default="the user's data folder",
+        help="Folder of images, references, rankings, results.",
+    ),
+]
+Db = Annotated[
+    str, typer.Option("--db", metavar="URL", help="Database of results; an SQLite file in the store by default.")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", min=1, max=_MOST_IMAGES, metavar="N", help="A small version: this many images of each split."
+    ),
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
+]
+Reference = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        metavar="FILE|NAME",
+        show_default="trained by the suite's recipe",
+        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1.",
+    ),
+]
+OfImages = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        show_default="the suite's own images",
+        help="Results on the images of this folder, or of a fingerprint that begins so.",
+    ),
+]
+OfReference = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        metavar="FILE|NAME",
+        show_default="the suite's own",
+        help="Results that explain these weights: a file, or their name in titles.",
+    ),
+]
+OnlyImages = Annotated[
+    str,
+    typer.Option("--data", metavar="DIR", show_default="all", help="Only boards on these images, or on a fingerprint."),
+]
+OnlyReference = Annotated[
+    str,
+    typer.Option(
+        "--reference", metavar="FILE|NAME", show_default="all", help="Only boards that explain these weights."
+    ),
+]
+Chosen = Annotated[
+    str,
+    typer.Option(
+        "--estimators",
+        metavar="A,B",
+        help="Only these and the controls, by id, with commas between.",
+        autocompletion=completion.estimators,
+    ),
+]
+Shown = Annotated[
+    str,
+    typer.Option(
+        "--estimators",
+        metavar="A,B",
+        help="Show only these, by id, with commas between.",
+        autocompletion=completion.estimators,
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell instead of the suite's number."
+    ),
+]
+ProtocolName = Annotated[
+    str,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="roar, kar, morf, lerf or mask-only.",
+        autocompletion=completion.protocols,
+    ),
+]
+UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+File = Annotated[
+    Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
+]
+Trust = Annotated[
+    bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
+]
+MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")]
+With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, max=_MOST_WORKERS, metavar="N", help="Processes; by default one per GPU, else per core."
+    ),
+]
+
+
+def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
+    """The estimators that `--estimators` names; None for all.
+
+    Raises:
+        CallerError: There is no such estimator, or the suite does not have it.
+    """
+    chosen = [part.strip() for part in estimators.split(",") if part.strip()]
+    if estimators and not chosen:
+        raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
+    for estimator in chosen:
+        find_estimator(estimator, suite.estimators)
+        if estimator not in suite.estimators:
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return chosen or None

@@ -1,1 +1,0 @@
-"""What each command does, by subject; `cli` lists them. What a command needs is imported in it."""

@@ -1,1 +1,0 @@
-"""Where jobs run: an engine takes jobs and gives outcomes, and knows nothing of what they do."""

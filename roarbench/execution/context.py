@@ -1,0 +1,132 @@
+"""What the jobs of one suite have in common: where its data, reference and rankings lie, and how they are opened."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.datasets.decoded import ImageData, Images, open_decoded
+from roarbench.estimators import Estimator
+from roarbench.kernels.train import Normalisation
+from roarbench.models import build
+from roarbench.plan.keys import ranked_splits, reference_of
+from roarbench.plan.runs import Reference, Suite
+from roarbench.store.checkpoints import CheckpointFile
+from roarbench.store.folders import Workspace
+from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.references import ReferenceStore
+from roarbench.store.specs import ranking_spec
+from roarbench.terms import Precision, Split, Unit
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The workplace of one suite; small enough to send to a worker with every job.
+
+    Attributes:
+        workspace: The store's folders.
+        decoded: Folder of the decoded data set.
+        suite: What is asked for.
+        given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
+    """
+
+    workspace: Workspace
+    decoded: Path
+    suite: Suite
+    given: str = ""
+
+    @property
+    def reference(self) -> Reference:
+        """The model that is explained."""
+        return reference_of(self.suite, self.data.fingerprint)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Whose images are ranked, and predicted by the reference."""
+        return ranked_splits(self.suite)
+
+    @property
+    def maps(self) -> Precision:
+        """What the reference computes with while its maps are made."""
+        return self.suite.maps
+
+    @property
+    def data(self) -> ImageData:
+        """The decoded images; opened once in each process."""
+        return _open(self.decoded)
+
+    @property
+    def references(self) -> ReferenceStore:
+        """The explained models."""
+        return ReferenceStore(self.workspace.references)
+
+    @property
+    def rankings(self) -> RankingsStore:
+        """The rankings."""
+        return RankingsStore(self.workspace.rankings)
+
+    def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
+        """Where the training of a run or a reference of this key, on these rankings, is kept while it is under way."""
+        return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
+
+    @property
+    def norm(self) -> Normalisation:
+        """What images are normalised with, for all networks that are trained here and for controls."""
+        return Normalisation(self.data.mean, self.data.std)
+
+    @property
+    def reference_norm(self) -> Normalisation:
+        """What images are normalised with for the reference, which may have been trained elsewhere."""
+        return self.references.norm(self.reference) or self.norm
+
+    @property
+    def fill(self) -> Tensor:
+        """What replaces a removed feature: the training mean, float32 (c,), in [0, 255]."""
+        return torch.tensor(self.data.mean)
+
+    @property
+    def black(self) -> Tensor:
+        """The black pixel, normalised for the reference, float32 (c, 1, 1)."""
+        norm = self.reference_norm
+        return (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
+
+    def images(self, split: Split) -> Images:
+        """The images of one split."""
+        return self.data.train if split is Split.TRAIN else self.data.test
+
+    def pixels(self, split: Split) -> Tensor:
+        """Its pixels, uint8 (n, c, h, w)."""
+        return torch.from_numpy(self.images(split).pixels)
+
+    def network(self, model: str, seed: int) -> nn.Module:
+        """A network of this name for this data set, with the random weights of a seed."""
+        record = self.data.record
+        return build(model, record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
+
+    def trained_reference(self) -> nn.Module:
+        """The explained model, in eval mode."""
+        model = self.network(self.reference.model, self.reference.seed)
+        model.load_state_dict(self.references.weights(self.reference))
+        return model.eval()
+
+    def untrained_reference(self) -> nn.Module:
+        """The explained model's network with random weights, in eval mode: what its architecture alone gives.
+
+        Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
+        """
+        model = self.network(self.reference.model, self.reference.seed + 1)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.ones_(module.weight)
+        return model.eval()
+
+    def ranking_spec(self, estimator: Estimator, unit: Unit) -> RankingSpec:
+        """Under what name the ranking of an estimator is stored."""
+        return ranking_spec(self.suite, self.data, estimator, unit)
+
+
+@lru_cache(maxsize=2)
+def _open(folder: Path) -> ImageData:
+    return open_decoded(folder)

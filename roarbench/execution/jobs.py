@@ -1,0 +1,378 @@
+"""The jobs that a worker does: train the reference, rank a range of images, train or score one network.
+
+Each job finds its inputs in the stores and leaves its output there or returns it, so that any worker can do any job
+and a job that was cut off is simply done again.
+"""
+
+import signal
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, precision_used
+from roarbench.errors import CallerError, MachineError, RunError, StoreError
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.controls import blurred
+from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, job_group, passes
+from roarbench.estimators.noise import other_targets
+from roarbench.execution.context import RunContext
+from roarbench.execution.given_weights import load_given
+from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
+from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
+from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.smoothness import smoothness
+from roarbench.kernels.train import Inputs, Normalisation, fit, normalise, predict, scored_at_once
+from roarbench.models.cost import network_cost
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Cell, Run
+from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain, images_a_sandbox
+from roarbench.sandbox.limits import suite_limits
+from roarbench.store.making import Made, merged
+from roarbench.store.provenance import Provenance, provenance
+from roarbench.store.rankings import Rankings, RankingSpec
+from roarbench.store.references import Predictions
+from roarbench.terms import Precision, Retrain, Split
+
+_TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
+_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
+
+
+class Scored(NamedTuple):
+    """What one run found.
+
+    Attributes:
+        correct: Whether each test image was answered correctly, bool (n,).
+        probability: Softmax probability of the originally predicted class, float32 (n,), for the reference as it is.
+        rankings: Checksum of the rankings used; empty where there are none.
+        smoothness: Of the removed features of the test images; None where there are no rankings.
+        weights: Checksum of the explained model's weights; empty where nothing depends on it, or it was not noted.
+        loss: Mean training loss of the last epoch, in nats; None where nothing was trained.
+        seconds: Wall time of training and scoring.
+        provenance: What it was computed with, as the process says that did it.
+        note: A line for the one who waits; empty if there is nothing to say.
+    """
+
+    correct: NDArray[np.bool_]
+    probability: NDArray[np.float32] | None
+    rankings: str
+    smoothness: float | None
+    weights: str
+    loss: float | None
+    seconds: float
+    provenance: Provenance
+    note: str
+
+
+class Ranked(NamedTuple):
+    """Bit-planes of a batch, uint8 (n, planes, width); the processor seconds that the maps took, and their making."""
+
+    planes: NDArray[np.uint8]
+    seconds: float
+    made: list[Made]
+
+
+class TimedMap(NamedTuple):
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), the processor seconds that they alone take, their making."""
+
+    importance: Tensor
+    seconds: float
+    made: list[Made]
+
+
+def train_reference(context: RunContext) -> str:
+    """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done.
+
+    Returns:
+        A line for the one who waits; empty if there is nothing to say.
+    """
+    store, reference, note = context.references, context.reference, ""
+    with store.lock(reference):
+        if not store.has(reference):
+            note = _make_reference(context)
+        for split in context.splits:
+            if not store.predicted(reference, split):
+                store.save_predictions(reference, split, _predictions(context, split))
+    return note
+
+
+def _make_reference(context: RunContext) -> str:
+    """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
+    start, reference = time.perf_counter(), context.reference
+    model, norm = context.network(reference.model, reference.seed).to(device()), None
+    checkpoint = context.checkpoint(reference.key)
+    if reference.given:
+        norm = load_given(context.given, model, context.data.record.channels)
+    else:
+        images, labels = untouched(context, Split.TRAIN), torch.from_numpy(context.data.train.labels)
+        fit(model, images, labels, context.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
+    context.references.save(reference, model, time.perf_counter() - start, norm)
+    checkpoint.remove()
+    return checkpoint.note
+
+
+def _predictions(context: RunContext, split: Split) -> Predictions:
+    """What the reference says of the untouched images of a split."""
+    model, batch = context.trained_reference().to(device()), scored_at_once(context.data.record.size)
+    said = predict(model, untouched(context, split), context.reference_norm, batch).softmax(1).max(1)
+    return Predictions(said.indices.numpy(), said.values.numpy())
+
+
+def rank_shard(
+    context: RunContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+) -> dict[RankingSpec, str]:
+    """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
+
+    Bit-planes that are in the store already are not made again. No more than one batch of maps is kept.
+
+    Returns:
+        Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
+    """
+    store, size = context.rankings, _batch_size(context, specs)
+    locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
+    failed: dict[RankingSpec, str] = {}
+    with store.lock(specs[0].data, job_group(find_estimator(specs[0].name)), split, locked):
+        pieces: dict[RankingSpec, list[Ranked]]
+        pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
+        for first in range(start, stop, size):
+            todo = [spec for spec in pieces if spec not in failed]
+            for spec, found in _rank_batch(context, todo, split, first, min(first + size, stop)):
+                if isinstance(found, RunError):
+                    failed[spec] = f"{split} images from {first} on: {found}"
+                else:
+                    pieces[spec].append(found)
+        for spec, made in pieces.items():
+            if spec not in failed:
+                planes, seconds = np.concatenate([piece.planes for piece in made]), sum(piece.seconds for piece in made)
+                weights = context.references.checksum(context.reference) if spec.reference else ""
+                making = merged(one for piece in made for one in piece.made)
+                store.write_part(spec, split, start, stop, planes, seconds, weights, making)
+    return failed
+
+
+def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
+    """Images whose maps are made at once; a submission's sandbox, which takes seconds to start, makes more of them."""
+    if not find_estimator(specs[0].name).submitted:
+        return images_at_once(context, len(specs))
+    return images_a_sandbox(specs[0].shape)
+
+
+def _rank_batch(
+    context: RunContext, specs: list[RankingSpec], split: Split, start: int, stop: int
+) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
+    """Each ranking of one batch, or what is wrong with its maps."""
+    maps = timed_maps(context, {spec.name for spec in specs}, split, start, stop)
+    ids = image_ids(split, start, stop).numpy()
+    ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
+    for spec in specs:
+        layout, made = spec.layout, maps[spec.name]
+        try:
+            flat = features(made.importance.numpy(), layout.shape, layout.unit)
+        except RunError as error:  # of one estimator; the others of the pass go on
+            yield spec, error
+        else:
+            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds, made.made)
+
+
+def seal(context: RunContext, spec: RankingSpec) -> None:
+    """Join the ranked ranges of one estimator into its finished ranking."""
+    context.rankings.seal(spec, {split: len(context.images(split).labels) for split in spec.splits})
+
+
+def score(context: RunContext, run: Run) -> Scored:
+    """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
+    rankings = _rankings(context, run)
+    weights = _explained_weights(context, run, rankings)  # before hours of work on rankings that do not fit
+    checkpoint = context.checkpoint(run.key, rankings.checksum if rankings else "")
+    start, loss = time.perf_counter(), None
+    norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
+    if run.cell.retrain is Retrain.NONE:
+        model, norm = context.trained_reference().to(device()), context.reference_norm
+    else:
+        model = context.network(run.cell.model, run.seed).to(device())
+        images, labels = _inputs(context, run, Split.TRAIN), torch.from_numpy(context.data.train.labels)
+        loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, checkpoint)
+    logits = predict(model, _inputs(context, run, Split.TEST), norm, scored_at_once(context.data.record.size))
+    correct = logits.argmax(1).numpy() == context.data.test.labels
+    probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
+    seconds, smooth = time.perf_counter() - start, None
+    if rankings:
+        layout = rankings.layout
+        smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
+    checksum = rankings.checksum if rankings else ""
+    made = _computed_with(run)
+    return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
+
+
+def _computed_with(run: Run) -> Provenance:
+    """What a run is computed with by this process; scoring is always in float32."""
+    trained = run.cell.retrain is not Retrain.NONE
+    asked = find_recipe(run.recipe).precision if trained else Precision.FLOAT32
+    return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
+
+
+def image_ids(split: Split, start: int, stop: int) -> Tensor:
+    """Numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
+    return torch.arange(start, stop) + (_TEST_IDS if split is Split.TEST else 0)
+
+
+def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
+    """The images `start` … `stop - 1`, normalised, with the reference's predictions as targets, to be explained."""
+    images = context.images(split)
+    targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
+    if context.references.predicted(context.reference, split):
+        targets = torch.from_numpy(context.references.predictions(context.reference, split).targets[start:stop])
+    truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
+    pixels = context.pixels(split)[start:stop]
+    return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth)
+
+
+def timed_maps(context: RunContext, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
+    """The maps of a range of images by estimator id."""
+    asked = [find_estimator(name) for name in names]
+    made: dict[str, TimedMap] = {}
+    for family, members in groupby(
+        sorted(asked, key=lambda estimator: (job_group(estimator), estimator.id)), key=job_group
+    ):
+        norm = context.norm if family == "controls" else context.reference_norm
+        batch, estimators = shard_batch(context, split, start, stop, norm), list(members)
+        if estimators[0].variant == "other-target":
+            classes = context.data.record.classes
+            batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
+        if estimators[0].submitted:
+            found = _submitted_map(context, estimators[0], batch)
+            made |= {estimator.id: _twin_of(found, estimator) for estimator in estimators}
+        else:
+            made |= _variant_maps(context, family, estimators, batch)
+    return made
+
+
+def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
+    """The maps of a submission, or of its twin where that is the same ones blurred."""
+    if estimator.twin != "blurred":
+        return made
+    n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
+    return made._replace(importance=blurred(made.importance.view(n, -1, h, w)).view_as(made.importance))
+
+
+def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> TimedMap:
+    """Maps of what somebody handed in, made where it can touch nothing.
+
+    Raises:
+        RunError: The submission has a fault.
+        MachineError: Somebody else killed it.
+    """
+    record = context.data.record
+    network = Network(context.reference.model, record.classes, record.channels, record.size)
+    source = context.workspace.submission(estimator.id)
+    n, size = len(batch.ids), at_once(network)
+    model = context.untrained_reference() if estimator.variant == "untrained" else context.trained_reference()
+    part = Part(model, batch.images, batch.targets, batch.ids, size)
+    task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
+    answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
+    if answer.fault is not None:
+        killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
+        raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
+    made = Made(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
+    return TimedMap(answer.maps[0], answer.death.cpu, [made])
+
+
+def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
+    """Maps of one group: estimators that explain the same model and the same targets, or controls."""
+    start = time.process_time()
+    model = None
+    if variant != "controls":
+        model = _explained(context, variant, context.references.checksum(context.reference))
+    size, sizes = images_at_once(context, len(estimators)), list[int]()
+    precision = precision_used(context.maps, device()) if model else Precision.FLOAT32
+    batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
+    found = (
+        importance_maps(estimators, model, part.to(device()), context.black, precision, sizes.append)
+        for part in batches
+    )
+    parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
+    made = merged(Made(at_once, at_once, precision) for at_once in sizes)
+    seconds = time.process_time() - start
+    together = sum(passes(estimators)) or len(estimators)
+    alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
+    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name], made) for name in alone}
+
+
+@lru_cache(maxsize=1)
+def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
+    """The network that a group explains, on the device; read once in each process while the checksum is `weights`."""
+    model = context.untrained_reference() if variant == "untrained" else context.trained_reference()
+    return model.to(device())
+
+
+def images_at_once(context: RunContext, estimators: int) -> int:
+    """How many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
+    if device().type == "cpu":
+        return EXPLAINED
+    record = context.data.record
+    cost = network_cost(context.reference.model, record.classes, record.channels, record.size)
+    shape = (record.channels, record.size, record.size)
+    return max(EXPLAINED, fitting(gpu_memory(), cost.activations, shape, estimators))
+
+
+def _explained_weights(context: RunContext, run: Run, rankings: Rankings | None) -> str:
+    """Checksum of the explained model's weights, where a run depends on them.
+
+    Raises:
+        StoreError: The rankings were made from other weights than those that are there now.
+    """
+    explained = rankings.weights if rankings else ""
+    here = context.references.checksum(context.reference) if context.references.has(context.reference) else ""
+    if rankings and explained and here and explained != here:
+        place = context.references.folder(context.reference)
+        found = f"{rankings.folder} was made from another reference than the one in {place}"
+        raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
+    return here if run.cell.retrain is Retrain.NONE else explained
+
+
+def _map_norm(context: RunContext, run: Run) -> Normalisation:
+    """A removed-map is 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
+    t, channels = run.cell.t, context.data.record.channels
+    return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
+
+
+def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
+    """What the run's network sees of a split."""
+    cell = run.cell
+    if cell.fill != "mean":
+        raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
+    if cell.estimator == CLEAN:
+        return untouched(context, split)
+    rankings = _rankings(context, run)
+    if rankings is None:
+        generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
+        return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)
+    if cell.retrain is Retrain.MASKS:
+        return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
+    return degraded(context, split, rankings, cell)
+
+
+def _rankings(context: RunContext, run: Run) -> Rankings | None:
+    """The rankings that a run removes by; none for untouched images and for `random-redrawn`."""
+    name = run.cell.estimator
+    if name == CLEAN or not find_estimator(name).mapped:
+        return None
+    return context.rankings.open(context.ranking_spec(find_estimator(name), run.cell.unit))
+
+
+def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:
+    """Packed removed bits of all images of a split."""
+    return removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
+
+
+def _target_probability(context: RunContext, logits: Tensor) -> NDArray[np.float32]:
+    targets = torch.from_numpy(context.references.predictions(context.reference, Split.TEST).targets)
+    probability: NDArray[np.float32] = logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy()
+    return probability

@@ -1,0 +1,242 @@
+"""How a run looks to the one who waits for it: a bar on a terminal, plain lines in a log."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from roarbench.datasets import decoding
+from roarbench.estimators import find_estimator
+from roarbench.estimators.engine import passes
+from roarbench.execution.context import RunContext
+from roarbench.execution.scheduler import Event, Step
+from roarbench.forecast.rates import Rates
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import Point, describe
+from roarbench.store.rankings import RankingSpec
+from roarbench.terms import Retrain
+from roarbench.text import duration, size
+
+_BAR = 20  # letters
+_LINE_EVERY = 10.0  # seconds between lines of a log
+_TRUST = 0.02  # share of the work whose timing counts as much as its estimate
+
+
+def cost(context: RunContext, step: Step, rates: Rates) -> float:
+    """Core-seconds that a step should take."""
+    train, test = len(context.data.train.labels), len(context.data.test.labels)
+    if step.kind == "reference":
+        epochs = 0 if context.reference.given else find_recipe(context.reference.recipe).epochs
+        predicted = sum(len(context.images(split).labels) for split in context.splits)
+        return epochs * train * rates.train + predicted * rates.predict
+    if step.kind == "rank":
+        _, specs, _, start, stop = step.job.arguments
+        return float((stop - start) * (_map_seconds(specs, rates) + len(specs) * rates.rank))
+    if step.run is None:
+        return 0.0
+    trained = step.run.cell.retrain is not Retrain.NONE
+    epochs = find_recipe(step.run.recipe).epochs if trained else 0
+    return epochs * train * rates.train + test * rates.predict
+
+
+def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
+    """Core-seconds for one image's maps; those of a submission that was not measured count as a gradient."""
+    estimators = [find_estimator(spec.name) for spec in specs]
+    if estimators[0].submitted and rates.submission is not None:
+        return rates.submission
+    return passes(estimators).forward * rates.explain
+
+
+class Meter:
+    """A bar on a terminal, a line now and then in a log; use as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._last_line = 0.0
+        what = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # alone is cut where the terminal is narrow
+        self._bar = Progress(
+            BarColumn(_BAR),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),  # moves while a step is long
+            TextColumn("{task.description}", table_column=what),
+            console=console,
+            expand=True,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._bar.start()
+            self._task = self._bar.add_task("", total=1.0, left="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._bar.stop()
+
+    def show(self, share: float, seconds_left: float, text: str) -> None:
+        """Show how much is done, in [0, 1], how long the rest will take, and what was last."""
+        left = f"about {duration(seconds_left)} left"
+        if self._task is not None:
+            self._bar.update(self._task, completed=share, description=text, left=left)
+        elif time.monotonic() - self._last_line >= _LINE_EVERY:
+            self._last_line = time.monotonic()
+            self.console.print(f"{min(1.0, share):4.0%}  {left:>18}  {text}", soft_wrap=True)
+
+
+@dataclass
+class _Share:
+    """A part of the work, in core-seconds as estimated but for `took`.
+
+    Attributes:
+        total: All of it.
+        done: What ended.
+        timed: What ended and was done by a worker.
+        took: Seconds by the clock that workers took for that.
+    """
+
+    total: float = 0.0
+    done: float = 0.0
+    timed: float = 0.0
+    took: float = 0.0
+
+    def note(self, cost: float, seconds: float) -> None:
+        """Add a step that ended."""
+        self.done += cost
+        self.timed += cost if seconds else 0.0
+        self.took += seconds
+
+    def pace(self, expected: float) -> float:
+        """Seconds by the clock for one of a core: what was expected, then more and more what was seen."""
+        trust = _TRUST * self.total
+        return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
+
+
+class Stages(Meter):
+    """Says which of a few stages is under way.
+
+    Args:
+        console: Where to.
+        count: How many there are.
+    """
+
+    def __init__(self, console: Console, count: int) -> None:
+        super().__init__(console)
+        self._count = count
+        self._begun = 0
+
+    def begin(self, text: str) -> None:
+        """Say that the next stage begins."""
+        self._begun += 1
+        which = f"{self._begun} of {self._count}"
+        if self._task is not None:
+            self._bar.update(self._task, completed=(self._begun - 1) / self._count, description=text, left=which)
+        else:
+            self.console.print(f"{which}: {text}", soft_wrap=True)
+
+
+class Watch(Meter):
+    """Shows how far the work is and how long it will take.
+
+    Each kind of step is timed for itself, since estimates are wrong by another factor for each. An estimate counts as
+    much as the first `_TRUST` of what was timed, so that the time left changes step by step.
+
+    Args:
+        console: Where to.
+        steps: What is to be done.
+        cost: Core-seconds that a step should take.
+        workers: How many cores share them.
+        load: Seconds by the clock that each of those should take.
+    """
+
+    def __init__(
+        self, console: Console, steps: Iterable[Step], cost: Callable[[Step], float], workers: int, load: float = 1.0
+    ) -> None:
+        super().__init__(console)
+        self._cost, self._workers, self._load = cost, workers, load
+        self._all = _Share()
+        self._kinds: defaultdict[str, _Share] = defaultdict(_Share)
+        self._running: tuple[tuple[Step, float], ...] = ()
+        for step in steps:
+            for share in (self._all, self._kinds[_kind(step)]):
+                share.total += cost(step)
+        self._told: set[str] = set()  # why steps before the runs failed
+
+    def note(self, event: Event) -> None:
+        """Show that a step ended."""
+        text, self._running = _words(event), event.running
+        for share in (self._all, self._kinds[_kind(event.step)]):
+            share.note(self._cost(event.step), event.seconds)
+        if event.note:
+            self.console.print(f"{text}: {event.note}", soft_wrap=True)
+        if event.failure:
+            self._tell(event, text)
+        else:
+            self.show(self._all.done / max(self._all.total, 1e-9), self.seconds_left, text)
+
+    def _tell(self, event: Event, text: str) -> None:
+        """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
+        if event.failure in self._told:
+            return
+        if event.step.run:
+            self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
+        else:
+            self._told.add(event.failure)
+            self.console.print(event.failure, soft_wrap=True)
+
+    @property
+    def seconds_left(self) -> float:
+        """By the clock, for what is not done of each kind at its own pace, less what is under way."""
+        overall = self._all.pace(self._load)
+        paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
+        rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
+        begun = (min(seconds, paces[_kind(step)] * self._cost(step)) for step, seconds in self._running)
+        return max(0.0, rest - sum(begun)) / self._workers
+
+
+def _kind(step: Step) -> str:
+    """What is timed together."""
+    submitted = step.kind == "rank" and step.group
+    scored = step.run and step.run.cell.retrain is Retrain.NONE
+    return "submission" if submitted else "score" if scored else step.kind
+
+
+class DecodeWatch(Meter):
+    """Says what decoding a data set takes, and how far it is."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._first: decoding.Progress | None = None
+        self._start = 0.0
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was decoded."""
+        return self._first is not None
+
+    def note(self, progress: decoding.Progress) -> None:
+        """Show how far it is."""
+        if self._first is None:
+            self._first, self._start = progress, time.monotonic()
+            before = f", {progress.done:,} of them done before" if progress.done else ""
+            room = f"{size(progress.size)} of disk, {size(progress.free)} are free"
+            self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {room}", soft_wrap=True)
+            return
+        elapsed = time.monotonic() - self._start
+        left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
+        self.show(progress.done / progress.total, left, f"{progress.name} decoded")
+
+
+def _words(event: Event) -> str:
+    step = event.step
+    if step.run:
+        return describe(Point(step.run.cell, step.run.seed))
+    return {"reference": "reference trained", "rank": f"{step.job.name}", "seal": f"{step.job.name}"}[step.kind]

@@ -1,0 +1,126 @@
+"""Quantus' faithfulness scores of a suite's maps, into their own table. Needs the extra `quantus`."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
+from roarbench.errors import CallerError
+from roarbench.execution import jobs
+from roarbench.execution.context import RunContext
+from roarbench.store.provenance import code_version, provenance
+from roarbench.store.scores import Score, Scores, ScoreSpec
+from roarbench.terms import Split
+
+
+class Explained(NamedTuple):
+    """What Quantus is given.
+
+    Attributes:
+        model: The reference, in eval mode, logits out.
+        images: float32 (n, c, h, w), normalised, so that the fill is 0.
+        targets: int64 (n,), the classes that the reference predicts.
+        maps: float32 (n, c, h, w) or (n, h, w), larger = more important.
+    """
+
+    model: nn.Module
+    images: NDArray[np.float32]
+    targets: NDArray[np.int64]
+    maps: NDArray[np.float32]
+
+
+def quantus_version() -> str:
+    """Which Quantus there is.
+
+    Raises:
+        CallerError: None.
+    """
+    try:
+        return version("quantus")
+    except PackageNotFoundError:
+        raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
+
+
+def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec], store: Scores) -> Iterator[str]:
+    """Compute the scores that are missing, one estimator after the other, and tell which one is stored.
+
+    Args:
+        context: The images and the reference, which is trained if that was not done.
+        specs: What is wanted, by estimator and metric.
+        store: Where the scores go.
+    """
+    versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
+    done = store.values([spec.key for spec in specs.values()])
+    todo = {names: spec for names, spec in specs.items() if spec.key not in done}
+    for estimator in dict.fromkeys(name for name, _ in todo):
+        mine = [spec for (name, _), spec in todo.items() if name == estimator]
+        explained = _explain(context, estimator, mine[0].images)
+        values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
+        store.add(_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True))
+        yield estimator
+
+
+def evaluate(metric: str, explained: Explained) -> NDArray[np.float64]:
+    """Score each map by one metric of Quantus.
+
+    Args:
+        metric: Id of one of `faithfulness.METRICS`, which says what the number is.
+        explained: Model, images, targets and maps.
+
+    Returns:
+        float64 (n,); NaN where the metric is not defined, as for a map that is the same everywhere.
+    """
+    quantus: Any = import_module("quantus")  # takes seconds, and mypy does not find its names
+    _, channels, height, width = explained.images.shape
+    common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
+    if metric == "pixel-flipping":
+        made = quantus.PixelFlipping(features_in_step=height * width // STEPS, **common)
+    elif metric == "region-perturbation":
+        made = quantus.RegionPerturbation(patch_size=height // PATCHES, regions_evaluation=REGIONS, **common)
+    else:
+        subset = channels * height * width // 8
+        made = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
+    found = _call(made, explained)
+    return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps), or one number for each image
+
+
+def _call(metric: Any, explained: Explained) -> NDArray[np.float64]:
+    model, images, targets, maps = explained
+    if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses these
+        return np.full(len(maps), np.nan)
+    with _numpy_seeded(SEED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an image that already is the fill, a prediction that never changes
+        found = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    return np.array(found, dtype=np.float64)
+
+
+def _explain(context: RunContext, estimator: str, images: int) -> Explained:
+    jobs.train_reference(context)
+    count = min(images, len(context.images(Split.TEST).labels))
+    batch = jobs.shard_batch(context, Split.TEST, 0, count, context.reference_norm)
+    maps = jobs.timed_maps(context, [estimator], Split.TEST, 0, count)[estimator].importance
+    pixels = np.ascontiguousarray(batch.images.numpy())
+    return Explained(context.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
+
+
+def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
+    defined = values[np.isfinite(values)]
+    return Score(spec, estimator, float(defined.mean()) if len(defined) else None, len(defined), versions)
+
+
+@contextmanager
+def _numpy_seeded(seed: int) -> Iterator[None]:
+    """Quantus draws from NumPy's global generator and takes no other: lend it a seed, and put the state back."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

@@ -1,0 +1,202 @@
+"""One stored run again, from nothing but its frozen record, and how it compares with the stored row."""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from roarbench.analysis.boards import collect
+from roarbench.analysis.load import find_key
+from roarbench.calls import propose
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.errors import CallerError, DataError, RunError
+from roarbench.estimators import TRUSTED, find_estimator
+from roarbench.execution.context import RunContext
+from roarbench.execution.progress import DecodeWatch
+from roarbench.execution.runner import at_work
+from roarbench.forecast.rates import measure
+from roarbench.plan.keys import reference_of, reference_point
+from roarbench.plan.runs import Run, Suite
+from roarbench.plan.suites import VERSIONS
+from roarbench.plan.weights import PUBLISHED, title
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
+from roarbench.store.folders import Workspace
+from roarbench.store.results import Result, ResultsStore, default_url
+from roarbench.terms import PROTOCOLS, Retrain
+
+_Z = 1.96  # standard deviations of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A stored row beside the same run done again.
+
+    Attributes:
+        stored: The row.
+        again: What came out now.
+        margin: By how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1].
+    """
+
+    stored: Result
+    again: Result
+    margin: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Equal means every answer and every ranking."""
+        if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
+            return Verdict.EQUAL
+        near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
+        return Verdict.WITHIN if near else Verdict.DIFFERENT
+
+    @property
+    def differences(self) -> list[str]:
+        """Versions and hardware that are not the same, as far as both rows say."""
+        old, new = self.stored.provenance, self.again.provenance
+        pairs = [("code", old.code_version, new.code_version)]
+        before, now = old.known, new.known
+        pairs += [(name, before[name], now[name]) for name in before if name in now]
+        return [f"{name} {then} then, {here} now" for name, then, here in pairs if then != here]
+
+    def text(self) -> str:
+        """For a terminal."""
+        old, new = self.stored, self.again
+        answers = int((old.answers != new.answers).sum())
+        rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
+        lines = [
+            f"{self.verdict}: {new.correct} of {new.total} correct, stored {old.correct}",
+            f"  {answers} answers differ, {rankings}, margin {100 * self.margin:.1f} points",
+        ]
+        if self.verdict is not Verdict.EQUAL:
+            lines += [f"  {line}" for line in self.differences or ["no difference of versions or hardware is known"]]
+        return "\n".join(lines)
+
+
+def reproduce(
+    store: ResultsStore,
+    workspace: Workspace,
+    key: str,
+    data: Path | None,
+    workers: int,
+    console: Console,
+    reference: str = "",
+) -> Reproduction:
+    """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
+
+    Args:
+        store: Where the row is.
+        workspace: Whose decoded images are used, if they are the row's.
+        key: Of the run, or its beginning.
+        data: Folder to read the images from.
+        workers: Processes.
+        console: Told what is done.
+        reference: Where given weights are that the row explains, unless they are published ones.
+
+    Raises:
+        CallerError: There is no such row, none of this version's suites has it, or its weights are not named.
+        DataError: The images are not those of the row.
+        RunError: The run fails now.
+    """
+    stored = _find(store, key)
+    run = stored.run
+    suite, given = _suite(run), _weights(run.given, reference)
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit, workers, watch.note)
+    if images.fingerprint != run.data:
+        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
+        raise DataError(f"{words}; name their folder with --data")
+    console.print(f"again, from nothing: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
+    with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
+        fresh = Workspace(Path(folder))
+        _keep_source(store, run, fresh)
+        again = _again(RunContext(fresh, images.folder, suite, given), run, workers, console)
+    made = Reproduction(stored, again, _margin(store, suite, stored, again))
+    note_reproduction(store.database, run.key, made.verdict, again.correct)
+    return made
+
+
+def _find(store: ResultsStore, key: str) -> Result:
+    found = find_key(store, key)
+    if not (stored := store.results([found])):
+        raise CallerError(f"the run {found} has no result here; `{propose('show', found)}` says what happened to it")
+    return stored[found]
+
+
+def _suite(run: Run) -> Suite:
+    """A suite that the run may belong to: same images, network, recipe and reference, which may have been given.
+
+    One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
+    """
+    for suite in sorted(VERSIONS.values(), key=lambda suite: suite.given != run.given):
+        asked = replace(suite, given=run.given, maps=run.maps) if run.reference else suite
+        explained = reference_of(asked, run.data)
+        recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
+        place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
+        scored = run.cell == reference_point(suite).cell  # every suite that explains has it beside
+        does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
+        if place and does and run.reference in ("", explained.key):
+            return asked
+    raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
+
+
+def _weights(given: str, reference: str) -> str:
+    """Where the given weights of a row are: what `--reference` names, or the published name that the row has.
+
+    Raises:
+        CallerError: They are in a file that is not named, or `--reference` names others.
+    """
+    name = given.partition("@")[0]
+    if not reference:
+        if given and name not in PUBLISHED:
+            raise CallerError(f"this run explains {given}; write --reference FILE, the file of that checksum")
+        return name
+    if not given:
+        raise CallerError("this run explains no weights that were given; leave --reference out")
+    if (seen := title(reference)) != given:
+        raise CallerError(f"--reference {reference} is {seen}, this run explains {given}; name that one")
+    return reference
+
+
+def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
+    name = run.cell.estimator
+    if "@" in name:
+        if TRUSTED not in find_estimator(name).marks:
+            check_sandbox()
+        entry = find_entries(store.database)[name.partition("~")[0]]
+        workspace.keep_submission(entry.id, entry.source)
+
+
+def _again(context: RunContext, run: Run, workers: int, console: Console) -> Result:
+    torch.set_num_threads(1)  # as in the workers
+    rates = measure(context.suite)
+    with ResultsStore.open(default_url(context.workspace.root)) as store:
+        with at_work(context, [run], store, rates, workers, console) as (watch, events):
+            for event in events:
+                if not event.failure:
+                    watch.note(event)
+                elif event.step.run:  # with the reason of what it needed
+                    raise RunError(event.failure)
+        return store.results([run.key])[run.key]
+
+
+def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) -> float:
+    """1.96 standard deviations of the difference of two accuracies on the same images.
+
+    Two trainings that did not go alike bit for bit differ like two seeds, twice their variance; beside that, d answers
+    that differ by chance in either direction are worth sqrt(d) (McNemar 1947). How far seeds differ is learnt from
+    rows that somebody vouches for: others could claim a margin as wide as they like.
+    """
+    cell = stored.run.cell
+    asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
+    suite_results = collect(suite, store, stored.run.limit, stored.run.data)
+    vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
+    known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
+    spread = replace(suite_results, results=known).spread(asked)
+    deviation = spread.deviation if spread else 0.0
+    flips = int((stored.answers != again.answers).sum())
+    return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

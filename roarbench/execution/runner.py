@@ -1,0 +1,203 @@
+"""What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from roarbench.analysis.boards import NEAR_CHANCE, SuiteResults, collect
+from roarbench.analysis.faithfulness import score_specs
+from roarbench.datasets import find_dataset
+from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.images import describe_repairs
+from roarbench.datasets.loading import decode_dataset
+from roarbench.devices import gpus
+from roarbench.errors import CallerError
+from roarbench.execution.context import RunContext
+from roarbench.execution.given_weights import load_given
+from roarbench.execution.progress import DecodeWatch, Watch, cost
+from roarbench.execution.quantus import complete_scores
+from roarbench.execution.scheduler import Event, complete, steps
+from roarbench.forecast.plan import make_plan
+from roarbench.forecast.rates import Rates
+from roarbench.models import build
+from roarbench.plan.keys import bind, explains, reference_point
+from roarbench.plan.runs import Run, Suite, expand
+from roarbench.store.folders import Workspace
+from roarbench.store.provenance import cores
+from roarbench.store.results import ResultsStore
+from roarbench.submissions.checks import Pace
+from roarbench.terms import Split
+from roarbench.text import duration
+from roarbench.workers.local import LocalEngine
+
+_PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+
+
+def default_workers() -> int:
+    """Processes that share the work if nothing else is asked for: one for each GPU, else one for each core."""
+    return len(gpus()) or cores()
+
+
+def workers_here(asked: int | None) -> int:
+    """Processes that share the work on this machine.
+
+    Raises:
+        CallerError: More are asked for than it can feed.
+    """
+    most = _PER_CORE * cores()
+    if asked and asked > most:
+        raise CallerError(
+            f"--workers {asked} is more than {_PER_CORE} for each core of this machine; write {most} or less"
+        )
+    return asked or default_workers()
+
+
+class Finished(NamedTuple):
+    """How a command's runs ended.
+
+    Attributes:
+        suite_results: What the store holds of the suite, on the images that were used.
+        failed: Runs that failed.
+        context: Where the images, the reference and the rankings lie.
+    """
+
+    suite_results: SuiteResults
+    failed: int
+    context: RunContext
+
+
+def run_suite(
+    suite: Suite,
+    workspace: Workspace,
+    store: ResultsStore,
+    data: Path | None,
+    limit: int | None,
+    workers: int,
+    console: Console,
+    reference: str = "",
+    pace: Pace | None = None,
+) -> Finished:
+    """Do all runs of a suite that are missing.
+
+    Args:
+        suite: Which; `given` says what the reference's weights are if they are not trained.
+        workspace: Where images, reference and rankings lie.
+        store: Where results go.
+        data: Local folder to read the images from.
+        limit: Images of each split; all if None.
+        workers: How many processes.
+        console: Where to say how it goes.
+        reference: Where the given weights are, if the suite does not name published ones.
+        pace: How fast a submission makes its maps, where it was measured.
+    """
+    given = reference or suite.given.partition("@")[0]
+    if given:  # before hours of work
+        _try_weights(suite, given)
+    torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
+    decoders = cores() if gpus() else workers  # photographs are decoded by processors
+    images = _decode(suite, workspace, data, limit, decoders, console)
+    store.images.add(workspace.decoded(suite.dataset))
+    context = RunContext(workspace, images.folder, suite, given)
+    suite_results = _held(suite, store, images.fingerprint, images.limit)
+    _tell_reference(suite_results, console)
+    todo = _missing(suite_results, context)
+    if not todo:
+        console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
+        return Finished(suite_results, 0, context)
+    plan = make_plan(suite_results, workers, measured=True, submission=pace and pace.of(suite))
+    torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
+    rates = plan.estimates[0]
+    console.print(plan.text(), soft_wrap=True)
+    failed = 0
+    with at_work(context, todo, store, rates, workers, console) as (watch, events):
+        for event in events:
+            watch.note(event)
+            failed += bool(event.failure and event.step.run)
+            if event.step.run == _score(suite_results):
+                _tell_reference(_held(suite, store, suite_results.data, suite_results.limit), console)
+    return Finished(_held(suite, store, suite_results.data, suite_results.limit), failed, context)
+
+
+def _held(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+    return collect(suite, store, limit, data, store.images.all())
+
+
+def _missing(suite_results: SuiteResults, context: RunContext) -> list[Run]:
+    """The runs to do, first how good the reference is: it says whether the others are worth their time."""
+    suite, score = suite_results.suite, _score(suite_results)
+    runs = [
+        bind(suite, point, suite_results.data, suite_results.limit)
+        for point in expand(suite)
+        if point not in suite_results.results
+    ]
+    unknown = explains(suite) and suite_results.reference is None
+    if unknown and (runs or context.references.predicted(context.reference, Split.TEST)):
+        return [score, *(run for run in runs if run != score)]
+    return runs
+
+
+def _score(suite_results: SuiteResults) -> Run:
+    return bind(suite_results.suite, reference_point(suite_results.suite), suite_results.data, suite_results.limit)
+
+
+def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
+    """How good the explained model is, and a warning where that is next to nothing."""
+    words = suite_results.reference_words
+    if words:
+        console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
+    if NEAR_CHANCE in words:
+        question = "; are its weights the right ones?" if suite_results.suite.given else ""
+        console.print(f"warning: maps of a reference near chance explain next to nothing{question}", soft_wrap=True)
+
+
+@contextmanager
+def at_work(
+    context: RunContext, runs: list[Run], store: ResultsStore, rates: Rates, workers: int, console: Console
+) -> Iterator[tuple[Watch, Iterator[Event]]]:
+    """Workers that do runs: give what tells the one who waits, and what ends, which is to be noted there."""
+    watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
+    with LocalEngine(workers, gpus()) as engine, watched as watch:
+        yield watch, complete(context, runs, store, engine)
+
+
+def _try_weights(suite: Suite, given: str) -> None:
+    record = find_dataset(suite.dataset)
+    generator = torch.Generator().manual_seed(0)
+    network = build(suite.model, record.classes, record.channels, record.size, generator)
+    load_given(given, network, record.channels)
+
+
+def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
+    """Score the maps of a suite by Quantus, as far as that was not done."""
+    suite_results = finished.suite_results
+    start = time.monotonic()
+    specs = score_specs(suite_results.suite, suite_results.data)
+    for estimator in complete_scores(finished.context, specs, store.scores):
+        console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
+    return finished._replace(suite_results=_held(suite_results.suite, store, suite_results.data, suite_results.limit))
+
+
+def _decode(
+    suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, workers: int, console: Console
+) -> ImageData:
+    start = time.monotonic()
+    record = find_dataset(suite.dataset)
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(record, workspace.data, data, limit, workers, watch.note)
+    if watch.used and images.repairs:
+        console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
+    lacking = record.classes - len(np.unique(images.train.labels))
+    if lacking:
+        console.print(
+            f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
+        )
+    count = len(images.train.labels) + len(images.test.labels)
+    seconds = time.monotonic() - start
+    console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
+    return images

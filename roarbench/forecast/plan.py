@@ -1,0 +1,149 @@
+"""What a suite would take: counted work, and the time by rates that were measured here or are assumed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure, operations
+from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
+from roarbench.plan.runs import expand
+from roarbench.text import duration, size
+
+_DAY, _YEAR = 86400, 365  # in seconds; in days
+_LONG = 3 * _DAY  # from here on hours are given in days too
+_ON_CORES = {"decode", "submission", "ranking"}  # also where there is a GPU
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done and what it takes.
+
+    Attributes:
+        title: The suite.
+        runs: Runs in all.
+        done: Runs that are stored.
+        work: What the missing ones need, counted.
+        operations: Floating-point operations of all networks.
+        estimates: How fast it goes: measured here, or assumed of a core and of a GPU.
+        workers: Processes that share the work.
+    """
+
+    title: str
+    runs: int
+    done: int
+    work: Work
+    operations: float
+    estimates: tuple[Rates, ...]
+    workers: int
+
+    def wall(self, rates: Rates) -> float:
+        """Seconds from start to end if every worker has a core of its own; GPUs wait while images are ranked.
+
+        Without what nothing is known of.
+        """
+        parts = {part: seconds or 0.0 for part, seconds in rates.seconds(self.work).items()}
+        if not rates.gpus:
+            return sum(parts.values()) / self.workers
+        on_cores = sum(parts[part] for part in _ON_CORES)
+        return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
+
+    def record(self) -> dict[str, Any]:
+        """As plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        first = self.estimates[0]
+        work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
+        counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
+        return {
+            "suite": self.title,
+            **counts,
+            "work": work | {"core_seconds": sum(filter(None, first.seconds(self.work).values()))},
+            "rates": first.record(),
+            "estimates": [
+                {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
+                for rates in self.estimates
+            ],
+        }
+
+    def text(self) -> str:
+        """For a terminal: each part on its line."""
+        if self.done == self.runs:
+            return f"{self.title}: all {self.runs:,} runs are done"
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        work = self.work
+        yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
+        yield _row("", "", [rates.device for rates in self.estimates])
+        seconds = [rates.seconds(work) for rates in self.estimates]
+        for part in (part for part in PARTS if part != "submission" or work.images_submitted):
+            yield _row(part, self._what(part), [_duration(parts[part]) for parts in seconds])
+        for rates in self.estimates:
+            unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
+            yield f"  together {_together(self.wall(rates))} with {self._by(rates)}{unknown}"
+        yield f"  disk {size(work.disk)}; memory {size(work.memory)} a worker, beside images that are read from disk"
+        yield f"  {self.operations:.1e} floating-point operations"
+
+    def _what(self, part: str) -> str:
+        work = self.work
+        retrained = work.trainings - bool(work.images_reference)
+        return {
+            "decode": f"{work.images_decoded:,} images",
+            "reference": f"{work.images_reference:,.0f} images",
+            "attribution": f"{work.images_explained:,} passes",
+            "submission": f"{work.images_submitted:,} maps by its own code",
+            "ranking": f"{work.images_ranked:,} rankings",
+            "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
+            "scoring": f"{work.images_scored:,} images",
+        }[part]
+
+    def _by(self, rates: Rates) -> str:
+        workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
+        if rates.gpus:
+            workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
+        return f"{workers}, by a measurement just now" if rates.measured else f"{workers}, assuming {rates.basis}"
+
+
+def _duration(seconds: float | None) -> str:
+    return "not measured" if seconds is None else duration(seconds)
+
+
+def _row(part: str, what: str, times: list[str]) -> str:
+    return f"  {part:<12} {what:<44}" + "".join(f"{time:>20}" for time in times)
+
+
+def _together(seconds: float) -> str:
+    days = seconds / _DAY
+    long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
+    return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
+
+
+def make_plan(
+    suite_results: SuiteResults,
+    workers: int,
+    measured: bool = False,
+    to_decode: bool = False,
+    submission: float | None = None,
+) -> Plan:
+    """Count what is missing of a suite, and say what it takes.
+
+    Args:
+        suite_results: The suite and its results.
+        workers: Processes that share the work.
+        measured: Time each kind of work on this machine, which takes seconds, instead of assuming rates.
+        to_decode: The images are still to be decoded, though the store may hold results of such images.
+        submission: Seconds of a core for the map of one image by what was submitted, where it was measured.
+    """
+    torch.set_num_threads(1)  # as in the workers
+    suite, points = suite_results.suite, expand(suite_results.suite)
+    todo = [point for point in points if point not in suite_results.results]
+    work = count_work(suite, todo, suite_results.results, suite_results.limit)
+    if to_decode:
+        work = work._replace(images_decoded=count_work(suite, points, (), suite_results.limit).images_decoded)
+    elif suite_results.data:  # the images were opened
+        work = work._replace(images_decoded=0)
+    rates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
+    estimates = tuple(replace(each, submission=submission) for each in rates)
+    count = operations(work, suite_cost(suite).flops)
+    return Plan(suite_results.title, len(points), len(suite_results.results), work, count, estimates, workers)

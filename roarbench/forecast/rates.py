@@ -1,0 +1,210 @@
+"""How fast a machine works: measured on the spot for a second or two, or assumed from published figures."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets.images import decode_image
+from roarbench.devices import device, precision_used
+from roarbench.estimators import find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.forecast.workload import Work, images_at_once, suite_cost
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.kernels.train import Normalisation, fit, predict, scored_at_once
+from roarbench.models import build
+from roarbench.plan.keys import stored_levels
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import Suite
+from roarbench.terms import Unit
+
+_TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
+_STEPS = 8  # training steps that are timed at most
+_BUDGET = {"cpu": 1e10, "cuda": 1e13}  # operations that each measurement may take: a part of a second
+_FEW = 2  # images that are measured at least
+_PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds for one image.
+
+    Attributes:
+        device: What trains, scores and explains; a core decodes and ranks.
+        gpus: How many such devices there are; 0 for a core.
+        basis: What the rates are taken from; empty if they were measured on this machine just now.
+        decode: Read and cropped.
+        train: In one epoch of training.
+        predict: Scored.
+        explain: Once forward and backward.
+        rank: Ranked by one estimator.
+        submission: Explained by a submission in the sandbox; None where that was not measured.
+        load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
+    """
+
+    device: str
+    gpus: int
+    basis: str
+    decode: float
+    train: float
+    predict: float
+    explain: float
+    rank: float
+    submission: float | None = None
+    load: float = 1.0
+
+    @property
+    def measured(self) -> bool:
+        """On this machine, just now."""
+        return not self.basis
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self) | {"measured": self.measured}
+
+    def seconds(self, work: Work) -> dict[str, float | None]:
+        """What each part takes, by its name in `PARTS`: seconds of the device, or of a core; None if not known."""
+        return {
+            "decode": work.images_decoded * self.decode,
+            "reference": work.images_reference * self.train,
+            "attribution": work.images_explained * self.explain,
+            "submission": self._submissions(work),
+            "ranking": work.images_ranked * self.rank,
+            "retraining": work.images_retrained * self.train,
+            "scoring": work.images_scored * self.predict,
+        }
+
+    def _submissions(self, work: Work) -> float | None:
+        if not work.images_submitted:
+            return 0.0
+        return None if self.submission is None else work.images_submitted * self.submission
+
+
+class Assumed(NamedTuple):
+    """Operations a second of a device that need not be at hand."""
+
+    device: str
+    gpus: int
+    basis: str
+    train: float
+    predict: float
+    explain: float
+
+
+CORE = Assumed("one core", 0, "60 GFLOP/s of a core in training, 40 else", train=6e10, predict=4e10, explain=4e10)
+GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
+    "one GPU",
+    1,
+    "an H200 at 81 TFLOP/s in training, 40 else, as ResNet-50 at 224 may reach: not measured",
+    train=8.1e13,
+    predict=4e13,
+    explain=4e13,
+)
+_DECODE = 4e-8  # seconds of a core for each pixel of a photograph
+_RANK = 2.5e-8  # seconds of a core for each feature
+
+
+def assume(suite: Suite, machine: Assumed) -> Rates:
+    """Rates from counted operations, without timing anything."""
+    record, flops = find_dataset(suite.dataset), suite_cost(suite).flops
+    return Rates(
+        device=machine.device,
+        gpus=machine.gpus,
+        basis=machine.basis,
+        decode=_DECODE * (_PHOTO * record.size) ** 2,
+        train=_TRAIN * flops / machine.train,
+        predict=flops / machine.predict,
+        explain=_EXPLAIN * flops / machine.explain,
+        rank=_RANK * record.channels * record.size**2,
+    )
+
+
+def operations(work: Work, flops: int) -> float:
+    """Floating-point operations of all networks, from those of one image's forward pass."""
+    scored, explained = work.images_scored, work.images_explained
+    return flops * (_TRAIN * work.images_trained + scored + _EXPLAIN * explained)
+
+
+def measure(suite: Suite) -> Rates:
+    """Time each kind of work on this machine, on made-up images of the suite's shape; no more of them than needed."""
+    record, recipe, where = find_dataset(suite.dataset), find_recipe(suite.recipe), device()
+    flops = suite_cost(suite).flops
+    batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
+    steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)
+    explained = _affordable(_EXPLAIN * flops, EXPLAINED, where)
+    n = max(batch * steps, explained)
+    inputs = _made_up(record, n, where)
+    generator = torch.Generator().manual_seed(0)
+    model = build(suite.model, record.classes, record.channels, record.size, generator).to(where)
+    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+    labels = torch.randint(record.classes, (n,), generator=generator)
+    short = replace(recipe, batch=batch, epochs=steps * batch / n)
+    images = inputs.batch(torch.arange(explained)) / 64 - 2
+    precision = precision_used(suite.maps, where)
+    grad = [find_estimator("grad")]
+    some = Batch(images, labels[:explained].to(where), torch.arange(explained))
+    black = torch.full((record.channels, 1, 1), -2.0, device=where)
+    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, stored_levels(suite))
+    importance = torch.rand(explained, layout.features, generator=generator).numpy()
+    ties = tie_order(some.ids.numpy(), layout.features)
+    photo, scored = _photograph(record), scored_at_once(record.size)
+    clock, processor = time.perf_counter(), time.process_time()
+    rates = Rates(
+        device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
+        gpus=torch.cuda.device_count(),
+        basis="",
+        decode=_timed(lambda: decode_image(photo, record)),
+        train=_timed(lambda: fit(model, inputs, labels, norm, short, 0)) / (steps * batch),
+        predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
+        explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
+        rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
+    )
+    if where.type == "cuda":  # timed by the clock
+        return rates
+    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def _affordable(flops: float, wanted: int, where: torch.device) -> int:
+    """Images of so many operations each that a measurement may take."""
+    return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """Seconds of the second time, the first one warms up: processor time, on a GPU the time until it is done."""
+    work()
+    clock = time.process_time if device().type == "cpu" else _gpu_clock
+    start = clock()
+    work()
+    return clock() - start
+
+
+def _gpu_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
+    """Random images with half of their features removed, on a device."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (n, record.channels, record.size, record.size), dtype=torch.uint8, generator=generator)
+    width = -(-pixels[0].numel() // 8)
+    removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
+    fill = torch.full((record.channels,), 128.0)
+    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
+
+
+def _photograph(record: DatasetRecord) -> bytes:
+    """A JPEG of smooth colours, which decodes about as fast as a photograph."""
+    coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
+    side = _PHOTO * record.size
+    file = BytesIO()
+    Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    return file.getvalue()

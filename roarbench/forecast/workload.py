@@ -1,0 +1,131 @@
+"""What runs need, counted: nothing is timed and no data is opened."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets.subsets import check_limit
+from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.kernels.ranking import Layout
+from roarbench.models.cost import NetworkCost, network_cost
+from roarbench.plan.keys import needs_reference, ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.plan.runs import CLEAN, Point, Suite
+from roarbench.terms import Retrain, Split, Unit
+
+PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
+_FLOAT = 4  # bytes of a float32
+_COPIES = 3  # weights, gradients, momentum
+_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
+
+
+class Work(NamedTuple):
+    """What there is to do, counted.
+
+    Attributes:
+        trainings: Networks trained from scratch, the reference among them.
+        scorings: Runs that only score the reference.
+        images_decoded: Images of both splits, if they are not decoded yet.
+        images_reference: Training images times epochs, of the reference.
+        images_retrained: The same, over all other trainings.
+        images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
+        images_explained: Images times forward passes of the reference.
+        images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
+        images_ranked: Images times rankings.
+        disk: Bytes of decoded images, rankings and results.
+        memory: Bytes that one worker needs beside the images, which are read through a memory map.
+    """
+
+    trainings: int
+    scorings: int
+    images_decoded: int
+    images_reference: float
+    images_retrained: float
+    images_scored: int
+    images_explained: int
+    images_submitted: int
+    images_ranked: int
+    disk: int
+    memory: int
+
+    @property
+    def images_trained(self) -> float:
+        """Training images times epochs, over all trainings."""
+        return self.images_reference + self.images_retrained
+
+
+def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
+    """Count what these points need.
+
+    Args:
+        suite: What they belong to.
+        points: Those that are missing.
+        done: Those that are stored; their images, reference and rankings are there already.
+        limit: Images per split if the data set is made small.
+
+    Raises:
+        DataError: The small version would lack a class.
+    """
+    record = find_dataset(suite.dataset)
+    check_limit(record, limit)
+    train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
+    ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
+    retrained = sum(point.cell.retrain is not Retrain.NONE for point in points)
+    rankings = _rankings(points) - _rankings(done)
+    reference = int(_explained(points) and not _explained(done))
+    estimators = {estimator for estimator, _ in rankings}
+    submitted = {estimator for estimator in estimators if estimator.submitted}
+    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in rankings]
+    planes = sum(layout.planes * layout.width for layout in layouts)
+    trainings = retrained + (0 if suite.given else reference)
+    return Work(
+        trainings=trainings,
+        scorings=len(points) - retrained,
+        images_decoded=0 if done else train + test,
+        images_reference=reference * reference_epochs(suite) * train,
+        images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
+        images_scored=len(points) * test + reference * ranked,
+        images_explained=passes(estimators - submitted).forward * ranked,
+        images_submitted=len({job_group(estimator) for estimator in submitted}) * ranked,
+        images_ranked=len(rankings) * ranked,
+        disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
+        memory=_memory(suite, train, len(rankings), trains=trainings > 0),
+    )
+
+
+def suite_cost(suite: Suite) -> NetworkCost:
+    """What an image costs in the suite's network."""
+    record = find_dataset(suite.dataset)
+    return network_cost(suite.model, record.classes, record.channels, record.size)
+
+
+def images_at_once(recipe: Recipe, train: int) -> int:
+    """Images that go through a training network together."""
+    return min(recipe.micro_batch or recipe.batch, train)
+
+
+def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
+    """The larger of training (with the removed bits of a level), if any, and explaining (with maps of one batch)."""
+    cost, record, recipe = suite_cost(suite), find_dataset(suite.dataset), find_recipe(suite.recipe)
+    features = record.channels * record.size**2
+    step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
+    maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
+    bits = train * features // 8
+    training = step * _FLOAT + (bits if bits < _HELD else 0) if trains else 0
+    return max(training, maps * _FLOAT)
+
+
+def _rankings(points: Collection[Point]) -> set[tuple[Estimator, Unit]]:
+    """The rankings that these points remove by."""
+    cells = {(point.cell.estimator, point.cell.unit) for point in points if point.cell.estimator != CLEAN}
+    wanted = {(find_estimator(name), unit) for name, unit in cells}
+    return {(estimator, unit) for estimator, unit in wanted if estimator.mapped}
+
+
+def _explained(points: Collection[Point]) -> bool:
+    return any(needs_reference(point.cell) for point in points)
+
+
+def _shape(record: DatasetRecord) -> tuple[int, int, int]:
+    return (record.channels, record.size, record.size)

@@ -1,0 +1,100 @@
+"""Augmentation of degraded training images, each image by its own draw.
+
+The draws come from a generator on the CPU whatever the device of the images, so that a seed means the same anywhere.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample, interpolate, pad
+
+from roarbench.devices import sent
+from roarbench.plan.recipes import Augmentation
+
+AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
+ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform
+NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy copies which SmoothGrad explains
+SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
+
+
+def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
+    """Degraded images as the network sees them in training, before they are normalised.
+
+    Args:
+        images: Float32 (n, c, h, w); not changed.
+        kind: What is done.
+        generator: On the CPU, the only source of chance.
+
+    Returns:
+        Float32 (n, c, h, w), on the device of the images.
+    """
+    match kind:
+        case Augmentation.NONE:
+            return images
+        case Augmentation.FLIP:
+            return flip(images, generator)
+        case Augmentation.SHIFT:
+            return shift(images, generator)
+        case Augmentation.SHIFT_FLIP:
+            return flip(shift(images, generator), generator)
+        case Augmentation.NOISE_FLIP:
+            return flip(add_noise(images, generator), generator)
+        case Augmentation.CROP_FLIP:
+            return flip(random_resized_crop(images, generator), generator)
+
+
+def shrink(images: Tensor, side: int) -> Tensor:
+    """Square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of the pixels that it touches."""
+    return images if side == images.shape[3] else interpolate(images, size=(side, side), mode="area")
+
+
+def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Images with normal noise, its standard deviation drawn uniformly from [0, `NOISE`] for each; not clipped.
+
+    A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
+    """
+    strength = NOISE * torch.rand(len(images), 1, 1, 1, generator=generator)
+    return images + sent(strength * torch.randn(images.shape, generator=generator), images.device)
+
+
+def flip(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Each image (n, c, h, w) mirrored left to right with probability 1/2."""
+    heads = torch.rand(len(images), generator=generator) < 0.5
+    return torch.where(sent(heads, images.device)[:, None, None, None], images.flip(3), images)
+
+
+def shift(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap."""
+    n, _, height, width = images.shape
+    reach = max(1, height // SHIFT)
+    down, right = sent(torch.randint(0, 2 * reach + 1, (2, n), generator=generator), images.device)
+    padded = pad(images, (reach,) * 4, mode="reflect")
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # (n, c, 2 * reach + 1, 2 * reach + 1, h, w), a view
+    return windows[torch.arange(n, device=images.device), :, down, right]
+
+
+def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
+    """A random part of each image (n, c, h, w), stretched to the full size with bicubic interpolation.
+
+    The part covers a uniform share of the area, with a log-uniform aspect ratio, at a uniform place; a part that does
+    not fit is made narrower or lower, where torchvision draws again. Parts need not start at whole pixels. Bicubic
+    interpolation can leave the range of the pixels by a little, which is not cut off: neither do the paper's authors.
+    """
+    centres, sizes = _crops(len(images), images.shape[3] / images.shape[2], generator)
+    transform = torch.zeros(len(images), 2, 3)
+    transform[:, 0, 0], transform[:, 1, 1] = sizes[:, 0], sizes[:, 1]
+    transform[:, :, 2] = centres
+    grid = affine_grid(sent(transform, images.device), list(images.shape), align_corners=False)
+    return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
+
+
+def _crops(n: int, shape: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Crops as centres in [-1, 1] and sizes in (0, 1], both (n, 2), x before y; `shape` is width / height."""
+    area, aspect, *place = torch.rand(4, n, generator=generator)
+    area = AREA[0] + (AREA[1] - AREA[0]) * area
+    low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
+    aspect = torch.exp(low + (high - low) * aspect) / shape
+    sizes = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).clamp(max=1)
+    centres = (1 - sizes) * (2 * torch.stack(place, dim=1) - 1)
+    return centres, sizes

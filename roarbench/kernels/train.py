@@ -1,0 +1,291 @@
+"""Training by a frozen recipe, and the logits of a trained network.
+
+The order of operations is the protocol's: test-time crop and degrade (both done by `Inputs`), then augment, then
+normalise. At test time nothing follows degrade but normalise. The last epoch counts; no test image is seen.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from roarbench.devices import compiled, sent, uses_bf16
+from roarbench.errors import Diverged
+from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.plan.recipes import Recipe, learning_rate, side
+
+CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
+_LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
+
+
+class Inputs(Protocol):
+    """What a network is trained and tested on: degraded images or removed-maps."""
+
+    def __len__(self) -> int:
+        """Number of inputs."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """Inputs that are read from files, ahead of time where it is known what comes next."""
+
+    def expect(self, coming: Iterable[Tensor]) -> None:
+        """Read ahead: `batch` will be called with these indices, int64 (b,) each, in this order."""
+
+
+class Normalisation(NamedTuple):
+    """Mean and standard deviation of each channel of the untouched training inputs, in their range."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+class Checkpoint(Protocol):
+    """Where an unfinished training is kept."""
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last, tensors on the CPU; None if nothing was."""
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Keep this in its place: tensors and numbers, in lists and dictionaries."""
+
+
+def fit(
+    model: nn.Module,
+    inputs: Inputs,
+    labels: Tensor,
+    norm: Normalisation,
+    recipe: Recipe,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+) -> float:
+    """Train a network; its weights change in place, and it is left in training mode.
+
+    The same seed gives the same weights bit for bit on the same processor with the same number of threads, whether
+    or not the training was cut off and went on from a checkpoint; on a GPU, whose sums have no fixed order, to
+    rounding. The network stays on its device, in the memory format channels-last.
+
+    Args:
+        model: Freshly built, see `models.build`.
+        inputs: Degraded training images, or removed-maps.
+        labels: Int64 (n,), the class of each input.
+        norm: What the inputs are normalised with.
+        recipe: How to train.
+        seed: Drives the batch order and the augmentation.
+        checkpoint: Where the training goes on from, and is kept every few minutes; None keeps nothing.
+
+    Returns:
+        Mean loss of the last epoch's steps, in nats.
+
+    Raises:
+        Diverged: The loss of a step is not finite.
+    """
+    training = _Training(model, inputs, labels, norm, recipe, seed)
+    if checkpoint and (state := checkpoint.load()):
+        training.restore(state)
+    saved = time.monotonic()
+    look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
+    while training.step < training.steps:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
+            training.advance()
+        done = training.step
+        if (done % look_every == 0 or done == training.steps) and not math.isfinite(loss := training.losses[-1].item()):
+            found = f"loss {loss} at step {done - 1} of {training.steps}"
+            raise Diverged(f"{found}, expected a finite number; lower the peak rate")
+        if checkpoint and time.monotonic() - saved > CHECKPOINT_EVERY:
+            checkpoint.save(training.state())
+            saved = time.monotonic()
+    return torch.stack(list(training.losses)).double().mean().item()
+
+
+class Batches:
+    """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
+
+    So every batch is full, and after k passes each image was used k times, give or take the batch at the seam.
+
+    Args:
+        n: Number of images.
+        batch: Images in a batch.
+        generator: Shuffles; asked only when the images drawn before do not fill a batch.
+    """
+
+    def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
+        self._n, self._batch, self._generator = n, batch, generator
+        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
+
+    def next(self) -> Tensor:
+        """The next batch, int64 (batch,)."""
+        while len(self.waiting) < self._batch:
+            self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
+        index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
+        return index
+
+    def coming(self) -> Iterator[Tensor]:
+        """Those after it, as far as they are drawn already."""
+        full = len(self.waiting) // self._batch * self._batch
+        return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
+
+
+class _Training:
+    """A training under way: all that a checkpoint has to hold.
+
+    Attributes:
+        steps: Of the whole training.
+        step: How many are done.
+        losses: Of the last epoch's steps, scalars on the device.
+    """
+
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
+    ) -> None:
+        self._inputs, self._recipe = inputs, recipe
+        self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        self._device = _device(model)
+        self._bf16 = uses_bf16(recipe.precision, self._device)
+        self._labels, self._scale = labels.to(self._device), _scale(norm, self._device)
+        self._optimiser = _optimiser(model, recipe)
+        self._forward = compiled(model) if self._device.type == "cuda" else model
+        self._generator = torch.Generator().manual_seed(seed)
+        self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
+        self._batches = Batches(len(inputs), self._batch, self._generator)
+        self._steps_per_epoch = len(inputs) / self._batch
+        self.steps = round(recipe.epochs * self._steps_per_epoch)
+        self.step = 0
+        self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
+
+    def advance(self) -> None:
+        """One step of the optimiser."""
+        rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        index = self._batches.next()
+        if isinstance(self._inputs, Streamed):
+            self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
+        self._optimiser.zero_grad()
+        self.losses.append(torch.stack([self._add_gradients(part) for part in self._parts(index)]).sum())
+        self._optimiser.step()
+        self.step += 1
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, to go on from here."""
+        return {
+            "step": self.step,
+            "model": self._model.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "losses": list(self.losses),
+            "waiting": self._batches.waiting.clone(),
+            "generators": [generator.get_state() for generator in self._generators()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where this state was taken."""
+        self.step = state["step"]
+        self._model.load_state_dict(state["model"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.losses.extend(loss.to(self._device) for loss in state["losses"])
+        self._batches.waiting = state["waiting"]
+        for generator, kept in zip(self._generators(), state["generators"], strict=True):
+            generator.set_state(kept)
+
+    def _generators(self) -> list[torch.Generator]:
+        redrawn = [self._inputs.generator] if isinstance(self._inputs, RedrawnImages) else []
+        return [self._generator, *redrawn]
+
+    def _parts(self, index: Tensor) -> list[Tensor]:
+        """A batch in the parts that go through the network at once."""
+        size = self._recipe.micro_batch or self._batch
+        return [index[start : start + size] for start in range(0, len(index), size)]
+
+    def _add_gradients(self, index: Tensor) -> Tensor:
+        """Forward and backward; the part's share of the loss of its batch."""
+        images = self._augmented(self._inputs.batch(index).to(self._device))
+        labels = self._labels.index_select(0, sent(index, self._device))
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
+            logits = self._forward(images)
+        mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
+        loss = mean * (len(index) / self._batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _augmented(self, degraded: Tensor) -> Tensor:
+        """Degraded images as the network sees them."""
+        small = shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
+        return _scaled(augment(small, self._recipe.augmentation, self._generator), self._scale)
+
+
+def normalise(images: Tensor, norm: Normalisation) -> Tensor:
+    """Images (n, c, h, w) minus the mean, divided by the standard deviation, per channel; channels last in memory."""
+    return _scaled(images, _scale(norm, images.device))
+
+
+class _Scale(NamedTuple):
+    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
+
+    mean: Tensor
+    std: Tensor
+
+
+def _scale(norm: Normalisation, device: torch.device) -> _Scale:
+    return _Scale(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
+
+
+def _scaled(images: Tensor, scale: _Scale) -> Tensor:
+    out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
+    return torch.sub(images, scale.mean, out=out).div_(scale.std)  # the change of layout comes with the first of two
+
+
+def scored_at_once(size: int) -> int:
+    """Images of `size` pixels a side that are scored in one batch: 128 up to 64 pixels, 32 above.
+
+    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
+    photographs should not wait for 128, while 32 keep a GPU busy.
+    """
+    return 128 if size <= 64 else 32
+
+
+def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
+    """Logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+
+    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
+    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
+    batch size: `scored_at_once` says which.
+    """
+    device = _device(model)
+    model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    starts = range(0, len(inputs), batch)
+    indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
+    scale, logits = _scale(norm, device), []
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        for number, index in enumerate(indices):
+            if isinstance(inputs, Streamed):
+                inputs.expect(indices[number:])
+            logits.append(model(_scaled(inputs.batch(index).to(device), scale)))
+        return torch.cat(logits)[: len(inputs)].cpu()
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
+    groups = decay_groups(model, recipe.weight_decay)
+    return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

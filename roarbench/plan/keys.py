@@ -1,0 +1,71 @@
+"""How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
+
+from roarbench.estimators import find_estimator
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, REFERENCE_SEED, Cell, Point, Reference, Run, Suite, expand
+from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
+
+
+def reference_of(suite: Suite, data: str) -> Reference:
+    """The model that a suite explains on the data of this fingerprint."""
+    recipe = "" if suite.given else suite.reference_recipe
+    return Reference(suite.dataset, data, suite.model, recipe, REFERENCE_SEED, suite.given)
+
+
+def reference_epochs(suite: Suite) -> float:
+    """Passes over the training images that the reference's training takes; 0 where its weights are given."""
+    return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
+
+
+def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
+    """Give a planned point the fingerprints that make it a run.
+
+    Args:
+        suite: What the point belongs to.
+        point: Cell and seed.
+        data: Fingerprint of the decoded images and labels.
+        limit: Images per split if the data set was made small.
+    """
+    cell, reference = point.cell, reference_of(suite, data)
+    explained = needs_reference(cell)
+    shared = cell.estimator != CLEAN and find_estimator(cell.estimator).shared
+    return Run(
+        cell=cell,
+        seed=point.seed,
+        recipe=reference.recipe if cell.retrain is Retrain.NONE else suite.recipe,
+        data=data,
+        estimator="" if cell.estimator == CLEAN else find_estimator(cell.estimator).fingerprint,
+        reference=reference.key if explained else "",
+        limit=limit,
+        given=suite.given if explained else "",
+        maps=suite.maps if shared else Precision.FLOAT32,
+    )
+
+
+def needs_reference(cell: Cell) -> bool:
+    """Whether a cell's outcome depends on the reference: it is what is scored, or what was explained."""
+    ranked = cell.estimator != CLEAN and not find_estimator(cell.estimator).control
+    return ranked or cell.retrain is Retrain.NONE
+
+
+def reference_point(suite: Suite) -> Point:
+    """The reference as it is on untouched images: how good it is. A suite without such scoring has it beside."""
+    clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, Retrain.NONE, "mean", Unit.SCALAR, 0.0)
+    return Point(clean, 0)
+
+
+def explains(suite: Suite) -> bool:
+    """Whether any of a suite's outcomes depends on its reference, or one was given."""
+    return bool(suite.given) or any(needs_reference(point.cell) for point in expand(suite))
+
+
+def stored_levels(suite: Suite) -> tuple[float, ...]:
+    """The levels that the suite's rankings are stored for: the paper's five, so that suites share them, or its own."""
+    levels = {t for block in suite.blocks for t in block.levels}
+    return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
+
+
+def ranked_splits(suite: Suite) -> tuple[Split, ...]:
+    """Whose images the suite ranks: only the test images where no network is trained on degraded ones."""
+    retrained = any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks)
+    return tuple(Split) if retrained else (Split.TEST,)

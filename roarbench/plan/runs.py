@@ -1,0 +1,229 @@
+"""Which runs a suite consists of: frozen records, made before anything is computed.
+
+A *cell* is one point of a curve, a *run* is a cell with a seed and with all else that fixes its outcome. The hash of
+a run's whole record is its key, so a run that is stored is never done again and a changed setting never meets old rows.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from roarbench.identity import fingerprint, record
+from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
+
+CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
+REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a curve.
+
+    Attributes:
+        dataset: Name of the data set.
+        model: Name of the network that is trained.
+        estimator: Id of the estimator whose ranking is removed; `CLEAN` at t = 0.
+        order: Which end of the ranking goes first.
+        retrain: Which network is scored.
+        fill: What replaces a removed feature.
+        unit: What one feature is.
+        t: Level, the fraction of features removed, in [0, 1].
+    """
+
+    dataset: str
+    model: str
+    estimator: str
+    order: Order
+    retrain: Retrain
+    fill: str
+    unit: Unit
+    t: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.t <= 1:
+            raise ValueError(f"level t must be in [0, 1], got {self.t}; 30% is written 0.3")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A cell with everything else that fixes its outcome; one row of the results store.
+
+    A field added after a release gets a default and is left out of the key while it has that default, so that the
+    keys of stored rows never change.
+
+    Attributes:
+        cell: The point of a curve.
+        seed: Drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn
+            while training. No other ranking depends on it.
+        recipe: `name@version` of the training recipe; that of the reference where nothing is retrained.
+        data: Fingerprint of the decoded images and labels.
+        estimator: Fingerprint of the estimator and its parameters.
+        reference: Fingerprint of the explained model; empty where neither ranking nor score depends on it.
+        limit: Images per split if the data set was made small; None for the whole set.
+        given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
+            nothing depends on it.
+        maps: What the explained model was to compute with while its maps were made; float32 where nothing depends on
+            them.
+    """
+
+    cell: Cell
+    seed: int
+    recipe: str
+    data: str
+    estimator: str
+    reference: str
+    limit: int | None = None
+    given: str = ""
+    maps: Precision = Precision.FLOAT32
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What fixes an explained model.
+
+    Attributes:
+        dataset: Name of the data set.
+        data: Fingerprint of the decoded images and labels.
+        model: Name of the network.
+        recipe: `name@version` of its training recipe; empty where its weights were given.
+        seed: Drives initialisation, batch order and augmentation.
+        given: `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained.
+    """
+
+    dataset: str
+    data: str
+    model: str
+    recipe: str
+    seed: int
+    given: str = ""
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+def run_of(values: Mapping[str, Any]) -> Run:
+    """The run that `record` was made of."""
+    cell = dict(values["cell"])
+    cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
+    maps = Precision(values.get("maps", Precision.FLOAT32))
+    return Run(**{**values, "cell": Cell(**cell), "maps": maps})
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of cells under one protocol.
+
+    Attributes:
+        protocol: The question.
+        estimators: Ids, in the order of the suite's tables.
+        levels: Levels above 0; the cell at t = 0 comes with every block that has one.
+        seeds: Seeds 0 … seeds - 1 of each cell.
+        unit: What one feature is.
+        fill: What replaces a removed feature.
+    """
+
+    protocol: Protocol
+    estimators: tuple[str, ...]
+    levels: tuple[float, ...]
+    seeds: int
+    unit: Unit = Unit.SCALAR
+    fill: str = "mean"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor.
+
+    Attributes:
+        name: What `--suite` takes.
+        version: Counts up with every change of what is computed.
+        about: One sentence.
+        dataset: Name of the data set.
+        model: Name of the network, for the reference and for every retraining.
+        recipe: `name@version`, how the networks on degraded images are trained.
+        reference_recipe: `name@version`, how the reference is trained.
+        blocks: Its cells.
+        given: `NAME@CHECKSUM` of the reference's weights; empty if it is trained by `reference_recipe`.
+        maps: What the reference computes with while its maps are made.
+    """
+
+    name: str
+    version: int
+    about: str
+    dataset: str
+    model: str
+    recipe: str
+    reference_recipe: str
+    blocks: tuple[Block, ...]
+    given: str = ""
+    maps: Precision = Precision.FLOAT32
+
+    @property
+    def title(self) -> str:
+        """Name with version, as tables and pages show it."""
+        return f"{self.name} v{self.version}"
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Ids of all estimators, each once, in order."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cell and a seed, before the data's and the reference's fingerprints are known."""
+
+    cell: Cell
+    seed: int
+
+
+def expand(suite: Suite) -> tuple[Point, ...]:
+    """All points of a suite, each once; the untouched images (t = 0) first in every block."""
+    return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
+
+
+def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
+    protocol = block.protocol
+    place = (suite.dataset, suite.model)
+    if protocol.retrain is not Retrain.MASKS:  # an empty removed-map says nothing: that cell is chance
+        clean = Cell(*place, CLEAN, MORF.order, protocol.retrain, "mean", Unit.SCALAR, 0.0)
+        yield from (Point(clean, seed) for seed in range(block.seeds))
+    for estimator, t, seed in product(block.estimators, block.levels, range(block.seeds)):
+        cell = Cell(*place, estimator, protocol.order, protocol.retrain, block.fill, block.unit, t)
+        yield Point(cell, seed)
+
+
+def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None) -> Suite:
+    """The part of a suite that has these estimators, or another number of seeds wherever it trains."""
+    names = suite.estimators if estimators is None else tuple(estimators)
+    blocks = []
+    for block in suite.blocks:
+        kept = tuple(name for name in block.estimators if name in names)
+        trained = block.protocol.retrain is not Retrain.NONE
+        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and trained else block.seeds))
+    return replace(suite, blocks=tuple(block for block in blocks if block.estimators))
+
+
+def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
+    """The runs whose key is not stored yet, in order."""
+    return [run for run in runs if run.key not in done]
+
+
+def describe(point: Point) -> str:
+    """One run in a few words."""
+    cell = point.cell
+    return f"{protocol_name(cell)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+
+
+def protocol_name(cell: Cell) -> str:
+    """Name of the protocol that a cell belongs to."""
+    asked = (cell.order, cell.retrain)
+    return next(protocol.name for protocol in PROTOCOLS.values() if (protocol.order, protocol.retrain) == asked)

@@ -1,0 +1,297 @@
+"""The named suites. A published suite never changes: a correction is a new version under the same name."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from roarbench.calls import propose
+from roarbench.errors import UnknownName
+from roarbench.estimators import PAPER, find_estimator
+from roarbench.plan.runs import Block, Suite
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
+
+_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
+_QUICK = (*_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
+_QUICK_TWINS = ("random-blurred", *(f"{name}~blurred" for name in _QUICK[2:]))
+_ALL = (*_CONTROLS, *PAPER)
+_TWINS = (
+    "random-blurred",
+    "random-redrawn",
+    *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
+)
+_PLANTED = ("truth", "random", "truth-inverted")
+_STUDY = (
+    *_CONTROLS,
+    *("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad"),
+    *("gb", "gb-sq", "sgsq-gb", "var-gb"),
+    *("ig", "ig-sq"),
+)
+
+
+def _paper_blocks() -> tuple[Block, ...]:
+    """The paper's experiment with five seeds, and the validity panel with one."""
+    return (
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MASK_ONLY, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
+    )
+
+
+def _study_blocks(*units: Unit) -> tuple[Block, ...]:
+    """The study of docs/study: does the class show in the masks where the paper's claims do not hold?"""
+    levels, first = (0.1, 0.5, 0.9), units[0]
+    return (
+        *(Block(ROAR, _STUDY, levels, seeds=2 if unit is first else 1, unit=unit) for unit in units),
+        *(Block(MASK_ONLY, (*_STUDY, "random-blurred"), (0.9,), seeds=1, unit=unit) for unit in units),
+        *(Block(ROAR, ("random-blurred",), levels, seeds=1, unit=unit) for unit in units),
+        Block(ROAR, ("grad~blurred", "var-grad~blurred"), levels, seeds=1, unit=first),
+    )
+
+
+def _published_blocks() -> tuple[Block, ...]:
+    """What the paper did, at its size: what is retrained costs GPU months, what only scores the reference hours."""
+    return (
+        Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ALL, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ALL, PAPER_LEVELS, seeds=1),
+    )
+
+
+def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """The paper's experiment and the validity panel on small images."""
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset or name,
+        model=model,
+        recipe=recipe,
+        reference_recipe=reference_recipe or recipe,
+        blocks=_paper_blocks(),
+    )
+
+
+def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """The paper's experiment with its network, on its data or on a reduced form of them."""
+    return replace(_small(name, about, "resnet50", recipe, reference_recipe, dataset), blocks=_published_blocks())
+
+
+_TABLE = (
+    Suite(
+        name="quick",
+        version=1,
+        about="Imagenette at 64 x 64 with a small network: eight rankings in minutes on two cores",
+        dataset="imagenette64",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=(
+            Block(ROAR, _QUICK, (0.5, 0.9), seeds=2),
+            Block(MORF, _QUICK, (0.5, 0.9), seeds=1),
+            Block(LERF, _QUICK, (0.5, 0.9), seeds=1),
+            Block(KAR, _QUICK, (0.9,), seeds=1),
+            Block(MASK_ONLY, _QUICK, (0.9,), seeds=1),
+            Block(ROAR, _QUICK_TWINS, (0.5, 0.9), seeds=1),
+        ),
+    ),
+    _small(
+        "imagenette64", "the paper's experiment on Imagenette at 64 x 64 with a ResNet-18", "resnet18", "imagenette64@1"
+    ),
+    _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1"),
+    _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@1"),
+    _small(
+        "cifar10-fast",
+        "cifar10 by a short recipe; the same reference and rankings",
+        "resnet8",
+        "cifar10-fast@1",
+        dataset="cifar10",
+        reference_recipe="cifar10@1",
+    ),
+    _small(
+        "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
+    ),
+    Suite(
+        name="imagenette-brief",
+        version=1,
+        about="eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
+        dataset="imagenette",
+        model="resnet18",
+        recipe="imagenette@1",
+        reference_recipe="imagenette@1",
+        blocks=(Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),),
+    ),
+    _small(
+        "imagenette-fast",
+        "imagenette by a short recipe; the same reference and rankings",
+        "resnet18",
+        "imagenette-fast@1",
+        dataset="imagenette",
+        reference_recipe="imagenette@1",
+    ),
+    _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1"),
+    _published("food101", "the paper's experiment: Food-101 at 224 x 224, ResNet-50", "food101@1"),
+    _published("birdsnap", "the paper's experiment: Birdsnap at 224 x 224, ResNet-50", "birdsnap@1"),
+    _published(
+        "imagenet-fast",
+        "imagenet by a short recipe; the same reference and rankings",
+        "imagenet-fast@1",
+        reference_recipe="imagenet@1",
+        dataset="imagenet",
+    ),
+    _published("imagenet-100", "every tenth class of ImageNet at 224 x 224, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-128", "every tenth class of ImageNet at 128 x 128, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-64", "every tenth class of ImageNet at 64 x 64, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-128", "ImageNet at 128 x 128, ResNet-50", "imagenet@1"),
+    _published("imagenet-64", "ImageNet at 64 x 64, ResNet-50", "imagenet@1"),
+    Suite(
+        name="imagenet-noretrain",
+        version=1,
+        about="ImageNet without any training: torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ALL, PAPER_LEVELS, seeds=1), Block(LERF, _ALL, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
+        name="imagenet-noretrain",
+        version=2,
+        about="ten test images of each class of ImageNet; torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet-10k",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ALL, PAPER_LEVELS, seeds=1), Block(LERF, _ALL, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(
+        name="planted",
+        version=1,
+        about="generated images whose true ranking is known: the harness's own proof",
+        dataset="planted",
+        model="resnet-planted",
+        recipe="planted@1",
+        reference_recipe="planted@1",
+        blocks=(
+            Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
+            Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
+        ),
+    ),
+    Suite(
+        name="study-imagenette64",
+        version=1,
+        about="the study of leakage through masks: Imagenette at 64 x 64, 13 rankings, both units",
+        dataset="imagenette64",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=_study_blocks(Unit.SCALAR, Unit.PIXEL),
+    ),
+    Suite(
+        name="study-imagenette128",
+        version=1,
+        about="do the strong ensembles beat Random at 128 x 128? Imagenette with a small network, eight rankings",
+        dataset="imagenette",
+        model="resnet-quick",
+        recipe="quick@1",
+        reference_recipe="quick-reference@1",
+        blocks=(
+            Block(ROAR, _QUICK, (0.1, 0.5, 0.9), seeds=2),
+            Block(MASK_ONLY, (*_QUICK, "random-blurred"), (0.9,), seeds=1),
+            Block(ROAR, ("random-blurred",), (0.1, 0.5, 0.9), seeds=1),
+            Block(ROAR, (*_CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=2, unit=Unit.PIXEL),
+        ),
+    ),
+    Suite(
+        name="study-cifar10",
+        version=1,
+        about="the study of leakage through masks: CIFAR-10, 13 rankings, both units",
+        dataset="cifar10",
+        model="resnet-quick",
+        recipe="study-cifar10@1",
+        reference_recipe="study-cifar10-reference@1",
+        blocks=_study_blocks(Unit.SCALAR, Unit.PIXEL),
+    ),
+    Suite(
+        name="study-fashion-mnist",
+        version=1,
+        about="the study of leakage through masks: Fashion-MNIST, 13 rankings; one channel, so both units are one",
+        dataset="fashion-mnist",
+        model="resnet-quick",
+        recipe="study-fashion-mnist@1",
+        reference_recipe="study-fashion-mnist-reference@1",
+        blocks=_study_blocks(Unit.SCALAR),
+    ),
+)
+VERSIONS = {(suite.name, suite.version): suite for suite in _TABLE}
+SUITES = {suite.name: suite for suite in _TABLE}  # the newest of each name: versions follow each other
+
+
+class Likeness(NamedTuple):
+    """How alike a fast suite and the one that it shortens order the estimators, measured on a small version.
+
+    Attributes:
+        of: The suite that it shortens.
+        tau: Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured.
+        source: On what, and by which program.
+    """
+
+    of: str
+    tau: tuple[float, float, float] | None
+    source: str
+
+
+FAST = {
+    "cifar10-fast": Likeness(
+        "cifar10",
+        (0.733, 0.333, 1.0),
+        "6 rankings, t .5 and .9, 2 seeds on 2,000 images (benchmarks/fast_agreement.py, 2026-11-20)",
+    ),
+    "imagenette-fast": Likeness("imagenette", None, ""),
+    "imagenet-fast": Likeness("imagenet", None, ""),
+}
+
+
+def find_suite(name: str) -> Suite:
+    """The newest suite of this name.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in SUITES:
+        raise UnknownName("suite", name, SUITES, propose("suites"))
+    return SUITES[name]
+
+
+def own_reference(suite: Suite) -> str:
+    """What the suite of this name and version explains unless it is told otherwise: `Suite.given` of the table."""
+    return VERSIONS.get((suite.name, suite.version), suite).given
+
+
+def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
+    """A suite with these submissions wherever it has Random, and with their twins wherever it has twins of estimators.
+
+    What was submitted is no part of a suite: its name and version stay, and so do the keys of its runs.
+    """
+    names = tuple(dict.fromkeys(find_estimator(entry).parent for entry in entries))
+    blocks = (
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
+        for block in suite.blocks
+    )
+    return replace(suite, blocks=tuple(blocks))
+
+
+def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
+    """What a block has of submissions: what it has of the estimators that explain a model."""
+    rows = [find_estimator(name) for name in block.estimators]
+    kinds = dict.fromkeys(row.twin for row in rows if row.twin and not row.control)
+    for name in names:
+        if _CONTROLS[0] in block.estimators:
+            yield name
+        yield from (f"{name}~{kind}" for kind in kinds)

@@ -1,0 +1,81 @@
+"""What given weights are called: a name with a checksum, in records and titles. Nothing here imports torch."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.datasets import find_dataset
+from roarbench.errors import CallerError, UnknownName
+from roarbench.files import sha256
+from roarbench.plan.runs import Suite
+
+
+class Published(NamedTuple):
+    """Weights that torchvision publishes.
+
+    Attributes:
+        file: Its name; the end is the start of its SHA-256.
+        model: Name of the network.
+        classes, channels: Of the images that it was trained on.
+    """
+
+    file: str
+    model: str
+    classes: int
+    channels: int
+
+
+PUBLISHED = {
+    "torchvision:resnet50-v1": Published("resnet50-0676ba61.pth", "resnet50", 1000, 3),
+    "torchvision:resnet50-v2": Published("resnet50-11ad3fa6.pth", "resnet50", 1000, 3),
+}
+
+
+def explaining(suite: Suite, reference: str) -> Suite:
+    """A suite that explains given weights; without a name the suite itself.
+
+    Raises:
+        CallerError: There are no such weights, or they are published ones of another network than the suite's. Those
+            of a file are held against the network when they are read.
+    """
+    if not reference:
+        return suite
+    given, record = title(reference), find_dataset(suite.dataset)
+    known, wanted = PUBLISHED.get(given.partition("@")[0]), (suite.model, record.classes, record.channels)
+    if known and known[1:] != wanted:
+        seen = f"{reference} is a {known.model} of {known.classes:,} classes"
+        asked = f"suite '{suite.name}' explains a {suite.model} of {record.classes:,}"
+        raise CallerError(f"{seen}, {asked}; give weights of that network, or leave --reference out")
+    return replace(suite, given=given)
+
+
+def title(reference: str) -> str:
+    """`NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
+
+    Args:
+        reference: What `--reference` takes: a file, or a name of `PUBLISHED`. A file that is one of those has its name.
+
+    Raises:
+        CallerError: There is neither.
+    """
+    if reference in PUBLISHED:
+        return f"{reference}@{checksum_start(reference)}"
+    path = Path(reference)
+    try:
+        checksum = sha256(path) if path.is_file() else ""
+    except OSError as error:  # no right to read it, or a name that no file can have
+        seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
+        raise CallerError(f"{seen}; write a file of weights") from None
+    if not checksum:
+        if reference.startswith("torchvision:"):
+            raise UnknownName("reference", reference, PUBLISHED)
+        names = ", ".join(PUBLISHED)
+        raise CallerError(f"--reference {reference} is no file; write a file of weights, or one of {names}")
+    return next(
+        (title(name) for name in PUBLISHED if checksum.startswith(checksum_start(name))), f"file@{checksum[:32]}"
+    )
+
+
+def checksum_start(name: str) -> str:
+    """First digits of the SHA-256 of published weights."""
+    return Path(PUBLISHED[name].file).stem.rpartition("-")[2]

@@ -1,0 +1,1 @@
+"""Write what was analysed as tables, figures and lists, for people and for programs."""

@@ -1,0 +1,66 @@
+"""From a board to the curves that are drawn."""
+
+from roarbench.analysis.published import Curve, published_curves
+from roarbench.estimators import find_estimator
+from roarbench.report.figures import Axis, Chart
+from roarbench.report.panels import Curve as PanelCurve
+from roarbench.report.table import ShownTable
+from roarbench.stats.board import Board, Covers, Row
+from roarbench.terms import Order
+
+
+def chart(table: ShownTable, published: str = "") -> Chart:
+    """Accuracy against t of the rows that have any; for KAR and other LeRF protocols the axis says what is kept.
+
+    Args:
+        table: What is shown.
+        published: Name of a data set of Hooker et al. 2019 whose curves are laid over, for the rows that are shown.
+
+    Raises:
+        UnknownName: They did not use that data set.
+    """
+    board = table.board
+    lerf = board.protocol.order is Order.LERF
+    return Chart(
+        title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
+        caption=f"{table.caption}. {_bands(board)}",
+        axis=Axis.KEPT if lerf else Axis.REMOVED,
+        curves=tuple(_curve(row, board.levels) for row in board.rows if _started(row)),
+        published=_published(published, board) if published else (),
+    )
+
+
+def _started(row: Row) -> bool:
+    """Whether it has a point of its own: that of the untouched images belongs to all."""
+    return any(point.value is not None for point in row.accuracies)
+
+
+def _bands(board: Board) -> str:
+    if board.covers is Covers.NOTHING:
+        return "One training per cell: no bands."
+    return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
+
+
+def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
+    rows = {row.estimator for row in board.rows}
+    curves = published_curves(dataset, board.protocol.order)
+    return tuple(_as_panel(name, curve) for name, curve in curves.items() if name in rows)
+
+
+def _as_panel(name: str, curve: Curve) -> PanelCurve:
+    estimator, none = find_estimator(name), (None,) * len(curve)
+    return PanelCurve(name, estimator.base, estimator.control, tuple(curve), tuple(curve.values()), none, none)
+
+
+def _curve(row: Row, levels: tuple[float, ...]) -> PanelCurve:
+    estimator = find_estimator(row.estimator)
+    points = (row.clean, *row.accuracies)
+    return PanelCurve(
+        estimator=row.estimator,
+        family=estimator.base,
+        control=estimator.control,
+        levels=(0.0, *levels),
+        accuracy=tuple(point.value for point in points),
+        low=tuple(point.low for point in points),
+        high=tuple(point.high for point in points),
+    )

@@ -1,0 +1,142 @@
+"""The paper's claims held against its own table and against a suite of ours, for a person and for a program."""
+
+from typing import Any, NamedTuple
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.published import UNRETRAINED, hooker2019
+from roarbench.plan.runs import CLEAN
+from roarbench.stats.bootstrap import half_width
+from roarbench.stats.curves import UNTOUCHED
+from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
+
+
+def published_tables() -> Tables:
+    """The paper's own numbers: its supplement's Table 2."""
+    return Tables(hooker2019(Order.MORF), UNRETRAINED)
+
+
+def own_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
+    """Mean accuracies of a suite's complete cells; none at chance, and none of rows that do not belong together."""
+    return Tables(*({suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)))
+
+
+def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
+    scores = suite_results.scores(protocol, unit)
+    if suite_results.at_chance or scores is None or UNTOUCHED not in scores.correct:
+        return {}
+    clean = float(scores.correct[UNTOUCHED].mean())
+    curves: dict[str, dict[float, float]] = {}
+    for (name, t), bits in scores.correct.items():
+        if name != CLEAN and name not in scores.mixed:
+            curves.setdefault(name, {0.0: clean})[t] = float(bits.mean())
+    return curves
+
+
+def claim_records(suite_results: SuiteResults | None, unit: Unit = Unit.SCALAR) -> list[dict[str, Any]]:
+    """Every claim with its verdict on the paper's numbers and, where a suite is given, on ours."""
+    tables = {"published": published_tables()} | ({"ours": own_tables(suite_results, unit)} if suite_results else {})
+    return [
+        {
+            "claim": claim.id,
+            "text": claim.text,
+            "where": claim.where,
+            **{name: _finding(claim.test(table)) for name, table in tables.items()},
+        }
+        for claim in CLAIMS
+    ]
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "verdict": finding.verdict,
+        "agree": finding.agree,
+        "cells": finding.cells,
+        "exceptions": finding.exceptions,
+    }
+
+
+def whose(suite_results: SuiteResults) -> dict[str, Any]:
+    """Of what our numbers are."""
+    return {
+        "suite": suite_results.suite.name,
+        "version": suite_results.suite.version,
+        "limit": suite_results.limit,
+        "data": suite_results.data or None,
+        "reference": suite_results.suite.given or None,
+        "at_chance": bool(suite_results.at_chance),
+    }
+
+
+class Clear(NamedTuple):
+    """Cells of a claim whose two accuracies are told apart, each by its own interval.
+
+    Attributes:
+        agree: Of those, the cells that agree with the claim.
+        differ: The others.
+    """
+
+    agree: int
+    differ: int
+
+
+def clear_cells(evidence: Evidence) -> dict[str, Clear]:
+    """How many cells of each claim a suite settles; claims that compare no two rows have none."""
+    tables = own_tables(evidence.suite_results, evidence.unit)
+    found = {}
+    for claim in CLAIMS:
+        settled = [check.agrees for check in claim.checks(tables) if check.pair and _told_apart(evidence, *check.pair)]
+        found[claim.id] = Clear(sum(settled), len(settled) - sum(settled))
+    return found
+
+
+def _told_apart(evidence: Evidence, estimator: str, control: str, t: float) -> bool:
+    draws = evidence.roar.draws
+    one, other = draws.accuracy((estimator, t)), draws.accuracy((control, t))
+    if one is None or other is None or not evidence.roar.repeated:
+        return False
+    return abs(one.value - other.value) > half_width(one.minus(other), evidence.bootstrap.confidence)
+
+
+def gain_records() -> list[dict[str, Any]]:
+    """Gains of all published rankings, in accuracy points, best first on each data set."""
+    rows = []
+    for dataset, curves in hooker2019(Order.MORF).items():
+        gains = {name: curve_gain(curve, curves["random"]) for name, curve in curves.items()}
+        known = {name: value for name, value in gains.items() if value is not None}
+        rows += [
+            {"dataset": dataset, "estimator": name, "gain": round(known[name], 2)}
+            for name in sorted(known, key=lambda name: -known[name])
+        ]
+    return rows
+
+
+def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
+    """The claims for a terminal: each with a line for every table.
+
+    Args:
+        records: From `claim_records`.
+        ours: Title of the suite that they were held against, which says if it is a small version; empty without one.
+    """
+    lines = [f"ours: {ours}"] if ours else []
+    for row in records:
+        lines.append(f"{row['text']} ({row['where']})")
+        lines += [f"  {name:9}  {_words(row[name])}" for name in ("published", "ours") if name in row]
+    return "\n".join(lines)
+
+
+def _words(record: dict[str, Any]) -> str:
+    finding = Finding(**record)
+    shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
+    against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    return f"{finding}; against it: {against}" if shown else str(finding)
+
+
+def gains_text(records: list[dict[str, Any]]) -> str:
+    """The published gains for a terminal, one line for each data set."""
+    by_dataset: dict[str, list[str]] = {}
+    for row in records:
+        by_dataset.setdefault(row["dataset"], []).append(f"{row['estimator']} {row['gain']:+.2f}")
+    lines = [f"  {dataset:9}  {', '.join(gains)}" for dataset, gains in by_dataset.items()]
+    return "\n".join(["Gains over Random from the published table, in accuracy points:", *lines])

@@ -1,0 +1,206 @@
+"""The paper's figure: accuracy against level, one panel per base estimator, controls in every panel.
+
+Takes plain numbers and knows no store, so that any table of curves can be drawn (Hooker et al. 2019, figures 4 and 5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
+from matplotlib.ticker import FuncFormatter
+
+from roarbench.errors import CallerError
+from roarbench.report.panels import (
+    FONT_POINTS,
+    INK,
+    LABEL_INCHES,
+    Curve,
+    choose_styles,
+    draw_measured,
+    draw_published,
+    label_ends,
+)
+
+FORMATS: dict[str, dict[str, None]] = {  # file ending -> what would make two equal pictures differ, left out
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+PANEL_TITLES = {"grad": "GRAD", "gb": "GB", "ig": "IG"}
+PANELS_PER_ROW = 3
+PANEL_WIDTH, PANEL_HEIGHT = 2.9, 3.0  # inches, without labels; higher where many labels need it
+LINE_INCHES = 1.4 * FONT_POINTS / 72  # of text under the figure
+TITLE_POINTS = FONT_POINTS + 3
+
+
+class Axis(StrEnum):
+    """What the horizontal axis says; points lie at t, from left to right, either way."""
+
+    REMOVED = "removed, t"
+    KEPT = "kept = 1 - t"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure's content.
+
+    Attributes:
+        title: Suite with version, and the protocol.
+        caption: What is shown: levels, seeds, images, unit, fill, what the bands are.
+        axis: What the horizontal axis says.
+        curves: What was measured.
+        published: Another source's curves: dashed, open markers, named only where no measured curve has the name.
+    """
+
+    title: str
+    caption: str
+    axis: Axis
+    curves: tuple[Curve, ...]
+    published: tuple[Curve, ...] = ()
+
+    @property
+    def all_curves(self) -> tuple[Curve, ...]:
+        """Measured and published ones that have a point."""
+        return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
+
+
+def draw_curves(chart: Chart, path: Path) -> None:
+    """Draw a chart into a PNG, SVG or PDF file; the same chart gives the same bytes.
+
+    Raises:
+        CallerError: The file's ending is another one, it cannot be written, or no curve has a point.
+    """
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise CallerError(
+            f"cannot draw '{path.name}': a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
+        )
+    figure = make_figure(chart)
+    part = path.with_name(path.name + ".part")
+    try:
+        with mpl.rc_context({"svg.hashsalt": "roarbench"}):
+            figure.savefig(part, format=ending[1:], dpi=160, metadata=FORMATS[ending])
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise CallerError(
+            f"cannot write {path}: {error.strerror}; name a file in a folder that can be written"
+        ) from None
+
+
+def make_figure(chart: Chart) -> Figure:
+    """The chart as a matplotlib figure: one axes per family, in the order of the curves.
+
+    Raises:
+        CallerError: No curve has a point.
+    """
+    if not chart.all_curves:
+        raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
+    families = list(dict.fromkeys(curve.family for curve in chart.all_curves if not curve.control)) or [""]
+    figure, panels = _lay_out(chart, families)
+    styles = choose_styles(chart.all_curves)
+    for family, axes in zip(families, panels, strict=True):
+        _dress(axes, chart, family)
+        measured, published = _members(chart.curves, family), _members(chart.published, family)
+        for curve in published:
+            draw_published(axes, curve, styles[curve.estimator])
+        for curve in measured:
+            draw_measured(axes, curve, styles[curve.estimator])
+        label_ends(axes, measured, published, styles)
+    return figure
+
+
+def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
+    return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
+
+
+def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
+    """Title, panels and notes at places given in inches, so that labels of any length and number have room."""
+    columns = min(len(families), PANELS_PER_ROW)
+    rows = -(-len(families) // columns)
+    most = max(len({curve.estimator for curve in _members(chart.all_curves, family)}) for family in families)
+    panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
+    labels = 0.45 + max(_text_inches(curve.estimator, FONT_POINTS) for curve in chart.all_curves)
+    left, between, margin = 0.7, 0.8, 0.15
+    words = max(_text_inches(word, TITLE_POINTS) for word in chart.title.split())
+    width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
+    titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
+    heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
+    notes = _notes(chart, width - 2 * margin)
+    below = 0.65 + len(notes) * LINE_INCHES
+    height = heading + rows * panel_height + (rows - 1) * between + below
+
+    figure = Figure(figsize=(width, height), facecolor="white")
+    x, y = margin / width, margin / height
+    figure.text(x, 1 - y, "\n".join(titles), fontsize=TITLE_POINTS, color=INK, va="top", parse_math=False)
+    figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
+    panels = []
+    for k in range(len(families)):
+        row, column = divmod(k, columns)
+        x = left + column * (PANEL_WIDTH + labels)
+        y = below + (rows - 1 - row) * (panel_height + between)
+        panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
+        panels[-1].tick_params(labelleft=column == 0)
+    panels[0].set_ylabel("test accuracy", fontsize=FONT_POINTS, color=INK)
+    return figure, panels
+
+
+def _dress(axes: Axes, chart: Chart, family: str) -> None:
+    """Title, axes, ticks and limits of a panel; the limits are those of the whole chart."""
+    axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
+    axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
+    levels = sorted({t for curve in chart.all_curves for t in curve.levels})
+    ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
+    axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
+    room = 0.03 * max(levels[-1] - levels[0], 0.1)
+    axes.set_xlim(levels[0] - room, levels[-1] + room)
+    axes.set_ylim(*_limits(chart.all_curves))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.4g} %"))
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
+
+
+def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
+    values = [value for curve in curves for row in (curve.accuracy, curve.low, curve.high) for value in row]
+    shown = [value for value in values if value is not None]
+    room = 0.05 * max(max(shown) - min(shown), 0.02)
+    return min(shown) - room, max(shown) + room
+
+
+def _notes(chart: Chart, width: float) -> list[str]:
+    """Caption, and what the picture itself leaves out, as lines of at most `width` inches."""
+    missing = [curve.estimator for curve in chart.curves if not curve.end]
+    notes = [chart.caption]
+    if chart.published:
+        notes.append("Thin dashed lines: published.")
+    if missing:
+        notes.append(f"No finished point yet: {', '.join(missing)}.")
+    return _wrap(" ".join(notes), width)
+
+
+def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
+    """Break at spaces; words are measured one by one, because measuring whole lines again and again is slow."""
+    lines: list[str] = []
+    filled = width
+    for word in text.split():
+        needed = _text_inches(f"n{word}", points)  # n stands for the space before it
+        if filled + needed > width:
+            lines.append(word)
+            filled = needed
+        else:
+            lines[-1] += f" {word}"
+            filled += needed
+    return lines
+
+
+def _text_inches(text: str, points: float) -> float:
+    plain = text.replace("$", "S")  # two of them would be read as a formula
+    return float(TextPath((0, 0), plain, size=points).get_extents().width) / 72 if plain.strip() else 0.0

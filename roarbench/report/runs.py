@@ -1,0 +1,206 @@
+"""Single runs, for a person and for a program: the keys of a suite, and all that is known of one. No torch here."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.load import find_key
+from roarbench.calls import propose
+from roarbench.errors import CallerError
+from roarbench.estimators import ESTIMATORS, find_estimator
+from roarbench.identity import record
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import CLEAN, Point, Run, Suite, describe, expand, protocol_name
+from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.report.lists import run_states
+from roarbench.report.table import MISSING
+from roarbench.store.entries import origins, reproductions_of
+from roarbench.store.folders import Workspace
+from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.results import Failure, Result, ResultsStore
+
+SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
+
+
+def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
+    """Every run of a suite with its key, what it is and how it stands."""
+    if not suite_results.data:
+        raise CallerError(
+            f"keys depend on the images, and this store knows none of {suite_results.title}; "
+            f"`{propose('run')}` decodes them"
+        )
+    states = run_states(suite_results, store)
+    return [
+        {
+            "key": bind(suite_results.suite, point, suite_results.data, suite_results.limit).key,
+            "state": state,
+            "protocol": protocol_name(point.cell),
+            "estimator": point.cell.estimator,
+            "t": point.cell.t,
+            "unit": point.cell.unit,
+            "fill": point.cell.fill,
+            "seed": point.seed,
+            "reason": reason or None,
+        }
+        for point, (state, reason) in states.items()
+    ]
+
+
+def run_lines(records: Iterable[dict[str, Any]]) -> str:
+    """The same for a terminal, a line for each."""
+    return "\n".join(
+        f"{row['key'][:SHORT]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} {row['unit']} "
+        f"seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
+        for row in records
+    )
+
+
+class Named(NamedTuple):
+    """Runs that somebody named.
+
+    Attributes:
+        keys: Of those that the store knows.
+        words: What they are.
+        built_in: They are of an estimator that comes with roarbench, or of the untouched images.
+    """
+
+    keys: list[str]
+    words: str
+    built_in: bool
+
+
+def runs_named(store: ResultsStore, name: str) -> Named:
+    """The run of a key, or all runs of an estimator.
+
+    Raises:
+        CallerError: The store knows none of this name.
+    """
+    if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
+        built_in, keys = not find_estimator(name).submitted, keys_of(store.database, name)
+        if not keys:
+            raise CallerError(f"nothing of {name} is in this store; `{propose('status')}` says what is")
+        return Named(keys, name, built_in)
+    run = run_of_key(store, key := find_key(store, name))
+    built_in = run.cell.estimator == CLEAN or not find_estimator(run.cell.estimator).submitted
+    return Named([key], describe(Point(run.cell, run.seed)), built_in)
+
+
+def run_of_key(store: ResultsStore, key: str) -> Run:
+    """The run of a key that the store knows."""
+    if found := store.results([key]).get(key):
+        return found.run
+    failed = store.failures([key]).get(key)
+    return failed[-1].run if failed else forgotten_rows(store.database, [key])[-1].run
+
+
+def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
+    """All that a store knows of a run.
+
+    Args:
+        store: Its results.
+        folder: Where its rankings and references may lie.
+        key: Of the run, whole.
+    """
+    result, failed = store.results([key]).get(key), store.failures([key]).get(key, [])
+    gone = forgotten_rows(store.database, [key])
+    run = run_of_key(store, key)
+    running = key in {lease.key for lease in store.running()}
+    return {
+        "key": key,
+        "run": f"{describe(Point(run.cell, run.seed))}",
+        "state": "done" if result else "running" if running else "failed" if failed else "forgotten",
+        "suites": _suites(run),
+        "record": record(run),
+        "outcome": _outcome(result) if result else None,
+        "origin": origins(store.database, [key])[key] if result else None,
+        "reproductions": [
+            {"created": created.isoformat(), "verdict": verdict, "correct": correct}
+            for created, verdict, correct in reproductions_of(store.database, key)
+        ],
+        "provenance": _provenance(result) if result else None,
+        "rankings": _rankings(result, folder) if result else None,
+        "failures": [_note(failure, reason=failure.reason, code=failure.code_version) for failure in failed],
+        "forgotten": [_note(row, what=_gone(row), reason=row.reason, who=row.who) for row in gone],
+    }
+
+
+def _suites(run: Run) -> list[str]:
+    """Title of every suite that has this run, in any version."""
+    return [suite.title for suite in VERSIONS.values() if _has(suite, run)]
+
+
+def _has(suite: Suite, run: Run) -> bool:
+    if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
+        return False
+    asked = with_entries(suite, [run.cell.estimator]) if "@" in run.cell.estimator else suite
+    asked = replace(asked, given=run.given) if run.given else asked
+    return any(bind(asked, point, run.data, run.limit) == run for point in expand(asked) if point.cell == run.cell)
+
+
+def _outcome(result: Result) -> dict[str, Any]:
+    return {
+        "correct": result.correct,
+        "total": result.total,
+        "accuracy": result.correct / result.total,
+        "loss": result.loss,
+        "smoothness": result.smoothness,
+        "seconds": result.seconds,
+        "created": result.created.isoformat(),
+    }
+
+
+def _provenance(result: Result) -> dict[str, Any]:
+    origin = result.provenance
+    return {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
+
+
+def _rankings(result: Result, folder: Path) -> dict[str, Any]:
+    """Which rankings were removed, which weights they explain, and where those rankings lie in this store."""
+    found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
+    return {
+        "checksum": result.rankings or None,
+        "weights": result.weights or None,
+        "folders": [str(path) for path in found],
+    }
+
+
+def _note(row: Failure | Forgotten, **said: str) -> dict[str, str]:
+    return {"created": row.created.isoformat(), **said}
+
+
+def _gone(row: Forgotten) -> str:
+    """What was taken off, in a few words."""
+    if row.kind == "result":
+        return f"result, {row.row['correct']} of {row.row['total']} correct"
+    return f"failure, {row.row['reason']}"
+
+
+def run_text(found: dict[str, Any]) -> str:
+    """All that is known of a run, for a terminal: a line for each value."""
+    lines = [found["run"], *_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
+    lines += _pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
+    for part in ("outcome", "rankings", "provenance", "record"):
+        if found[part]:
+            lines += [part, *_pairs(found[part])]
+    for part in ("reproductions", "failures", "forgotten"):
+        lines += [part] * bool(found[part])
+        for note in found[part]:
+            said = "; ".join(str(value) for name, value in note.items() if name != "created")
+            lines.append(f"  {note['created'][:19]}  {said}")
+    return "\n".join(lines)
+
+
+def _pairs(values: dict[str, Any], indent: str = "  ") -> list[str]:
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}", *_pairs(value, indent + "  ")]
+        elif isinstance(value, list):
+            lines += [f"{indent}{name:<12} {' '.join(value) or 'not in this store'}"]
+        else:
+            lines += [f"{indent}{name:<12} {MISSING if value is None else value}"]
+    return lines

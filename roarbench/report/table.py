@@ -1,0 +1,258 @@
+"""The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
+from roarbench.analysis.probability_drop import Fall, falls
+from roarbench.analysis.validity import flags
+from roarbench.calls import propose
+from roarbench.datasets import find_dataset
+from roarbench.errors import CallerError, UnknownName
+from roarbench.plan.runs import Suite
+from roarbench.stats.board import RANDOM, Board, Covers, Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.terms import PROTOCOLS, Protocol, Retrain, Unit
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """One protocol's board with what it is of.
+
+    Attributes:
+        suite_results: The suite and its results.
+        board: The rows, judged.
+        unit: What one feature is.
+        flags: A plain sentence for each estimator whose row should be doubted.
+    """
+
+    suite_results: SuiteResults
+    board: Board
+    unit: Unit
+    flags: dict[str, str]
+
+    @property
+    def rows(self) -> list[Row]:
+        """By gain, the best first, then those without a gain in the suite's order; checks of other rows below all."""
+        return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
+
+    @property
+    def judged(self) -> bool:
+        """Whether these rows can be better and worse: how much masks alone tell is no gain and gives no place."""
+        return self.board.protocol.retrain is not Retrain.MASKS
+
+    @property
+    def chance(self) -> float:
+        """Accuracy of a guess, in [0, 1]."""
+        return 1 / find_dataset(self.suite_results.suite.dataset).classes
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Quantus' columns; none where nothing was scored."""
+        return METRICS if self.suite_results.quantus else ()
+
+    def quantus(self, row: Row) -> dict[str, float | None]:
+        """Quantus' scores of a row's maps; None where one is missing."""
+        scores = self.suite_results.quantus.get(row.estimator, {})
+        return {metric.id: scores.get(metric.id) for metric in self.metrics}
+
+    @cached_property
+    def falls(self) -> dict[str, Fall]:
+        """How the probability of the predicted class falls, by estimator; empty where networks were retrained."""
+        return falls(self.suite_results, self.board.protocol, self.unit, self.board.levels)
+
+    @property
+    def falling(self) -> str:
+        """What the columns on that probability are; empty where there are none."""
+        if suite_trains(self.board):
+            return ""
+        before = next((f", p_0 = {probability(found.untouched)} there" for found in self.falls.values()), "")
+        return (
+            f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
+            "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."
+        )
+
+    @property
+    def doubts(self) -> dict[str, str]:
+        """Why each of these rows has no place or should be doubted, as plain sentences."""
+        mixed = self.suite_results.mixed(self.board.protocol, self.unit)
+        names = [row.estimator for row in self.board.rows if row.estimator in {**mixed, **self.flags}]
+        return {name: ". ".join(filter(None, (mixed.get(name), self.flags.get(name)))) for name in names}
+
+    @property
+    def caption(self) -> str:
+        """Of what these numbers are."""
+        board, suite = self.board, self.suite_results.suite
+        seeds = sorted({row.seeds for row in board.rows if row.seeds})
+        parts = [
+            f"{board.protocol.name.upper()} on {suite.dataset} with {suite.model}",
+            f"levels {', '.join(f'{t:g}' for t in board.levels)}",
+            _seeds(seeds) if suite_trains(board) else "the reference as it is",
+            f"{board.images} test images",
+            f"unit {self.unit}",
+            "fill mean",
+            self.suite_results.reference_words,
+        ]
+        parts += [f"untouched images (t=0) {percent(board.rows[0].clean)}%"] if self.judged and board.rows else []
+        return "; ".join(filter(None, [*parts, f"chance {100 * self.chance:.1f}%"]))
+
+    @property
+    def footnote(self) -> str:
+        """What the intervals cover, how small a difference could have been found, what stands apart, what to do."""
+        return " ".join(part for part in (self.remarks, self.advice) if part)
+
+    @property
+    def remarks(self) -> str:
+        """The footnote without the advice."""
+        parts = (self._certainty, *self._mixtures, self._machines, self._checks, self._beside)
+        return " ".join(part for part in parts if part)
+
+    @property
+    def advice(self) -> str:
+        """The command that says why rows should be doubted; empty where none should."""
+        if not any(row.estimator in self.flags for row in self.board.rows):
+            return ""
+        return f"(!) `{propose('validity', '--suite', self.suite_results.suite.name)}` says why to doubt a row."
+
+    @property
+    def _mixtures(self) -> list[str]:
+        mixed = self.suite_results.mixed(self.board.protocol, self.unit)
+        shown = [row.estimator for row in self.board.rows if row.estimator in mixed]
+        against = " (and so none against it)"
+        return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
+
+    @property
+    def _machines(self) -> str:
+        found = self.suite_results.machines(self.board.protocol, self.unit)
+        shown = [row.estimator for row in self.board.rows if row.estimator in found]
+        values: dict[str, set[str]] = {}
+        for name in shown:
+            for what, each in found[name].items():
+                values.setdefault(what, set()).update(each)
+        if not values:
+            return ""
+        differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
+        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+        return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+
+    @property
+    def _checks(self) -> str:
+        count = sum(row.check for row in self.board.rows)
+        rows = "row is a check of another row" if count == 1 else f"{count} rows are checks of other rows"
+        return f"The last {rows}, without place and verdict." if count else ""
+
+    @property
+    def _beside(self) -> str:
+        if not self.metrics:
+            return ""
+        columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in self.metrics)
+        return f"By Quantus, on the first {IMAGES} test images at most, no part of gain or place: {columns}."
+
+    @property
+    def _certainty(self) -> str:
+        board = self.board
+        if not board.images:
+            return "Nothing of this has been run yet."
+        if self.suite_results.at_chance:
+            return self.suite_results.at_chance
+        if board.covers is Covers.NOTHING:
+            return "One training per cell: no intervals, no verdicts."
+        sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
+        draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
+        if not self.judged:
+            return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
+        text = f"{sure} ({draws}); places hold together."
+        if board.detectable is not None:
+            text += (
+                f" Smallest difference of two gains that this suite finds 4 times in 5: {board.detectable:.1f} points."
+            )
+        return f"{text} Verdicts and places are adjusted for all rows together, so that another row can change them."
+
+
+def _seeds(counts: list[int]) -> str:
+    return "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
+
+
+def suite_trains(board: Board) -> bool:
+    """Whether the board's networks were trained for it."""
+    return board.protocol.retrain is not Retrain.NONE
+
+
+def place(row: Row) -> str:
+    """A place interval such as 2-4; a dash where a cell is missing."""
+    if row.place is None:
+        return MISSING
+    low, high = row.place.low, row.place.high
+    if low is None or high is None:
+        return str(row.place.place)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def interval(gain: Estimate) -> str:
+    """A gain in accuracy points with its interval in brackets, as far as they are there."""
+    if gain.value is None:
+        return MISSING
+    if gain.low is None or gain.high is None:
+        return _signed(gain.value)
+    return f"{_signed(gain.value)} [{_signed(gain.low)}, {_signed(gain.high)}]"
+
+
+def _signed(points: float) -> str:
+    """With its sign, unless it is 0 in print."""
+    text = f"{points:+.1f}"
+    return text[1:] if text[1:] == "0.0" else text
+
+
+def probability(found: Estimate) -> str:
+    """A probability, or a mean of some, with three decimals."""
+    return MISSING if found.value is None else f"{found.value:.3f}"
+
+
+def fall(found: Estimate) -> str:
+    """A fall in probability with its interval in brackets, as far as they are there."""
+    if found.value is None or found.low is None or found.high is None:
+        return probability(found)
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def percent(accuracy: Estimate) -> str:
+    """An accuracy in percent."""
+    return MISSING if accuracy.value is None else f"{100 * accuracy.value:.1f}"
+
+
+def shown_table(
+    suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None
+) -> ShownTable:
+    """One protocol's board of what a store holds.
+
+    Args:
+        suite_results: The suite and its results.
+        protocol: Its name.
+        unit: What one feature is; the first that the suite has under this protocol if not given.
+        rows: The estimators to show; all if not given.
+
+    Raises:
+        CallerError: There is no such protocol, or the suite does not have it, the unit or any of the rows.
+    """
+    if protocol not in PROTOCOLS:
+        raise UnknownName("protocol", protocol, PROTOCOLS)
+    asked = PROTOCOLS[protocol]
+    chosen = unit or _first_unit(suite_results.suite, asked)
+    board = suite_results.board(asked, chosen, rows)
+    if board is None:
+        has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
+        raise CallerError(f"suite '{suite_results.suite.name}' has no {protocol} with unit {chosen}; it has: {has}")
+    if not board.rows:
+        raise CallerError(
+            f"suite '{suite_results.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out"
+        )
+    return ShownTable(suite_results, board, chosen, flags(suite_results, chosen))
+
+
+def _first_unit(suite: Suite, protocol: Protocol) -> Unit:
+    return next((block.unit for block in suite.blocks if block.protocol == protocol), Unit.SCALAR)

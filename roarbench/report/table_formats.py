@@ -1,0 +1,231 @@
+"""The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
+
+import json
+from typing import Any, Literal, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from roarbench.analysis.probability_drop import Fall
+from roarbench.report.latex import latex_table
+from roarbench.report.table import MISSING, ShownTable, fall, interval, percent, place, probability, suite_trains
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.verdicts import Verdict
+from roarbench.text import to_csv
+
+_AOPC = "AOPC [95%]"
+SAME = "≈"  # on a terminal: not told apart
+_JUDGED = ("place", "gain [95%]", "vs Random", "vs Sobel", "vs Random blurred")  # columns of tables that judge
+_ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
+_NARROW = 80  # columns that a caption may fill
+
+
+def render(table: ShownTable, style: str) -> str:
+    """The table as `json`, `csv`, `markdown` or `latex`."""
+    return {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}[style](table)
+
+
+def as_text(table: ShownTable, width: int) -> Group:
+    """The table for a terminal of this many columns: what does not fit is left out whole, and the note says so.
+
+    To be printed without cropping: a line that proposes a command is longer, so that it can be copied.
+    """
+    columns = _columns(table)
+    kept = _fitting(columns, width)
+    left = [column.heading for column in columns if column not in kept]
+    notes = [table.caption, table.remarks]
+    notes += [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not told apart."] if table.judged else []
+    notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
+    notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
+    shown = Table(
+        title=table.suite_results.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
+    )
+    for column in kept:
+        shown.add_column(column.short, justify=column.justify, no_wrap=True)
+    for number, row in enumerate(table.rows):
+        if row.check and not table.rows[number - 1].check:
+            shown.add_section()
+        shown.add_row(
+            *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept),
+            style="" if row.place or not table.judged else "dim",
+        )
+    shown.width = max(min(width, _NARROW), _wide(kept))  # numbers cut by a narrow terminal would be wrong ones
+    advice = [Text(table.advice, no_wrap=True, overflow="ignore")] if table.advice else []
+    return Group(shown, *advice)
+
+
+class _Column(NamedTuple):
+    """One column of words.
+
+    Attributes:
+        heading: Its name.
+        short: The same for a terminal.
+        justify: To which side.
+        cells: One for each row.
+        worth: Columns of less worth are left out first; those of worth 0 stay.
+    """
+
+    heading: str
+    short: str
+    justify: Literal["left", "right"]
+    cells: tuple[str, ...]
+    worth: float
+
+
+def _columns(table: ShownTable) -> list[_Column]:
+    board = table.board
+    ways: list[tuple[str, str, Literal["left", "right"], float]] = [
+        ("place", "place", "right", 0),
+        ("estimator", "estimator", "left", 0),
+        ("gain [95%]", "gain [95%]", "right", 0),
+        ("vs Random", "Random", "left", 0),
+        ("vs Sobel", "Sobel", "left", 0),
+        ("vs Random blurred", "Blurred", "left", 0),
+    ]
+    ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
+    if not suite_trains(board):
+        ways += [(_AOPC, _AOPC, "right", 1.9)]
+        ways += [(f"p t={t:g}", f"p t={t:g}", "right", 1.5 + t / 10) for t in board.levels]
+        ways += [(f"change t={t:g}", f"change t={t:g}", "right", 1.2 + t / 10) for t in board.levels]
+    ways += [(metric.heading, metric.heading, "right", 1) for metric in table.metrics]
+    rows = [_cells(table, row) for row in table.rows]
+    cells = zip(*rows, strict=True) if rows else [()] * len(ways)
+    columns = [_Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]
+    return [column for column in columns if table.judged or column.heading not in _JUDGED]
+
+
+def _fitting(columns: list[_Column], width: int) -> list[_Column]:
+    kept = columns
+    while _wide(kept) > width and any(column.worth for column in kept):
+        least = min((column for column in kept if column.worth), key=lambda column: column.worth)
+        kept = [column for column in kept if column is not least]
+    return kept
+
+
+def _wide(columns: list[_Column]) -> int:
+    """Letters of a line: the columns, one space between two, and one at either side."""
+    lengths = (
+        max(len(cell.replace(Verdict.SAME, SAME)) for cell in (column.short, *column.cells)) for column in columns
+    )
+    return sum(lengths) + len(columns) + 1
+
+
+def _cells(table: ShownTable, row: Row) -> list[str]:
+    flag = " (!)" if row.estimator in table.doubts else ""
+    return [
+        place(row),
+        row.estimator + flag,
+        interval(row.gain),
+        row.random.verdict.value if row.random else MISSING,
+        row.sobel.verdict.value if row.sobel else MISSING,
+        row.random_blurred.verdict.value if row.random_blurred else MISSING,
+        *(percent(estimate) for estimate in row.accuracies),
+        *_falling(table, row),
+        *(MISSING if value is None else f"{value:.3f}" for value in table.quantus(row).values()),
+    ]
+
+
+def _falling(table: ShownTable, row: Row) -> list[str]:
+    """Cells on the probability of the predicted class; none where networks were retrained."""
+    if suite_trains(table.board):
+        return []
+    found = table.falls.get(row.estimator)
+    if found is None:
+        return [MISSING] * (1 + 2 * len(table.board.levels))
+    return [fall(found.aopc), *map(probability, (*found.probabilities, *found.changes))]
+
+
+def _json(table: ShownTable) -> str:
+    suite_results, board = table.suite_results, table.board
+    content = {
+        "suite": suite_results.suite.name,
+        "version": suite_results.suite.version,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": "mean",
+        "images": board.images,
+        "limit": suite_results.limit,
+        "data": suite_results.data or None,
+        "reference": suite_results.suite.given or None,
+        "reference_accuracy": suite_results.reference_accuracy,
+        "complete": suite_results.complete,
+        "at_chance": bool(suite_results.at_chance),
+        "confidence": board.bootstrap.confidence,
+        "resamples": board.bootstrap.resamples,
+        "bootstrap_seed": board.bootstrap.seed,
+        "intervals_cover": board.covers,
+        "detectable": board.detectable,
+        "chance": table.chance,
+        "rows": [_plain(table, row) for row in table.rows],
+    }
+    return json.dumps(content, indent=1)
+
+
+def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
+    """A row as plain values: accuracies are fractions, gains accuracy points."""
+    position = row.place
+    levels = (0.0, *table.board.levels)
+    curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
+    return {
+        "estimator": row.estimator,
+        "place": position.place if position else None,
+        "place_low": position.low if position else None,
+        "place_high": position.high if position else None,
+        "verdict": row.random.verdict if row.random else None,
+        "verdict_sobel": row.sobel.verdict if row.sobel else None,
+        "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
+        "flag": table.doubts.get(row.estimator),
+        "gain": row.gain.value,
+        "gain_low": row.gain.low,
+        "gain_high": row.gain.high,
+        "seeds": row.seeds,
+        "limit": table.suite_results.limit,
+        "curve": curve,
+        **({} if suite_trains(table.board) else _plain_fall(table, row)),
+    } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
+    """The probability of the predicted class as plain values; those of each level under its name."""
+    nothing, levels = Estimate(), table.board.levels
+    found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
+    curves = {
+        "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
+        "relative_change": dict(zip(levels, found.changes, strict=True)),
+    }
+    plain: dict[str, Any] = {f"aopc{end}": getattr(found.aopc, part) for end, part in _ENDS.items()}
+    for name, curve in curves.items():
+        for end, part in _ENDS.items():
+            plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}
+    return plain
+
+
+def _csv(table: ShownTable) -> str:
+    rows = [_plain(table, row) for row in table.rows]
+    return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the values of each group as columns `GROUP_NAME`, after all others."""
+    single = {name: value for name, value in row.items() if not isinstance(value, dict)}
+    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
+    return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
+
+
+def _markdown(table: ShownTable) -> str:
+    columns = _columns(table)
+    headings = [column.heading for column in columns]
+    lines = [headings, ["---"] * len(headings), *zip(*(column.cells for column in columns), strict=True)]
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {table.footnote} {table.falling}".rstrip()
+
+
+def _latex(table: ShownTable) -> str:
+    columns = _columns(table)
+    caption = f"{table.suite_results.title}. {table.caption}. {table.footnote} {table.falling}".rstrip()
+    lines = zip(*(column.cells for column in columns), strict=True)
+    return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)

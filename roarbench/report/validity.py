@@ -1,0 +1,246 @@
+"""The validity panel in three formats. Missing is missing: a dash to the eye, null in JSON."""
+
+import json
+from itertools import chain
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
+from roarbench.report.lists import drops
+from roarbench.report.table import MISSING, interval
+from roarbench.stats.agreement import FEWEST_ROWS, Agreement
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.curves import POINTS
+
+Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
+
+
+class Section(NamedTuple):
+    """A part of the panel.
+
+    Attributes:
+        title: What it is about.
+        columns: Cells by heading, the estimators first.
+    """
+
+    title: str
+    columns: Columns
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        """The cells of each estimator."""
+        return list(zip(*self.columns.values(), strict=True))
+
+
+def as_text(panel: Panel, width: int) -> Group:
+    """The panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
+    tables = [_table(part, width) for section in sections(panel) for part in _parts(section, width)]
+    lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)]
+    wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
+    return Group(Text(panel.suite_results.title), *tables, Text("\n".join(chain.from_iterable(wrapped))))
+
+
+def as_markdown(panel: Panel) -> str:
+    """The panel for a page."""
+    parts = [f"**{panel.suite_results.title}**"]
+    for section in sections(panel):
+        lines = [tuple(section.columns), ("---",) * len(section.columns), *section.lines]
+        parts += [f"*{section.title}*", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    lists = (legend(panel), agreement_lines(panel), doubts(panel))
+    return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
+
+
+def as_json(panel: Panel) -> str:
+    """The panel for a program: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
+    content = {
+        "suite": panel.suite_results.suite.name,
+        "version": panel.suite_results.suite.version,
+        "limit": panel.suite_results.limit,
+        "data": panel.suite_results.data or None,
+        "reference": panel.suite_results.suite.given or None,
+        "reference_accuracy": panel.suite_results.reference_accuracy,
+        "complete": panel.suite_results.complete,
+        "at_chance": bool(panel.suite_results.at_chance),
+        "unit": panel.unit,
+        "confidence": panel.bootstrap.confidence,
+        "resamples": panel.bootstrap.resamples,
+        "bootstrap_seed": panel.bootstrap.seed,
+        "chance": panel.chance,
+        "retrained_gap_levels": list(panel.retrained_levels),
+        "reference_gap_levels": list(panel.reference_levels),
+        "rows": [_plain(panel, row) for row in panel.rows],
+        "mixed": [row._asdict() for row in panel.suite_results.dropped],
+        "agreements": {
+            other: found and found._asdict() | {"tau": found.tau._asdict()} for other, found in panel.agreements
+        },
+    }
+    return json.dumps(content, indent=1)
+
+
+def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
+    masks = {
+        str(t): {"accuracy": alone._asdict(), "over_random": lead._asdict()}
+        for t, alone, lead in zip(panel.mask_levels, row.masks, row.over_random, strict=True)
+    }
+    return {
+        "estimator": row.estimator,
+        "flag": row.flag or None,
+        "gain": row.gain._asdict(),
+        "mask_only": masks,
+        "smoothness": {str(t): smooth for t, smooth in zip(panel.levels, row.smoothness, strict=True)},
+        "twins": {kind: {name: e._asdict() for name, e in twin._asdict().items()} for kind, twin in row.twins.items()},
+        "units": {unit: gain._asdict() for unit, gain in row.units.items()},
+        "fills": {fill: gain._asdict() for fill, gain in row.fills.items()},
+        "retrained_gap": row.retrained_gap._asdict(),
+        "reference_gap": row.reference_gap._asdict(),
+    }
+
+
+def sections(panel: Panel) -> list[Section]:
+    """The parts of the panel that the suite has something for."""
+    parts = {"Removed-maps": _maps(panel), "Twins": _twins(panel), "Orders, units, fills": _areas(panel)}
+    names = {"estimator": [row.estimator for row in panel.rows]}
+    return [Section(title, names | columns) for title, columns in parts.items() if columns]
+
+
+def _maps(panel: Panel) -> Columns:
+    columns = {}
+    for i, t in enumerate(panel.mask_levels):
+        columns[f"mask-only t={t:g}"] = [_accuracy(row.masks[i], row.over_random[i]) for row in panel.rows]
+    for i, t in enumerate(panel.levels):
+        columns[f"smoothness t={t:g}"] = [_ratio(row.smoothness[i]) for row in panel.rows]
+    return columns
+
+
+def _twins(panel: Panel) -> Columns:
+    columns, absent = {}, Twin(Estimate(), Estimate())
+    for kind in (kind for kind in KINDS if any(kind in row.twins for row in panel.rows)):
+        twins = [row.twins.get(kind, absent) for row in panel.rows]
+        columns[kind] = [_points(twin.gain) for twin in twins]
+        columns[f"{kind} - itself"] = [interval(twin.difference) for twin in twins]
+    return columns
+
+
+def _areas(panel: Panel) -> Columns:
+    """Gains, by unit and by fill where the suite has several, and the areas between both orders that it has."""
+    columns = {"gain": [interval(row.gain) for row in panel.rows]}
+    units = {unit: None for row in panel.rows for unit in row.units}
+    fills = {fill: None for row in panel.rows for fill in row.fills}
+    if len(units) > 1:
+        columns |= {f"gain, {unit}": [interval(row.units[unit]) for row in panel.rows] for unit in units}
+    if len(fills) > 1:
+        columns |= {f"gain, {fill}": [interval(row.fills[fill]) for row in panel.rows] for fill in fills}
+    if panel.retrained_levels:
+        columns["LeRF - MoRF, retrained"] = [interval(row.retrained_gap) for row in panel.rows]
+    if panel.reference_levels:
+        columns["LeRF - MoRF, reference"] = [interval(row.reference_gap) for row in panel.rows]
+    return columns
+
+
+def _accuracy(alone: Estimate, lead: Estimate) -> str:
+    """An accuracy in percent, with what it is above Random's as far as that is there."""
+    if alone.value is None:
+        return MISSING
+    if lead.value is None:
+        return f"{POINTS * alone.value:.1f}"
+    sure = "" if lead.high is None else f" ± {POINTS * (lead.high - lead.value):.1f}"
+    return f"{POINTS * alone.value:.1f} ({POINTS * lead.value:+.1f}{sure})"
+
+
+def _ratio(smoothness: float | None) -> str:
+    return MISSING if smoothness is None else f"{smoothness:.2f}"
+
+
+def _points(gain: Estimate) -> str:
+    return MISSING if gain.value is None else f"{gain.value:+.1f}"
+
+
+def legend(panel: Panel) -> list[str]:
+    """Of what these numbers are, in a few lines."""
+    suite, bootstrap = panel.suite_results.suite, panel.bootstrap
+    lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
+    lines += filter(None, [panel.suite_results.reference_words])
+    if panel.mask_levels:
+        lines += [f"mask-only: percent (minus Random's), chance {POINTS * panel.chance:.1f}; smoothness: Random 1"]
+    for network, levels in (("retrained", panel.retrained_levels), ("reference", panel.reference_levels)):
+        if levels:
+            lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *levels))}"]
+    if panel.repeated:
+        lines += [
+            f"{bootstrap.confidence:.0%} intervals ({bootstrap.resamples} paired resamples, seed {bootstrap.seed})"
+        ]
+    if not panel.suite_results.complete:
+        lines += [f"runs are missing; what needs them is {MISSING}"]
+    return lines
+
+
+def agreement_lines(panel: Panel) -> list[str]:
+    """How alike ROAR's order of the rows and each other order are, a sentence each."""
+    return [_agreement(*compared) for compared in panel.agreements]
+
+
+def _agreement(other: str, found: Agreement | None) -> str:
+    if found is None:
+        return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
+    tau, low, high = found.tau
+    sure = "" if low is None else f" [{low:+.2f}, {high:+.2f}]"
+    pairs = f"of {found.settled} pairs that both tell apart, {found.opposed} the other way round"
+    return f"ROAR and {other}: Kendall's tau {tau:+.2f}{sure} over {found.rows} rows; {pairs}."
+
+
+def _smooth_random(panel: Panel) -> list[str]:
+    """What smoothness alone gains, where Random's blurred form is told apart from Random, and who gains more."""
+    twins = [row.twins["blurred"] for row in panel.rows if row.estimator == RANDOM and "blurred" in row.twins]
+    blurred = twins[0].gain if twins else Estimate()
+    if blurred.value is None or blurred.low is None or blurred.low <= 0:
+        return []
+    more = [row.estimator for row in panel.rows if row.gain.value is not None and row.gain.value > blurred.value]
+    names = ", ".join(more) or "no row"
+    return [f"Smoothness alone, in random-blurred, gains {interval(blurred)} points; more than that gains: {names}."]
+
+
+def doubts(panel: Panel) -> list[str]:
+    """Rows without a place, what smoothness alone gains, then the flags' sentences, one line each."""
+    dropped = drops(row for row in panel.suite_results.dropped if row.unit is panel.unit)
+    if panel.suite_results.at_chance:
+        return [*dropped, panel.suite_results.at_chance]
+    if not panel.repeated:
+        return [*dropped, "One training per cell: no intervals, no flags."]
+    flagged = [f"{row.estimator} (!) {row.flag}" for row in panel.rows if row.flag]
+    return [*dropped, *_smooth_random(panel), *(flagged or ["No row is flagged."])]
+
+
+def _parts(section: Section, width: int) -> list[Section]:
+    """A section as several that fit a terminal, one below the other, each with the estimators."""
+    names, *columns = section.columns.items()
+    parts = [dict([names])]
+    for heading, cells in columns:
+        wider = parts[-1] | {heading: cells}
+        if len(parts[-1]) > 1 and _wide(wider) > width:
+            parts.append(dict([names, (heading, cells)]))
+        else:
+            parts[-1] = wider
+    return [section._replace(columns=part) for part in parts]
+
+
+def _wide(columns: Columns) -> int:
+    """Letters of a table's line: the columns, a space after each, and one at either side and between two."""
+    return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
+
+
+def _table(section: Section, width: int) -> Table:
+    shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    names, *numbers = section.columns
+    shown.add_column(names, overflow="fold")
+    for heading in numbers:  # one that is cut would be another one
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for line in section.lines:
+        shown.add_row(*line)
+    shown.width = min(width, _wide(section.columns))
+    return shown

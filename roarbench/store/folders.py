@@ -1,0 +1,79 @@
+"""Where the files of a store lie."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from roarbench.errors import StoreError
+from roarbench.files import write_whole, writing
+from roarbench.store.images import ImageNote, decoded_notes
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folders of one store: all but the results can be deleted and made again."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        """Decoded images."""
+        return self.root / "data"
+
+    def decoded(self, dataset: str) -> list[ImageNote]:
+        """Where the decoded images of a data set came from, whole or small; those decoded last are last."""
+        return [note for note in decoded_notes(self.data) if note.dataset == dataset]
+
+    @property
+    def references(self) -> Path:
+        """Weights and predictions of the explained models."""
+        return self.root / "references"
+
+    @property
+    def rankings(self) -> Path:
+        """Bit-planes of the rankings."""
+        return self.root / "rankings"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Trainings that are under way or were cut off."""
+        return self.root / "checkpoints"
+
+    @property
+    def submissions(self) -> Path:
+        """Files of what was submitted, by id."""
+        return self.root / "submissions"
+
+    def keep_submission(self, entry: str, source: bytes) -> None:
+        """Keep a submission's file where every worker finds it.
+
+        Raises:
+            StoreError: There is another file under its id, or the folder cannot be written.
+        """
+        path = self.submissions / f"{entry}.py"
+        if path.exists():
+            self.submission(entry)
+            if path.read_bytes() != source:
+                raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
+            return
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_suffix(f".{secrets.token_hex(8)}")
+            write_whole(path, lambda place: place.write_bytes(source), beside)
+
+    def submission(self, entry: str) -> bytes:
+        """The file of a submission, of this id, whatever follows its `~`.
+
+        Raises:
+            StoreError: It is not there, or is not the one of this id.
+        """
+        name = entry.partition("~")[0]
+        path = self.submissions / f"{name}.py"
+        try:
+            source = path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}; hand the submission in again") from error
+        if hashlib.sha256(source).hexdigest()[:8] != name.partition("@")[2]:
+            raise StoreError(f"{path} was altered: its hash is not that of its name; delete it and hand it in again")
+        return source

@@ -1,0 +1,31 @@
+"""Under what identity the rankings of a suite are stored."""
+
+from roarbench.datasets.decoded import ImageData
+from roarbench.estimators import Estimator
+from roarbench.plan.keys import ranked_splits, reference_of, stored_levels
+from roarbench.plan.runs import Suite
+from roarbench.store.rankings import RankingSpec
+from roarbench.terms import Precision, Unit
+
+
+def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit) -> RankingSpec:
+    """Under what identity the ranking of an estimator is stored, for all suites that can share it.
+
+    Args:
+        suite: What asks for it; its estimators need not hold this one.
+        images: What is ranked.
+        estimator: Which.
+        unit: What one feature is.
+    """
+    record = images.record
+    return RankingSpec(
+        data=images.fingerprint,
+        reference="" if estimator.control else reference_of(suite, images.fingerprint).key,
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=stored_levels(suite),
+        shape=(record.channels, record.size, record.size),
+        splits=ranked_splits(suite),
+        maps=suite.maps if estimator.shared else Precision.FLOAT32,
+    )

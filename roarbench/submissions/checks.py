@@ -1,0 +1,261 @@
+"""What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from roarbench.datasets import find_dataset
+from roarbench.models import build
+from roarbench.plan.keys import ranked_splits
+from roarbench.plan.runs import Suite
+from roarbench.plan.suites import SUITES
+from roarbench.sandbox.explain import Answer, Network, Part, Task, at_once, cost, explain, images_a_sandbox
+from roarbench.sandbox.faults import SubmissionFault, fault
+from roarbench.sandbox.limits import CHECK
+from roarbench.sandbox.preflight import check_sandbox
+from roarbench.submissions.file import Refusal, Submission
+from roarbench.terms import Split
+from roarbench.text import duration, size
+
+_NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
+_IMAGES = 6  # in batches of 4 and 2, and of 3 and 3 the other way round
+_BATCH, _OTHER_BATCH = 4, 3
+_MANY = 24  # images at once for which memory is measured
+# Maps of one image from batches of different sizes: a convolution rounds differently, and now and then a ReLU at 0
+# falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
+_ROUNDING = 0.02
+STAGES = 4
+_SHADES = " ░▒▓█"
+
+
+class Cost(NamedTuple):
+    """What a suite's maps should take.
+
+    Attributes:
+        suite: Its name.
+        seconds: Of one core, over all its images.
+        memory: Bytes.
+    """
+
+    suite: str
+    seconds: float
+    memory: float
+
+
+class Pace(NamedTuple):
+    """How fast a submission makes maps in the sandbox, measured on a small network.
+
+    Attributes:
+        image: Seconds of a core for the map of one image.
+        start: The same for a sandbox before its first image.
+    """
+
+    image: float
+    start: float
+
+    def of(self, suite: Suite) -> float:
+        """Seconds of a core for the map of one image of a suite, with its share of a sandbox's start."""
+        network = suite_network(suite)
+        shape = (network.channels, network.size, network.size)
+        return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / images_a_sandbox(shape)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What is known of a submission that was accepted.
+
+    Attributes:
+        submission: What was checked.
+        importance: Its map of one image, float32 (h, w), summed over channels.
+        drew: It takes chance from the generator, so images are explained one at a time.
+        pace: How fast its maps are made.
+        costs: Of each suite.
+        warnings: What its author should know; one line each.
+    """
+
+    submission: Submission
+    importance: Tensor
+    drew: bool
+    pace: Pace
+    costs: tuple[Cost, ...]
+    warnings: tuple[str, ...]
+
+    def text(self) -> str:
+        """For a terminal."""
+        entry = self.submission
+        how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
+        lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
+        lines += [f"maps of a suite on one core of this machine ({how}):"]
+        width = max((len(c.suite) for c in self.costs), default=0)
+        lines += [f"  {c.suite:{width}} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+
+def validate(submission: Submission, begin: Callable[[str], object] = lambda stage: None) -> Accepted:
+    """Check what `read_submission` found to be in order by running it in fresh sandboxes.
+
+    Args:
+        submission: What was handed in.
+        begin: Told of each of the `STAGES` when it begins.
+
+    Raises:
+        Refusal: It is not accepted, with the first reason.
+        SandboxError: No sandbox holds on this machine.
+    """
+    begin("does the sandbox hold?")
+    check_sandbox()
+    case = _case()
+    with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile
+        counting = pool.submit(_count_networks)
+        begin("maps of a few images")
+        first = _explain(submission, case)
+        begin("again: another order, another model")
+        again = _explain(submission, _turned(case), case, *_others(case))
+        counting.result()
+    (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
+    begin("the maps are compared")
+    fresh = twice
+    if _bytes(once) != _bytes(twice):  # something came before the second one: ask a sandbox where nothing did
+        (fresh,) = _explain(submission, case).maps
+    _compare(once, fresh, twice, turned)
+    if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
+        (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
+    summed = once[0].sum(0) if once.ndim == 4 else once[0]
+    warnings = _warnings(once, other_target, other_model)
+    pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
+    return Accepted(submission, summed, first.drew, pace, tuple(_costs(first.drew, pace, again)), tuple(warnings))
+
+
+def _explain(submission: Submission, *parts: Part) -> Answer:
+    """The maps of a submission from a fresh sandbox."""
+    answer = explain(Task(submission.source, _NETWORK, parts), CHECK)
+    if answer.fault is not None:
+        raise Refusal(answer.fault)
+    return answer
+
+
+@cache
+def _case() -> Part:
+    """Images with a shape on a soft background, and a network with random weights."""
+    generator = torch.Generator().manual_seed(0)
+    model = _model(0)
+    coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
+    images = F.interpolate(coarse, size=_NETWORK.size, mode="bilinear", align_corners=False)
+    rows = torch.arange(_NETWORK.size, dtype=torch.float32)
+    disc = ((rows[:, None] - 24) ** 2 + (rows - 36) ** 2 < 14**2).float()
+    images = images * 0.5 + disc * torch.randn(_IMAGES, _NETWORK.channels, 1, 1, generator=generator) * 1.5
+    with torch.no_grad():
+        targets = model(images).argmax(1)
+    return Part(model, images, targets, torch.arange(_IMAGES), _BATCH)
+
+
+def _model(seed: int) -> nn.Module:
+    """Random weights; batch-norm gammas that start at 0 would leave the residual blocks out, here all are 1."""
+    model = build(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+    return model.eval()
+
+
+def _turned(case: Part) -> Part:
+    """The images the other way round, in batches of another size."""
+    return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
+
+
+def _others(case: Part) -> tuple[Part, Part, Part]:
+    """The images with the next class as target, with another model, and many at once."""
+    copies = _MANY // _IMAGES
+    many = Part(
+        case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
+    )
+    next_class = (case.targets + 1) % _NETWORK.classes
+    return case._replace(targets=next_class), case._replace(model=_model(1)), many
+
+
+def _bytes(importance: Tensor) -> bytes:
+    return importance.numpy().tobytes()
+
+
+def _compare(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
+    """Refuse what fresh sandboxes do not repeat, and what depends on its neighbours or on earlier calls.
+
+    Args:
+        once: Maps of the images, the first that were asked for in a sandbox.
+        fresh: The same from another sandbox.
+        twice: The same, asked for after the turned ones.
+        turned: The same in the other order from batches of another size, the first of a sandbox.
+    """
+    if _bytes(once) != _bytes(fresh):
+        words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
+        raise Refusal(fault(SubmissionFault.NOT_REPEATABLE, words))
+    if not (bool(_same(once, twice).all()) and bool(_same(once, turned.flip(0)).all())):
+        words = (
+            "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
+        )
+        raise Refusal(fault(SubmissionFault.BATCH_DEPENDENT, words))
+
+
+def _same(one: Tensor, other: Tensor) -> Tensor:
+    """Whether maps are the same but for rounding, bool (n,)."""
+    a, b = one.double().flatten(1), other.double().flatten(1)
+    same: Tensor = (a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)
+    return same
+
+
+def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[str]:
+    """The sanity checks of Adebayo et al. 2018: a map that stays with other weights or targets explains neither."""
+    found = []
+    if bool(_same(first, other_model).all()):
+        found.append("it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)")
+    if bool(_same(first, other_target).all()):
+        found.append("it ignores the target: for another class it gives the same map (Adebayo et al. 2018)")
+    if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
+        found.append("a map is the same everywhere: its ranking is chance")
+    return found
+
+
+def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[Cost]:
+    """What was measured on a small network, for each suite's own: as its passes have more operations and outputs."""
+    small = cost(_NETWORK)
+    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
+    for suite in SUITES.values():
+        record, network = find_dataset(suite.dataset), suite_network(suite)
+        counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
+        images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
+        together = 1 if drew else at_once(network)
+        memory = again.memory[-2] + together * grown * large.activations / small.activations
+        yield Cost(suite.name, images * pace.of(suite), memory)
+
+
+def _count_networks() -> None:
+    """Count all that `_costs` needs, while sandboxes are awaited."""
+    for suite in SUITES.values():
+        cost(suite_network(suite))
+
+
+def suite_network(suite: Suite) -> Network:
+    """The network that a suite explains."""
+    record = find_dataset(suite.dataset)
+    return Network(suite.model, record.classes, record.channels, record.size)
+
+
+def picture(importance: Tensor, columns: int = 48) -> str:
+    """A map as text, two rows of it in each line: the more important, the darker.
+
+    Args:
+        importance: Float (h, w).
+        columns: Width in letters.
+    """
+    h, w = importance.shape
+    lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
+    small = F.adaptive_avg_pool2d(importance[None, None].float(), (lines, columns))[0, 0]
+    low, high = small.min(), small.max()
+    levels = ((small - low) / (high - low).clamp(min=1e-30) * (len(_SHADES) - 1)).round().int()
+    return "\n".join("".join(_SHADES[level] for level in row) for row in levels.tolist())

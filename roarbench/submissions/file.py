@@ -1,0 +1,178 @@
+"""A submission: one Python file, read and checked without running any of it. Nothing here imports torch."""
+
+import ast
+import hashlib
+import json
+import re
+import stat
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from roarbench.errors import CallerError, Refused
+from roarbench.estimators import ESTIMATORS
+from roarbench.plan.runs import CLEAN
+from roarbench.sandbox.faults import Fault, SubmissionFault, fault, printable
+
+TEMPLATE = Path(__file__).with_name("template.py")
+LARGEST = 256 * 1024  # bytes
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+_TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # most characters of each
+
+
+class Refusal(Refused):
+    """A submission that is not accepted, with its fault.
+
+    Attributes:
+        fault: Which, with the traceback if there is one.
+    """
+
+    def __init__(self, found: Fault) -> None:
+        super().__init__(found.words)
+        self.fault = found
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A file that can be run.
+
+    Attributes:
+        name: What its author calls it.
+        source: The file's bytes; their hash makes the entry's id.
+        description: One sentence.
+        authors: Who made it; empty where it does not say.
+        paper: Where it was published; empty where it does not say.
+        claim: What its authors say that it is good for; empty where it does not say.
+    """
+
+    name: str
+    source: bytes
+    description: str
+    authors: str = ""
+    paper: str = ""
+    claim: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of the file, 64 hex digits."""
+        return hashlib.sha256(self.source).hexdigest()
+
+    @property
+    def id(self) -> str:
+        """The entry's id: its name and the first digits of the file's hash. A changed file is another entry."""
+        return f"{self.name}@{self.sha256[:8]}"
+
+
+def read_submission(path: Path) -> Submission:
+    """Read a file and check all that can be checked without running it.
+
+    Raises:
+        Refusal: It cannot be a submission; the first reason in the order file, size, encoding, syntax, names.
+    """
+    return check_source(_read(path))
+
+
+def check_source(source: bytes) -> Submission:
+    """The submission that these bytes are.
+
+    Raises:
+        Refusal: They are none.
+    """
+    try:
+        text = source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        seen = f"byte {source[error.start]:#04x} at position {error.start}"
+        raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
+    names = _literals(_parse(text))
+    return Submission(source=source, **_texts(names))
+
+
+def write_template(name: str) -> Path:
+    """Write the template into this folder, as a submission of that name.
+
+    Raises:
+        Refusal: It cannot be the name of a submission.
+        CallerError: The file is there already, or cannot be written.
+    """
+    path = Path(f"{name.replace('-', '_')}.py")
+    source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
+    check_source(source.encode())
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(source)
+    except FileExistsError:
+        raise CallerError(f"{path} is there already; choose another name or delete it") from None
+    except OSError as error:
+        raise CallerError(f"cannot write {path}: {error.strerror or error}; go to a folder of your own") from None
+    return path
+
+
+def _read(path: Path) -> bytes:
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may never end
+            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is no regular file; name one Python file")
+        if about.st_size > LARGEST:
+            seen = f"{about.st_size / 1024:,.0f} KiB"
+            raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are 256; leave out stored data")
+        return path.read_bytes()
+    except OSError as error:
+        raise _refuse(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those about escapes in strings
+            return ast.parse(text)
+    except SyntaxError as error:
+        where = f"line {error.lineno}" if error.lineno else "the file"
+        raise _refuse(SubmissionFault.SYNTAX, f"{where} is not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        words = f"Python cannot read the file ({type(error).__name__}); write it flatter, without null bytes"
+        raise _refuse(SubmissionFault.SYNTAX, words) from None
+
+
+def _literals(tree: ast.Module) -> dict[str, object]:
+    """The constants that the module gives to names at its top level; anything else is no constant."""
+    found: dict[str, object] = {}
+    for statement in tree.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                value = statement.value  # type: ignore[attr-defined]
+                found[target.id] = _literal(value)
+    return found
+
+
+def _literal(value: ast.expr | None) -> object:
+    try:
+        return None if value is None else ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return value  # not a string, whatever it is
+
+
+def _texts(names: dict[str, object]) -> dict[str, str]:
+    name = names.get("NAME")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or no plain string"
+        raise _refuse(
+            SubmissionFault.NAMES, f'{seen}, expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
+        )
+    if name in ESTIMATORS or name == CLEAN:
+        raise _refuse(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
+    return {"name": name} | {key.lower(): _text(names, key, most) for key, most in _TEXTS.items()}
+
+
+def _text(names: dict[str, object], key: str, most: int) -> str:
+    value = names.get(key, "")
+    if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
+        seen = f"{len(value)} characters" if isinstance(value, str) else "no plain string"
+        raise _refuse(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
+    return " ".join(printable(value).split())
+
+
+def _refuse(kind: SubmissionFault, words: str) -> Refusal:
+    return Refusal(fault(kind, words))

@@ -1,0 +1,1 @@
+"""Do jobs in processes of their own, one for each GPU or core."""

@@ -1,0 +1,82 @@
+"""ROAR's order against that of other protocols, units and suites, on made-up stores whose truth is known."""
+
+from dataclasses import replace
+
+import pytest
+
+from roarbench.analysis.agreements import Compared
+from roarbench.analysis.validity import Panel, panel
+from roarbench.plan.runs import Block, Cell
+from roarbench.report.validity import agreement_lines
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.terms import KAR, LERF, MORF, ROAR, Unit
+from tests.helpers.made_up import MAIN, SUITE, held, one_seed, usual
+
+BOOTSTRAP = Bootstrap(300, seed=4)
+LEVELS = (0.3, 0.9)
+STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere
+ORDERED = replace(
+    SUITE,
+    blocks=(
+        Block(ROAR, MAIN, LEVELS, seeds=2),
+        Block(KAR, MAIN, LEVELS, seeds=2),
+        Block(MORF, MAIN, LEVELS, seeds=1),
+        Block(LERF, MAIN, LEVELS, seeds=1),
+        Block(ROAR, MAIN, LEVELS, seeds=2, unit=Unit.PIXEL),
+    ),
+)
+
+
+def turned(cell: Cell) -> float:
+    """KAR, LeRF and the pixel unit put the estimators the other way round; MoRF agrees with ROAR."""
+    falls = STEEP.get(cell.estimator, 0.0) * (-1 if cell.unit is Unit.PIXEL else 1)
+    return 0.9 - cell.t * (0.4 + falls)
+
+
+@pytest.fixture(scope="module")
+def made() -> Panel:
+    other = replace(ORDERED, name="other", blocks=(Block(ROAR, MAIN, LEVELS, seeds=2),))
+    return panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
+
+
+def found(made: Panel) -> dict[str, Compared]:
+    return {compared.other: compared for compared in made.agreements}
+
+
+def test_every_other_order_is_compared_once(made: Panel) -> None:
+    assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
+
+
+@pytest.mark.parametrize(("other", "tau"), [("kar", -1), ("morf", 1), ("lerf", -1), ("unit pixel", -1)])
+def test_tau_has_the_sign_of_the_truth(made: Panel, other: str, tau: int) -> None:
+    alike = found(made)[other].found
+    assert alike is not None
+    assert (alike.rows, alike.tau.value) == (4, tau)
+    assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that both tell apart is no chance"
+    assert alike.tau.low is not None and alike.tau.high is not None
+    assert alike.tau.low <= tau <= alike.tau.high
+
+
+def test_twins_are_no_opinions_of_their_own() -> None:
+    compared = {compared.other: compared.found for compared in panel(held(), BOOTSTRAP).agreements}
+    assert {alike.rows for alike in compared.values() if alike} == {len(MAIN)}
+
+
+def test_without_repeated_trainings_there_is_a_tau_and_no_interval() -> None:
+    compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
+    assert compared is not None
+    assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
+
+
+def test_two_rows_say_nothing() -> None:
+    few = replace(ORDERED, blocks=tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks))
+    short = panel(held(few, turned), BOOTSTRAP)
+    assert {compared.found for compared in short.agreements} == {None}
+    assert "fewer than 3 rows" in agreement_lines(short)[0]
+
+
+def test_a_sentence_each(made: Panel) -> None:
+    lines = agreement_lines(made)
+    assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [")
+    assert "over 4 rows" in lines[1] and lines[1].endswith("0 the other way round.")
+    assert len(lines) == 5

@@ -1,0 +1,129 @@
+"""Boards whose networks, or whose reference, do no better than a guess."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import flags, panel
+from roarbench.plan.runs import CLEAN, Block
+from roarbench.report.charts import chart
+from roarbench.report.claims import claim_records, whose
+from roarbench.report.table import shown_table
+from roarbench.report.table_formats import as_text, render
+from roarbench.report.validity import as_json, doubts
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.terms import KAR, MORF, ROAR, Retrain, Unit
+from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result, usual
+
+QUARTER = "At chance: 25."
+VOID = "(tests the installation only)"
+
+
+def at(untouched, reference=0.9):
+    """The accuracies of a leaky suite, with these on untouched images."""
+
+    def accuracy(cell):
+        if cell.estimator == CLEAN:
+            return reference if cell.retrain is Retrain.NONE else untouched
+        return leaky(0.5)(cell)
+
+    return accuracy
+
+
+@pytest.fixture(scope="module")
+def void():
+    return replace(held(accuracy=at(0.255)), limit=2000)
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return replace(held(accuracy=at(0.9)), limit=2000)
+
+
+def printed(table):
+    console = Console(file=StringIO(), width=200)
+    console.print(as_text(table, 200))
+    return " ".join(console.file.getvalue().split())
+
+
+def test_nothing_is_placed_and_nothing_flagged(void, sound):
+    for protocol in (ROAR, KAR, MORF):
+        rows = void.board(protocol, Unit.SCALAR).rows
+        assert {(row.place, row.random, row.sobel) for row in rows} == {(None, None, None)}
+        assert {row.gain.value is None for row in rows} == {False}  # what was measured is still there
+        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
+        assert {(row.place, row.random, row.sobel) for row in judged.rows} == {(None, None, None)}
+        assert judged.detectable is None
+    assert (flags(void, Unit.SCALAR), bool(flags(sound, Unit.SCALAR))) == ({}, True)
+    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert (bool(void.at_chance), sound.at_chance) == (True, "")
+
+
+def test_every_output_says_so(void, sound):
+    table, other = (shown_table(suite_results, "roar", None, None) for suite_results in (void, sound))
+    for text in (printed(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):
+        assert "tests the installation only" in text or "test the installation only" in text
+    for text in (printed(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
+        assert "installation" not in text
+    assert QUARTER in printed(table) and "a guess is right on 25.0%." in printed(table)
+    assert "places hold together" not in printed(table) and "(!)" not in printed(table)
+    assert doubts(panel(void))[-1] == void.at_chance
+    for found in (json.loads(render(table, "json")), json.loads(as_json(panel(void))), whose(void)):
+        assert found["at_chance"] is True
+    rows = list(csv.DictReader(StringIO(render(table, "csv"))))
+    assert {(row["place"], row["verdict"], row["flag"]) for row in rows} == {("", "", "")}
+    assert chart(table).title == f"made-up v1 (small version: 2000 images a split) {VOID}: ROAR"
+
+
+def test_no_claim_is_held_against_them(void, sound):
+    assert {row["ours"]["verdict"] for row in claim_records(void)} == {"no data"}
+    assert {row["ours"]["verdict"] for row in claim_records(sound)} > {"no data"}
+
+
+def test_networks_are_judged_by_their_mean():
+    """500 of 2,000 is a guess of four classes; 583, the mean with a network of 750, is not."""
+    whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
+    rows = dict(whole.results)
+    clean = [point for point in rows if point.cell.estimator == CLEAN]
+    for point, correct in zip(clean, (750, 500, 500), strict=True):
+        rows[point] = result(SUITE, point, np.arange(IMAGES) < correct)
+    assert replace(whole, results=rows).at_chance == ""
+    assert replace(whole, results={p: row for p, row in rows.items() if p != clean[0]}).at_chance
+
+
+def test_before_untouched_images_were_scored_nothing_is_said(void):
+    rows = {point: row for point, row in void.results.items() if point.cell.estimator != CLEAN}
+    assert replace(void, results=rows).at_chance == ""
+
+
+def test_the_reference_is_told_where_it_is_known():
+    table = shown_table(held(accuracy=at(0.9, reference=0.8)), "roar", None, None)
+    accuracy = json.loads(render(table, "json"))["reference_accuracy"]
+    assert accuracy == pytest.approx(0.8, abs=0.03)
+    assert f"reference {accuracy:.1%} correct" in table.caption and "near" not in table.caption
+    assert f"reference {accuracy:.1%} correct" in printed(table)
+    unknown = shown_table(replace(held(), reference=None), "roar", None, None)
+    assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
+    assert "correct" not in unknown.caption
+
+
+def test_a_reference_near_chance_is_said_to_be():
+    table = shown_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
+    assert "correct, near chance (25.0%)" in table.caption
+    assert "near chance" in render(table, "markdown")
+
+
+def test_the_accuracy_of_another_reference_is_not_told():
+    found = held(accuracy=usual)
+    marked = {
+        point: replace(row, weights="a" * 64 if row.run.reference else "") for point, row in found.results.items()
+    }
+    other = replace(found.reference, weights="b" * 64)
+    assert replace(found, results=marked, reference=other).reference_accuracy is None
+    assert replace(found, results=marked, reference=replace(other, weights="a" * 64)).reference_accuracy > 0.8

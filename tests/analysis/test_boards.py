@@ -1,0 +1,237 @@
+"""What a store holds of a suite: the right rows, of one version of the images, under the right protocol."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from roarbench.analysis.boards import collect
+from roarbench.analysis.validity import panel
+from roarbench.datasets import PINNED
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import CLEAN, Block, Cell, Point, expand
+from roarbench.report.claims import own_tables
+from roarbench.report.validity import doubts
+from roarbench.stats.board import Covers
+from roarbench.stats.curves import UNTOUCHED
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
+
+SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[ResultsStore]:
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return held()
+
+
+OWN = PINNED["planted"]
+
+
+def made(point, data=OWN, limit=None, hour=0):
+    """A row as a run of SMALL on these images would have left it."""
+    row = result(SMALL, point, answers(point, usual(point.cell)))
+    return replace(row, run=bind(SMALL, point, data, limit), created=NOON + timedelta(hours=hour))
+
+
+def test_an_empty_store_holds_nothing(store):
+    found = collect(SMALL, store)
+    assert (found.results, found.data, found.complete) == ({}, "", False)
+    assert found.scores(ROAR, Unit.SCALAR).correct == {}
+    assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+
+
+def test_it_holds_the_rows_of_its_points_and_no_others(store):
+    points = expand(SMALL)
+    rows = {point: made(point) for point in points[:-1]}
+    store.add_all(rows.values())
+    other = made(points[-1])
+    for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
+        store.add(replace(other, run=replace(other.run, **change)))
+    found = collect(SMALL, store)
+    assert found.results == rows
+    assert not found.complete
+    store.add(other)
+    assert collect(SMALL, store).complete
+
+
+def test_small_versions_are_kept_apart_and_named(store):
+    points = expand(SMALL)
+    store.add_all([made(point) for point in points[:2]])
+    store.add_all([made(point, "5ma11", limit=40) for point in points])
+    assert (len(collect(SMALL, store).results), collect(SMALL, store).title) == (2, "made-up v1")
+    small = collect(SMALL, store, limit=40)
+    assert (len(small.results), small.title) == (len(points), "made-up v1 (small version: 40 images a split)")
+    assert collect(SMALL, store, limit=50).results == {}
+
+
+def test_images_that_were_asked_for_are_named_even_where_nothing_is_done(store):
+    store.add(made(expand(SMALL)[0]))
+    assert (collect(SMALL, store, data="0ther").data, collect(SMALL, store, data="0ther").results) == ("0ther", {})
+
+
+@pytest.mark.parametrize(
+    "protocol, unit, rows, levels, untouched",
+    [
+        (ROAR, Unit.SCALAR, (*MAIN, *TWINS), LEVELS, 3),
+        (ROAR, Unit.PIXEL, MAIN, LEVELS, 3),
+        (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # untouched images are the same for every retrained network
+        (MASK_ONLY, Unit.SCALAR, MAIN, LEVELS, 0),
+        (MORF, Unit.SCALAR, MAIN, LEVELS, 1),
+        (LERF, Unit.SCALAR, MAIN, LEVELS, 1),
+    ],
+)
+def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
+    scores = whole.scores(protocol, unit)
+    assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
+    assert len(scores.correct.get(UNTOUCHED, ())) == untouched
+    assert set(scores.correct) - {UNTOUCHED} == {(name, t) for name in rows for t in levels}
+    for (name, t), bits in scores.correct.items():
+        place = (SUITE.dataset, SUITE.model)
+        cell = Cell(*place, name, protocol.order, protocol.retrain, "mean", unit, t)
+        if name == CLEAN:
+            cell = Cell(*place, CLEAN, Order.MORF, protocol.retrain, "mean", Unit.SCALAR, 0.0)
+        for seed, row in enumerate(bits):
+            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
+
+
+def test_seeds_come_in_their_order_however_they_were_stored(store):
+    points = expand(SMALL)
+    store.add_all([made(point, hour=-number) for number, point in enumerate(points)])
+    bits = collect(SMALL, store).scores(ROAR, Unit.SCALAR).correct["grad", 0.9]
+    cell = next(point.cell for point in points if point.cell.estimator == "grad")
+    expected = [answers(Point(cell, seed), usual(cell)) for seed in (0, 1)]
+    np.testing.assert_array_equal(bits, expected)
+
+
+def test_a_protocol_that_the_suite_does_not_have_is_none(whole):
+    assert whole.scores(KAR, Unit.PIXEL) is None
+    assert whole.board(KAR, Unit.PIXEL) is None
+    assert whole.scores(Protocol("odd", Order.LERF, Retrain.MASKS), Unit.SCALAR) is None
+    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
+
+
+def test_rows_that_are_asked_for_come_in_the_suites_order_with_the_same_numbers(whole):
+    everything = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
+    some = whole.board(ROAR, Unit.SCALAR, ["var-grad", "grad"]).rows
+    assert [row.estimator for row in some] == ["grad", "var-grad"]
+    for row in some:  # the controls and the spread of trainings are those of the whole board
+        assert (row.gain, row.accuracies) == (everything[row.estimator].gain, everything[row.estimator].accuracies)
+        assert row.sobel is not None
+
+
+def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
+    rows = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
+    placed = {name for name, row in rows.items() if row.place}
+    assert placed == {*MAIN, "random-blurred"}
+    assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
+    assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
+    assert all(rows[name].random_blurred for name in MAIN)
+    pixels = whole.board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
+    assert all(row.place and row.random_blurred is None for row in pixels)
+
+
+def test_what_the_intervals_cover(whole):
+    assert whole.board(ROAR, Unit.SCALAR).covers is Covers.BOTH
+    assert whole.board(KAR, Unit.SCALAR).covers is Covers.BOTH  # its single seeds vary like ROAR's three
+    assert whole.board(MORF, Unit.SCALAR).covers is Covers.IMAGES
+    single = replace(SUITE, blocks=tuple(replace(block, seeds=1) for block in SUITE.blocks))
+    assert held(single).board(ROAR, Unit.SCALAR).covers is Covers.NOTHING
+
+
+def test_a_missing_cell_leaves_its_row_without_gain_and_place(whole):
+    gone = {point: row for point, row in whole.results.items() if point.cell.estimator != "grad" or point.cell.t != 0.9}
+    found = replace(whole, results=gone)
+    assert not found.complete
+    rows = {row.estimator: row for row in found.board(ROAR, Unit.SCALAR).rows}
+    assert (rows["grad"].gain.value, rows["grad"].place, rows["grad"].seeds) == (None, None, 0)
+    assert rows["grad"].accuracies[0].value is not None
+    assert rows["grad"].accuracies[1].value is None
+    assert rows["var-grad"].place.place == 1
+
+
+# --- rows that do not belong together
+
+
+def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
+    """A suite's results, each marked with what the functions say of its point; weights where a run depends on them."""
+    marks = {
+        point: {"weights": weights(point) if row.run.reference else "", "rankings": rankings(point)}
+        for point, row in whole.results.items()
+    }
+    return replace(whole, results={point: replace(row, **marks[point]) for point, row in whole.results.items()})
+
+
+def seed_1_of_grad(point):
+    return point.cell.estimator == "grad" and point.seed == 1 and point.cell.retrain is Retrain.IMAGES
+
+
+def places(suite_results, protocol=ROAR):
+    return {row.estimator: row.place for row in suite_results.board(protocol, Unit.SCALAR, MAIN).rows}
+
+
+def test_rows_of_one_reference_belong_together_and_so_do_rows_that_all_say_nothing_of_it(whole):
+    assert whole.mixed(ROAR, Unit.SCALAR) == {}
+    assert marked(whole).mixed(ROAR, Unit.SCALAR) == {}
+
+
+UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
+SAID = "results with a checksum of the weights that they explain, which most rows do not have"
+
+
+@pytest.mark.parametrize("whose", [seed_1_of_grad, lambda point: point.cell.estimator == "grad"], ids=["one", "all"])
+@pytest.mark.parametrize("others, reason", [("a" * 64, UNSAID), ("", SAID)], ids=["without", "with"])
+def test_rows_without_the_checksum_of_the_weights_share_no_board_with_those_that_have_it(whole, whose, others, reason):
+    odd = "" if others else "a" * 64
+    partly = marked(whole, lambda point: odd if whose(point) else others)
+    assert partly.mixed(ROAR, Unit.SCALAR) == {"grad": f"{reason}; do it again in a fresh --store"}
+    assert [name for name, place in places(partly).items() if place is None] == ["grad"]
+    assert all(row.estimator == "grad" for row in partly.dropped)
+    assert own_tables(partly, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - {"grad"}
+    (told,) = (line for line in doubts(panel(partly)) if line.startswith("No place for grad (roar scalar"))
+    assert told.endswith(f": {reason}; do it again in a fresh --store.")
+
+
+@pytest.mark.parametrize("kind", ["weights", "rankings"])
+def test_a_curve_of_two_references_or_rankings_has_no_gain_and_no_place(whole, kind):
+    mixed = marked(whole, **{kind: lambda point: ("b" if seed_1_of_grad(point) else "a") * 64})
+    (reason,) = mixed.mixed(ROAR, Unit.SCALAR).values()
+    assert (
+        reason == f"made from 2 different {'references' if kind == 'weights' else kind}; do it again in a fresh --store"
+    )
+    rows = {row.estimator: row for row in mixed.board(ROAR, Unit.SCALAR, MAIN).rows}
+    assert [name for name, row in rows.items() if row.place is None] == ["grad"]
+    assert (rows["grad"].gain.value, rows["grad"].random) == (None, None)
+    assert rows["grad"].accuracies[0].value is not None  # what was measured is still shown
+    assert mixed.mixed(KAR, Unit.SCALAR) == {}
+
+
+def test_an_entry_of_another_reference_than_the_rest_has_no_place(whole):
+    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
+    expected = {"grad": "made from another reference than the other rows; do it again in a fresh --store"}
+    assert {name: why for name, why in mixed.mixed(ROAR, Unit.SCALAR).items() if name in MAIN} == expected
+    assert {name for name, place in places(mixed).items() if place is None} == {"grad"}
+
+
+def test_without_retraining_the_untouched_images_belong_to_the_curve(whole):
+    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == CLEAN else "a") * 64)
+    assert set(mixed.mixed(MORF, Unit.SCALAR)) == set(MAIN)
+    assert set(places(mixed, MORF).values()) == {None}
+
+
+def test_where_random_is_mixed_nobody_has_a_gain(whole):
+    mixed = marked(whole, rankings=lambda point: ("b" if point.cell.t == 0.9 else "a") * 32)
+    assert set(places(mixed).values()) == {None}
+    only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
+    assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
+    assert set(places(only).values()) == {None}

@@ -1,0 +1,102 @@
+import pytest
+
+from roarbench.analysis.claims import CLAIMS, Claim, Holds, Tables, curve_gain
+from roarbench.analysis.published import UNRETRAINED, hooker2019
+from roarbench.terms import Order
+
+CLAIM = {claim.id: claim for claim in CLAIMS}
+PUBLISHED = Tables(hooker2019(Order.MORF), UNRETRAINED)
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        ("strong-ensembles-beat-random", "holds in 90 of 90 cells"),
+        ("grad-worse-than-random", "holds in 15 of 15 cells"),
+        ("ig-worse-than-random", "holds in 15 of 15 cells"),
+        ("gb-worse-than-random", "fails: holds in 12 of 15 cells"),
+        ("grad-not-better-than-sobel", "fails: holds in 14 of 15 cells"),
+        ("ig-not-better-than-sobel", "holds in 15 of 15 cells"),
+        ("gb-not-better-than-sobel", "fails: holds in 7 of 15 cells"),
+        ("smoothgrad-worse-than-random", "fails: holds in 36 of 45 cells"),
+        ("smoothgrad-no-gain-over-grad", "fails: holds in 13 of 15 cells"),
+        ("smoothgrad-no-gain-over-ig", "fails: holds in 12 of 15 cells"),
+        ("squares-beat-random", "no data"),
+        ("best-ensemble-base", "holds in 3 of 3 cells"),
+        ("retraining-matters", "holds in 1 of 1 cells"),
+    ],
+)
+def test_verdicts_on_the_published_table(claim: str, text: str) -> None:
+    """The list of the protocol, section 6; SmoothGrad, which it does not list, is the recorded output."""
+    assert str(CLAIM[claim].test(PUBLISHED)) == text
+
+
+def test_the_exceptions_are_those_that_the_protocol_names() -> None:
+    random = CLAIM["gb-worse-than-random"].test(PUBLISHED)
+    assert random.exceptions == tuple(f"gb at t = 0.1 on {name}" for name in ("imagenet", "food101", "birdsnap"))
+    assert CLAIM["grad-not-better-than-sobel"].test(PUBLISHED).exceptions == ("grad at t = 0.5 on imagenet",)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "estimator", "points"),
+    [
+        ("imagenet", "var-grad", 24.33),
+        ("imagenet", "sgsq-grad", 23.25),
+        ("imagenet", "var-gb", 19.94),
+        ("food101", "sgsq-grad", 17.46),
+        ("food101", "var-grad", 13.14),
+        ("birdsnap", "var-gb", 30.04),
+        ("birdsnap", "sgsq-gb", 29.98),
+    ],
+)
+def test_published_gains_to_two_decimals(dataset: str, estimator: str, points: float) -> None:
+    rows = PUBLISHED.roar[dataset]
+    gain = curve_gain(rows[estimator], rows["random"])
+    assert gain is not None
+    assert round(gain, 2) == points
+
+
+def test_every_claim_has_its_own_name_and_says_no_data_of_an_empty_table() -> None:
+    assert len(CLAIM) == len(CLAIMS)
+    for claim in CLAIMS:
+        assert claim.test(Tables({}, {})).verdict is Holds.UNKNOWN
+
+
+def by_hand(**curves: dict[float, float]) -> Tables:
+    return Tables({"imagenette64": curves}, {"imagenette64": {"random": {0.0: 0.8, 0.9: 0.1}}})
+
+
+def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts() -> None:
+    tables = by_hand(
+        random={0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, grad={0.0: 0.8, 0.5: 0.6, 0.9: 0.5}, ig={0.0: 0.8, 0.5: 0.75, 0.9: 0.6}
+    )
+    assert CLAIM["grad-worse-than-random"].test(tables).verdict is Holds.NO
+    found = CLAIM["ig-worse-than-random"].test(tables)  # equal accuracy at t = 0.9 is not worse
+    assert (found.verdict, found.agree, found.cells) == (Holds.NO, 1, 2)
+    assert found.exceptions == ("ig at t = 0.9 on imagenette64",)
+    assert CLAIM["retraining-matters"].test(tables).verdict is Holds.YES
+
+
+def test_levels_that_only_one_curve_has_are_no_cells_and_give_no_gain() -> None:
+    random, partial = {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, {0.0: 0.8, 0.9: 0.5}
+    assert curve_gain(partial, random) is None
+    assert curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
+    assert CLAIM["grad-worse-than-random"].test(by_hand(random=random, grad=partial)).cells == 1
+
+
+def test_equal_is_on_par_with_sobel_and_no_win_over_random() -> None:
+    curve = {0.0: 0.8, 0.9: 0.5}
+    names = {name: curve for name in ("random", "sobel", "grad", "sgsq-grad")}
+    tables = by_hand(**names)
+    assert CLAIM["grad-not-better-than-sobel"].test(tables).verdict is Holds.YES
+    assert CLAIM["grad-worse-than-random"].test(tables).verdict is Holds.NO
+    assert CLAIM["strong-ensembles-beat-random"].test(tables).verdict is Holds.NO
+
+
+def test_best_ensemble_needs_all_nine() -> None:
+    rows = dict(PUBLISHED.roar["imagenet"])
+    claim: Claim = CLAIM["best-ensemble-base"]
+    assert claim.test(Tables({"imagenet": rows}, {})).verdict is Holds.YES
+    assert claim.test(Tables({"birdsnap": rows}, {})).verdict is Holds.NO
+    del rows["sg-ig"]
+    assert claim.test(Tables({"imagenet": rows}, {})).verdict is Holds.UNKNOWN

@@ -1,0 +1,111 @@
+"""What of Quantus is shown, and that it touches nothing else on the board."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from roarbench.analysis.boards import collect
+from roarbench.analysis.faithfulness import IMAGES, METRICS, score_specs
+from roarbench.estimators import find_estimator
+from roarbench.report.table import shown_table
+from roarbench.report.table_formats import as_text, render
+from roarbench.store.results import ResultsStore
+from roarbench.store.scores import Score
+from roarbench.terms import Precision
+from tests.helpers.made_up import SUITE, held
+
+PLAIN = held()
+VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
+SCORED = replace(PLAIN, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}})
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return shown_table(PLAIN, "roar", None, None)
+
+
+@pytest.fixture(scope="module")
+def scored():
+    return shown_table(SCORED, "roar", None, None)
+
+
+def rows(table, style="json"):
+    text = render(table, style)
+    found = json.loads(text)["rows"] if style == "json" else list(csv.DictReader(StringIO(text)))
+    return {row["estimator"]: row for row in found}
+
+
+def printed(table):
+    console = Console(file=StringIO(), width=120, highlight=False, markup=False)
+    console.print(as_text(table, console.width), crop=False)
+    return console.file.getvalue()
+
+
+def test_what_is_scored_is_every_estimator_that_has_maps():
+    specs = score_specs(SUITE, "da7a")
+    mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
+    assert list(specs) == [(name, metric.id) for name in mapped for metric in METRICS]
+    assert len({spec.key for spec in specs.values()}) == len(specs)
+    assert {(spec.data, spec.images) for spec in specs.values()} == {("da7a", IMAGES)}
+    assert len({spec.reference for spec in specs.values()}) == 1
+
+
+def test_scores_of_maps_of_another_precision_are_others():
+    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Precision.BF16), "da7a")
+    same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
+    assert same == {name for name, _ in exact if not find_estimator(name).shared}
+
+
+def test_a_store_s_scores_are_found_by_images_and_reference(tmp_path):
+    specs = score_specs(SUITE, "da7a")
+    elsewhere = score_specs(SUITE, "0ther")
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        assert collect(SUITE, store, data="da7a").quantus == {}
+        store.scores.add(Score(specs["grad", name], "grad", value, 64, {}) for name, value in VALUES.items())
+        store.scores.add([Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
+        found = collect(SUITE, store, data="da7a")
+    assert found.quantus == {"grad": VALUES}
+
+
+def test_json_has_them_in_a_place_of_their_own(scored):
+    found = rows(scored)
+    assert found["grad"]["quantus"] == VALUES
+    assert found["random"]["quantus"] == dict.fromkeys(VALUES) | {"pixel-flipping": 0.5}
+    assert found["sobel"]["quantus"] == dict.fromkeys(VALUES)
+
+
+def test_csv_has_a_column_for_each_at_the_end(scored):
+    found = rows(scored, "csv")
+    assert list(found["grad"])[-3:] == [f"quantus_{metric.id}" for metric in METRICS]
+    assert [found["grad"][f"quantus_{name}"] for name in VALUES] == ["0.23456", "-0.5", ""]
+    assert "accuracy_0.9" in found["grad"]
+
+
+def test_text_and_markdown_show_them_after_the_rest(scored):
+    lines = render(scored, "markdown").splitlines()
+    assert lines[2].endswith("| t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
+    (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
+    assert grad.endswith("| 0.235 | -0.500 | – |")
+    assert "By Quantus, on the first 64 test images at most, no part of gain or place: PF ↓: " in scored.footnote
+    text = printed(scored)
+    assert all(piece in text for piece in ("PF ↓", "RP ↑", "FC ↑", "0.235", "-0.500"))
+
+
+def test_nothing_else_on_the_board_changes(plain, scored):
+    """Not gain, place, verdict or flag, not even with scores that say the opposite."""
+    before, after = (json.loads(render(table, "json")) for table in (plain, scored))
+    for row in after["rows"]:
+        assert row.pop("quantus")
+    assert after == before
+    assert scored.flags == plain.flags
+
+
+@pytest.mark.parametrize("style", ["json", "csv", "markdown"])
+def test_without_scores_there_are_no_columns(plain, style):
+    text = render(plain, style) + printed(plain)
+    assert "quantus" not in text.lower()
+    assert "PF" not in text

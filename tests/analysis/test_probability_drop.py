@@ -1,0 +1,176 @@
+"""The probability of the predicted class: from stored rows to tables, derived again image by image."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from statistics import NormalDist, stdev
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.load import open_results
+from roarbench.analysis.probability_drop import falls
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suites import find_suite
+from roarbench.report.table import shown_table
+from roarbench.report.table_formats import as_text, render
+from roarbench.store.results import pack_probabilities
+from roarbench.terms import LERF, MORF, ROAR, Order, Retrain, Unit
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
+
+DEMO = Path(__file__).parents[2] / "demo"
+
+
+def with_probabilities(without=()) -> SuiteResults:
+    """A store whose probabilities fall with the level, faster for some estimators; some points may lack them."""
+    generator, whole = np.random.default_rng(0), held()
+    untouched = generator.uniform(0.3, 1.0, IMAGES).astype(np.float32)
+    results = {}
+    for point, result in whole.results.items():
+        cell = point.cell
+        if cell.retrain is Retrain.NONE and (cell.estimator, cell.order, cell.t) not in without:
+            steep = 0.3 + 0.1 * MAIN.index(cell.estimator) if cell.estimator != CLEAN else 0.0
+            noise = generator.uniform(0.9, 1.0, IMAGES) if cell.t else 1.0
+            kept = 1 - steep * cell.t if cell.order is Order.MORF else 1 - steep * cell.t**2
+            result = replace(result, probability=pack_probabilities((untouched * kept * noise).astype(np.float32)))
+        results[point] = result
+    return replace(whole, results=results)
+
+
+def stored(whole, name, order, t):
+    """The probabilities of one point, as numbers."""
+    (result,) = [
+        result
+        for point, result in whole.results.items()
+        if (point.cell.estimator, point.cell.t, point.cell.retrain) == (name, t, Retrain.NONE)
+        and (name == CLEAN or point.cell.order is order)
+    ]
+    return [float(value) for value in result.probabilities]
+
+
+@pytest.mark.parametrize("protocol", [MORF, LERF])
+def test_falls_by_loops_over_images(protocol):
+    whole = with_probabilities()
+    found = falls(whole, protocol, Unit.SCALAR, LEVELS)
+    assert list(found) == list(MAIN)
+    before = stored(whole, CLEAN, protocol.order, 0.0)
+    for name, fall in found.items():
+        rows = [stored(whole, name, protocol.order, t) for t in LEVELS]
+        drops = []
+        for image in range(IMAGES):
+            drops.append(sum(before[image] - row[image] for row in rows) / len(LEVELS))
+        aopc, half = sum(drops) / IMAGES, NormalDist().inv_cdf(0.975) * stdev(drops) / IMAGES**0.5
+        assert fall.aopc == pytest.approx((aopc, aopc - half, aopc + half), rel=1e-9)
+        for row, probability, change in zip(rows, fall.probabilities, fall.changes, strict=True):
+            assert probability.value == pytest.approx(sum(row) / IMAGES, rel=1e-9)
+            changes = [abs(one - other) / one for one, other in zip(before, row, strict=True)]
+            assert change.value == pytest.approx(sum(changes) / IMAGES, rel=1e-9)
+            assert change.low < change.value < change.high
+        assert fall.untouched.value == pytest.approx(sum(before) / IMAGES, rel=1e-9)
+    assert found["random"].aopc.value < found["var-grad"].aopc.value
+
+
+def test_what_is_missing_is_missing():
+    gap = ("grad", Order.MORF, 0.9)
+    found = falls(with_probabilities({gap}), MORF, Unit.SCALAR, LEVELS)
+    assert found["grad"].aopc == (None, None, None)
+    assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
+    assert found["grad"].probabilities[0].value > 0
+    assert found["var-grad"].aopc.value > 0
+    assert falls(with_probabilities({gap}), LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
+    assert falls(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
+    assert falls(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
+    assert falls(with_probabilities(), ROAR, Unit.SCALAR, LEVELS) == {}
+    assert falls(with_probabilities(), MORF, Unit.PIXEL, LEVELS) == {}
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -0.1, 1.1, np.inf])
+def test_what_is_no_probability_is_missing(wrong):
+    whole = with_probabilities()
+    for point, result in whole.results.items():
+        if (point.cell.estimator, point.cell.order, point.cell.t) == ("grad", Order.MORF, 0.9) and result.probability:
+            damaged = result.probabilities.copy()
+            damaged[3] = wrong
+            whole.results[point] = replace(result, probability=pack_probabilities(damaged))
+    found = falls(whole, MORF, Unit.SCALAR, LEVELS)
+    assert found["grad"].aopc.value is None
+    assert found["random"].aopc.value is not None
+
+
+def test_a_curve_of_two_references_has_no_fall():
+    whole = with_probabilities()
+    results = {
+        point: replace(result, weights=("b" if point.cell.t == 0.9 else "a") * 64)
+        if point.cell.estimator == "grad"
+        else result
+        for point, result in whole.results.items()
+    }
+    assert set(falls(replace(whole, results=results), MORF, Unit.SCALAR, LEVELS)) == set(MAIN) - {"grad"}
+
+
+def rows(whole, protocol, style):
+    text = render(shown_table(whole, protocol, None, None), style)
+    found = json.loads(text)["rows"] if style == "json" else list(csv.DictReader(StringIO(text)))
+    return {row["estimator"]: row for row in found}
+
+
+def test_json_and_csv_have_them_where_nothing_is_retrained():
+    whole = with_probabilities({("grad", Order.MORF, 0.9)})
+    found = falls(whole, MORF, Unit.SCALAR, LEVELS)
+    plain, flat = rows(whole, "morf", "json"), rows(whole, "morf", "csv")
+    for name in MAIN:
+        row, fall = plain[name], found[name]
+        assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
+        assert list(row["probability"].items()) == [
+            ("0.0", fall.untouched.value),
+            *((str(t), each.value) for t, each in zip(LEVELS, fall.probabilities, strict=True)),
+        ]
+        assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
+        for key in ("probability", "probability_low", "relative_change"):
+            for t, value in row[key].items():
+                assert flat[name][f"{key}_{t}"] == ("" if value is None else str(value))
+    assert plain["grad"]["aopc"] is None
+    assert plain["grad"]["probability"]["0.9"] is None
+    assert flat["grad"]["aopc"] == ""
+    for protocol in ("roar", "kar", "mask-only"):
+        assert not {"aopc", "probability", "relative_change"} & set(rows(whole, protocol, "json")["random"])
+
+
+def test_an_empty_store_has_the_same_keys():
+    row = rows(SuiteResults(SUITE, "", None, {}), "lerf", "json")["grad"]
+    assert (row["aopc"], row["aopc_low"]) == (None, None)
+    assert row["probability"] == dict.fromkeys(["0.0", "0.3", "0.9"])
+    assert row["relative_change"] == dict.fromkeys(["0.3", "0.9"])
+
+
+def demo():
+    with open_results(DEMO, "") as results:
+        return collect(find_suite("quick"), results)
+
+
+def printed(table, width):
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(as_text(table, width), crop=False)
+    return console.file.getvalue()
+
+
+def test_columns_say_the_same_where_they_fit():
+    """On the store that comes with the repository: whatever the width, no number is cut."""
+    table = shown_table(demo(), "morf", None, None)
+    fall = falls(table.suite_results, MORF, Unit.SCALAR, (0.5, 0.9))["grad"]
+    cell = f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]"
+    heads = ["AOPC [95%]", "p t=0.5", "p t=0.9", "change t=0.5", "change t=0.9"]
+    markdown, wide, narrow = render(table, "markdown"), printed(table, 160), printed(table, 80)
+    for text in (markdown, wide):
+        line = next(line for line in text.splitlines() if " grad (!) " in line)
+        assert cell in line
+        assert all(head in text for head in heads)
+        assert f"p_0 = {fall.untouched.value:.3f}" in " ".join(text.split())
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert f"Left out here: {', '.join(heads)}; --format csv has all." in " ".join(narrow.split())
+    assert "p_0" not in narrow
+    assert "AOPC" not in render(shown_table(demo(), "roar", None, None), "markdown")

@@ -1,0 +1,79 @@
+"""How a call ends where terminal, disk, port or patience fail: one line and the right exit code."""
+
+import os
+import re
+import signal
+import socket
+import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+from roarbench.execution import runner
+from tests.helpers.command_line import command
+from toy import linear
+
+SMALL = ("--suite", "planted", "--limit", "8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A store with a small version of a part of `planted`; to be read only."""
+    folder = tmp_path_factory.mktemp("endings") / "store"
+    assert command("run", *SMALL, "--estimators", "truth", "--seeds", "1", "--store", folder) == 0
+    return folder
+
+
+def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch):
+    for words in (("table", *SMALL), ("validity", *SMALL), ("--help",)):
+        monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
+        monkeypatch.setattr(sys, "stderr", TextIOWrapper(BytesIO(), encoding="ascii"))
+        assert call(*words, *(("--store", made) if len(words) > 1 else ())).code == 0
+        assert sys.stderr.buffer.getvalue() == b""
+        text = sys.stdout.buffer.getvalue().decode("ascii")
+        assert "?" not in text
+        if words[0] == "table":
+            assert re.search(r"\|truth +\|.*\|- +\|- ", text)  # a dash of ours where there is no verdict
+
+
+@pytest.mark.parametrize("words", [("suites",), ("table", "--format", "json"), ("toy",), ("--help",), ("--version",)])
+def test_an_output_that_is_full_is_one_line(call, made, words, monkeypatch):
+    more = (*SMALL, "--store", made) if words[0] == "table" else ()
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert call(*words, *more) == (2, "", "roarbench: cannot go on: No space left on device\n")
+
+
+def test_where_nothing_can_be_said_the_exit_code_says_it(call, monkeypatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert call("table", "--suite", "quikc") == (2, "", "")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
+    for module, name in ((linear, "experiment"), (runner, "run_suite")):
+        monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
+    kept = "roarbench: interrupted; finished runs are kept, the same command goes on\n"
+    assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
+    assert call("toy") == (code, "", "roarbench: interrupted; toy keeps nothing of what it had begun\n")
+
+
+def test_a_port_that_is_taken(call, made):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        answer = call("leaderboard", "--store", made, "--port", port)
+    line = f"roarbench: cannot serve on 127.0.0.1:{port}: Address already in use; write another --port\n"
+    assert answer == (2, "", line)
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
+@pytest.mark.parametrize("width", ["0", "19", "1001", "100000000", "-80", "wide"])
+def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
+    monkeypatch.setenv(name, width)
+    answer = call("suites")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
+    monkeypatch.setenv(name, "80")
+    assert call("suites").code == 0

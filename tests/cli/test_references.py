@@ -1,0 +1,124 @@
+"""The command line where a store explains two references: a trained one and given weights."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from roarbench.models import build
+from roarbench.plan.runs import Block
+from roarbench.plan.suites import SUITES, VERSIONS, find_suite
+from roarbench.plan.weights import title
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR
+from tests.helpers.command_line import command
+
+SMALL = ("--suite", "planted", "--limit", "40")
+PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
+RUNS = 3  # untouched images, random, grad
+
+
+class Made(NamedTuple):
+    store: Path
+    weights: Path
+    shown: str  # what titles call them
+
+
+@pytest.fixture(autouse=True)
+def explaining(monkeypatch):
+    """The suite `planted` with an estimator that explains."""
+    for table, name in ((SUITES, "planted"), (VERSIONS, ("planted", 1))):
+        monkeypatch.setitem(table, name, PLANTED)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Made:
+    """A store with the runs of random weights that were given; to be read only."""
+    folder = tmp_path_factory.mktemp("references")
+    network = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(7))
+    torch.save(network.state_dict(), folder / "random.pt")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SUITES, "planted", PLANTED)
+        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        assert command("run", *SMALL, "--reference", folder / "random.pt", "--store", folder / "store") == 0
+    shown = title(str(folder / "random.pt"))[: len("file@") + 8]
+    return Made(folder / "store", folder / "random.pt", shown)
+
+
+def test_how_good_the_reference_is_is_told_by_every_run(call, tmp_path):
+    weights = tmp_path / "random.pt"
+    torch.save(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(7)).state_dict(), weights)
+    asked = ("run", *SMALL, "--reference", weights, "--store", tmp_path / "store")
+    first, again = call(*asked).err.splitlines(), call(*asked).err.splitlines()
+    for lines in (first, again):
+        (told,) = (line for line in lines if "% correct" in line)
+        assert told.startswith("planted v1 (small version: 40 images a split) (reference file@")
+        assert told.endswith("near chance (25.0%) on untouched test images")
+        assert "warning: maps of a reference near chance explain next to nothing" in lines[lines.index(told) + 1]
+    with ResultsStore.open(default_url(tmp_path / "store"), read_only=True) as results:
+        assert len(results.keys("")) == RUNS + 1
+        whole = results.results(results.keys("")).values()
+        score = next(row for row in whole if row.run.cell.retrain == "none")
+    assert f"{score.correct / score.total:.1%} correct" in "".join(first)
+    assert score.weights
+
+
+def test_how_good_the_reference_is_is_known_before_anything_is_trained_on_its_maps(made):
+    with ResultsStore.open(default_url(made.store), read_only=True) as results:
+        rows = sorted(results.results(results.keys("")).values(), key=lambda row: row.created)
+    names = [(row.run.cell.estimator, str(row.run.cell.retrain)) for row in rows]
+    assert names.index(("none", "none")) < names.index(("grad", "images"))
+
+
+def test_each_of_two_references_is_shown_where_it_is_asked_for(call, made, tmp_path):
+
+    store = shutil.copytree(made.store, tmp_path / "store")
+    alone = call("table", *SMALL, "--store", store)
+    assert "reference trained by planted@1" in " ".join(alone.out.split())
+    asked = f"roarbench table --suite planted --limit 40 --reference {made.shown} --store {store}"
+    assert f"this store also has: {asked} (" in alone.err
+    assert call("run", *SMALL, "--store", store).code == 0
+    tables = {
+        name: json.loads(call("table", *SMALL, "--store", store, "--format", "json", *asked).out)
+        for name, asked in (
+            ("trained", ()),
+            ("file", ("--reference", made.weights)),
+            ("name", ("--reference", made.shown)),
+        )
+    }
+    assert tables["file"] == tables["name"] != tables["trained"]
+    assert (tables["trained"]["reference"], tables["file"]["reference"]) == (None, title(str(made.weights)))
+    assert all(table["reference_accuracy"] is not None for table in tables.values())
+    grad = {name: next(row for row in table["rows"] if row["estimator"] == "grad") for name, table in tables.items()}
+    assert grad["file"]["curve"]["0.9"] is not None and grad["trained"]["curve"]["0.9"] is not None
+    text = call("table", *SMALL, "--store", store, "--reference", made.weights)
+    assert f"(reference {made.shown}" in " ".join(text.out.split()) and "% correct" in text.out
+    assert f"this store also has: roarbench table --suite planted --limit 40 --store {store} (" in text.err
+
+
+def test_weights_that_nothing_explains_are_named(call, made, tmp_path):
+    torch.save({"a": torch.zeros(1)}, tmp_path / "other.pt")
+    answer = call("table", *SMALL, "--store", made.store, "--reference", tmp_path / "other.pt")
+    assert answer.code == 0
+    assert "this store also has" in answer.err  # controls depend on no reference
+    answer = call("table", *SMALL, "--store", made.store, "--reference", "none.pt")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--reference none.pt is no file" in answer.err
+
+
+@pytest.mark.parametrize("words", ["run", "plan", "table"])
+def test_published_weights_of_another_network_are_refused_before_they_are_fetched(call, made, words, monkeypatch):
+    def download(*arguments, **options):
+        raise AssertionError("nothing is to be fetched")
+
+    monkeypatch.setattr(torch.hub, "download_url_to_file", download)
+    answer = call(words, *SMALL, "--reference", "torchvision:resnet50-v1", "--store", made.store)
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert line.startswith(
+        "roarbench: torchvision:resnet50-v1 is a resnet50 of 1,000 classes, suite 'planted' explains"
+    )

@@ -1,0 +1,147 @@
+"""Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import Retrain
+from tests.helpers.command_line import command
+
+SMALL = ("--suite", "planted", "--limit", "8")
+PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
+RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
+MINE = "mine@12345678"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A store with a small version of a part of `planted`; to be read only."""
+    folder = tmp_path_factory.mktemp("runs") / "store"
+    assert command("run", *PART, "--store", folder) == 0
+    return folder
+
+
+@pytest.fixture
+def store(made, tmp_path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "store"))
+
+
+def listed(call, store, *words):
+    return json.loads(call("keys", *SMALL, "--store", store, "--format", "json", *words).out)
+
+
+def shown(call, store, key):
+    return json.loads(call("show", key, "--store", store, "--format", "json").out)
+
+
+def rows(call, store):
+    found = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
+    return {row["estimator"]: row for row in found["rows"]}
+
+
+def fail(store: Path) -> str:
+    """Note that a run of a submission failed; its key."""
+    with ResultsStore.open(default_url(store)) as results:
+        row = next(iter(results.results(results.keys("")).values()))
+        cell = replace(row.run.cell, estimator=MINE, retrain=Retrain.IMAGES, t=0.5)
+        run = replace(row.run, cell=cell)
+        results.add_failure(run, "died of it")
+    return run.key
+
+
+def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
+    found = listed(call, made)
+    assert len(found) == 62 and len({row["key"] for row in found}) == 62
+    assert [row["state"] for row in found].count("done") == RUNS
+    with ResultsStore.open(default_url(made), read_only=True) as results:
+        assert {row["key"] for row in found if row["state"] == "done"} == set(results.keys(""))
+        for key, result in results.results(results.keys("")).items():
+            (row,) = (row for row in found if row["key"] == key)
+            cell = result.run.cell
+            assert (row["estimator"], row["t"], row["seed"]) == (cell.estimator, cell.t, result.run.seed)
+    assert {row["estimator"] for row in listed(call, made, "--estimators", "truth")} == {"truth"}
+    lines = call("keys", *SMALL, "--store", made).out.splitlines()
+    assert lines[0] == f"{found[0]['key'][:12]}  done     roar none t=0 scalar seed 0"
+    assert len(lines) == 62
+
+
+def test_keys_need_images(call, made):
+    answer = call("keys", "--suite", "cifar10", "--store", made)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"`roarbench run --suite cifar10 --store {made}` decodes them" in answer.err
+
+
+def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(call, made):
+    key = next(row["key"] for row in listed(call, made) if (row["estimator"], row["state"]) == ("truth", "done"))
+    found = shown(call, made, key[:10])
+    with ResultsStore.open(default_url(made), read_only=True) as results:
+        result = results.results([key])[key]
+    assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
+    assert found["record"]["cell"]["estimator"] == "truth" and found["record"]["recipe"] == "planted@1"
+    assert (found["outcome"]["correct"], found["outcome"]["total"]) == (result.correct, 8)
+    assert found["provenance"]["versions"] == result.provenance.versions
+    (folder,) = found["rankings"]["folders"]
+    assert found["rankings"]["checksum"] == result.rankings
+    assert Path(folder).parts[-1].startswith("truth-scalar-") and (Path(folder) / "manifest.json").exists()
+    text = call("show", key[:10], "--store", made).out
+    for words in (key, "roar truth t=0.1 scalar seed 0", folder, f"{result.correct}\n", result.provenance.code_version):
+        assert words in text
+    clean = shown(call, made, listed(call, made)[0]["key"])
+    assert clean["rankings"] == {"checksum": None, "weights": None, "folders": []}
+
+
+def test_a_key_that_is_none_or_several_is_refused(call, made):
+    one = listed(call, made)[0]["key"]
+    answer = call("show", "zz", "--store", made)
+    assert answer.code == 2 and len(answer.err.splitlines()) == 1
+    assert "no run here has a key that begins with 'zz'; `roarbench keys --suite" in answer.err
+    digits = {row["key"][0] for row in listed(call, made) if row["state"] == "done"}
+    assert len(digits) < RUNS  # 21 keys begin with 16 digits at most
+    twice = next(d for d in digits if sum(r["key"][0] == d and r["state"] == "done" for r in listed(call, made)) > 1)
+    answer = call("show", twice, "--store", made)
+    assert answer.code == 2 and f"runs have a key that begins with '{twice}'" in answer.err
+    assert shown(call, made, one)["key"] == one
+
+
+def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
+    key = fail(store)
+    assert rows(call, store)[MINE]["gain"] is None
+    assert shown(call, store, key)["failures"][0]["reason"] == "died of it"
+    answer = call("forget", MINE, "--why", "the wrong layer", "--store", store)
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
+    assert MINE not in rows(call, store)
+    found = shown(call, store, key)
+    assert (found["state"], found["failures"], found["outcome"]) == ("forgotten", [], None)
+    (note,) = found["forgotten"]
+    assert (note["what"], note["reason"]) == ("failure, died of it", "the wrong layer")
+    assert "the wrong layer" in call("show", key, "--store", store).out
+    again = call("forget", MINE, "--why", "twice", "--store", store)
+    assert again.code == 2 and f"nothing of {MINE} is in this store" in again.err
+
+
+def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, store):
+    before = rows(call, store)
+    for name in ("truth", listed(call, store)[0]["key"]):
+        refused = call("forget", name, "--why", "x", "--store", store)
+        assert refused.code == 2 and "write --yes" in refused.err
+    assert rows(call, store) == before
+    assert call("forget", "truth", "--why", "to see", "--yes", "--store", store).code == 0
+    assert [row["state"] for row in listed(call, store)].count("done") == 1 + 10
+    assert rows(call, store)["truth"]["gain"] is None
+    assert call("run", *PART, "--store", store).code == 0
+    assert rows(call, store) == before
+    done = next(row["key"] for row in listed(call, store, "--estimators", "truth") if row["state"] == "done")
+    assert (shown(call, store, done)["state"], len(shown(call, store, done)["forgotten"])) == ("done", 1)
+
+
+@pytest.mark.parametrize("words", [(), ("--why", " ")])
+def test_nothing_is_forgotten_without_a_reason(call, store, words):
+    key = fail(store)
+    answer = call("forget", MINE, "--store", store, *words)
+    assert answer.code == 2 and "--why" in answer.err
+    assert shown(call, store, key)["state"] == "failed"

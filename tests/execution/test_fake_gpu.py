@@ -1,0 +1,168 @@
+"""CUDA's branches on a GPU that holds no numbers, see `fake_gpu`: where tensors lie, and what waits for the GPU."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+
+from roarbench.estimators import ESTIMATORS, ensembles, find_estimator, gradients
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.execution import jobs
+from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
+from roarbench.kernels.train import Normalisation, fit, normalise, predict
+from roarbench.models import build
+from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.plan.runs import Block
+from roarbench.terms import ROAR, Precision, Split, Unit
+from tests.helpers.fake_gpu import GPU, FakeGpu, fake_gpu
+from tests.helpers.tiny_suite import SUITE, make_context, make_runs
+
+NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
+RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
+N, SHAPE = 20, (3, 16, 16)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def inputs(kind="degraded", unit=Unit.SCALAR):
+    """Of each kind, on the GPU."""
+    pixels = torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
+    removed = torch.zeros(N, 96 if unit is Unit.SCALAR else 32, dtype=torch.uint8, device=GPU)
+    fill = torch.zeros(3, device=GPU)
+    return {
+        "untouched": DegradedImages(pixels, None, fill, unit),
+        "degraded": DegradedImages(pixels, removed, fill, unit),
+        "maps": RemovedMaps(SHAPE, removed, unit),
+        "redrawn": RedrawnImages(pixels, 0.5, fill, unit, seeded()),
+    }[kind]
+
+
+def network(name="resnet-planted"):
+    return build(name, 4, 3, 16, seeded()).to(GPU)
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("kind", ["untouched", "degraded", "maps", "redrawn"])
+def test_a_batch_is_made_on_the_gpu_without_a_wait(kind, unit):
+    with fake_gpu() as gpu:
+        batch = inputs(kind, unit).batch(torch.arange(4))
+        assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
+        assert gpu.waits == []
+
+
+def test_what_is_redrawn_is_drawn_on_the_processor(tmp_path, monkeypatch):
+    """Or one run key would mean other inputs on a GPU."""
+    context = make_context(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),)))
+    run = make_runs(context, context.suite)[-1]
+    with fake_gpu() as gpu:
+        monkeypatch.setattr(
+            jobs, "pixels", lambda context, split: torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
+        )
+        redrawn = jobs._inputs(context, run, Split.TRAIN)
+        assert redrawn.generator.device.type == "cpu"
+        gpu.sent = 0
+        redrawn.batch(torch.arange(4))
+        assert gpu.sent == 2  # the index, and what is removed
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_images_are_augmented_on_the_gpu_without_a_wait(kind):
+    with fake_gpu() as gpu:
+        images = augment(shrink(torch.zeros(4, 3, 32, 32, device=GPU), 16), kind, seeded())
+        assert (images.device.type, tuple(images.shape)) == ("cuda", (4, *SHAPE))
+        assert gpu.waits == []
+
+
+def steps_of(recipe, kind="degraded", name="resnet-planted") -> tuple[FakeGpu, int]:
+    with fake_gpu() as gpu:
+        fit(network(name), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
+        return gpu, round(recipe.epochs * N / recipe.batch)
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize("kind", Augmentation)
+def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
+    recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
+    short, steps = steps_of(replace(recipe, epochs=0.8))
+    long, more = steps_of(replace(recipe, epochs=1.6))
+    assert (steps, more) == (2, 4)
+    assert long.waits == short.waits  # before the first step, and a look at the loss after the last one
+    assert short.waits.count("item") == 2
+    drawn = {Augmentation.NONE: 0, Augmentation.SHIFT_FLIP: 2, Augmentation.NOISE_FLIP: 2, Augmentation.CROP_FLIP: 2}
+    parts = 3 if micro_batch else 1
+    assert long.sent - short.sent == 2 * parts * (3 + drawn.get(kind, 1))  # the index: pixels, bits and labels
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "precision"),
+    [
+        ("resnet8", "untouched", Precision.FLOAT32),
+        ("resnet8", "redrawn", Precision.BF16),
+        ("resnet18", "maps", Precision.BF16),
+    ],
+)
+def test_trainings_run_to_their_end_on_a_gpu(name, kind, precision):
+    gpu, _ = steps_of(replace(RECIPE, precision=precision, epochs=0.8), kind, name)
+    assert gpu.waits.count("item") == 2
+
+
+def test_answers_are_waited_for_once():
+    with fake_gpu() as gpu:
+        model, tested = network(), inputs()
+        gpu.waits.clear()
+        logits = predict(model, tested, NORM, batch=8)
+        assert (logits.device.type, tuple(logits.shape)) == ("cpu", (N, 4))
+        assert gpu.waits == ["copy to cuda"] * 2 + ["copy to cpu"]  # mean, standard deviation; all logits
+
+
+@pytest.mark.parametrize("controls", [False, True])
+def test_maps_are_made_on_the_gpu(controls, monkeypatch):
+    monkeypatch.setattr(ensembles, "SAMPLES", 2)
+    monkeypatch.setattr(gradients, "IG_STEPS", 3)
+    chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls]
+    for variant in {e.variant for e in chosen}:
+        with fake_gpu() as gpu:
+            model = None if controls else network().eval()
+            images = torch.zeros(4, *SHAPE)
+            batch = Batch(images, torch.zeros(4, dtype=torch.int64), torch.arange(4), images).to(GPU)
+            gpu.waits.clear()
+            wanted = [e for e in chosen if e.variant == variant]
+            maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
+            assert {(m.device.type, tuple(m.shape)) for m in maps.values()} == {("cuda", (4, *SHAPE))}
+            assert set(maps) == {e.id for e in wanted}
+            assert controls or gpu.waits.count("copy to cuda") == 1  # the black pixel
+            assert "copy to cpu" not in gpu.waits
+
+
+# --- the fake GPU itself
+
+
+def test_tensors_on_two_devices_are_found():
+    with fake_gpu():
+        here = replace(inputs(), fill=torch.zeros(3))
+        with pytest.raises(FakeTensorDeviceMismatchError, match="two devices, cuda:0 and cpu"):
+            here.batch(torch.arange(4))
+
+
+def test_waits_are_found():
+    def seen(work) -> list[str]:
+        with fake_gpu() as gpu:
+            jobs(torch.zeros(2), torch.zeros(2, device=GPU))
+            return gpu.waits
+
+    def pinned(tensor: Tensor) -> Tensor:
+        return tensor.pin_memory().to(GPU, non_blocking=True)
+
+    assert seen(lambda here, there: here.to(GPU)) == ["copy to cuda"]
+    assert seen(lambda here, there: here.to(GPU, non_blocking=True)) == ["copy to cuda"]  # not pinned
+    assert seen(lambda here, there: torch.tensor([1.0], device=GPU)) == ["copy to cuda"]
+    assert seen(lambda here, there: there.sum().item()) == ["item"]
+    assert seen(lambda here, there: there.cpu()) == ["copy to cpu"]
+    assert seen(lambda here, there: pinned(here) + there.to(GPU)) == []
+    assert seen(lambda here, there: normalise(torch.zeros(1, 3, 2, 2, device=GPU), NORM)) == ["copy to cuda"] * 2

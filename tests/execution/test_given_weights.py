@@ -1,0 +1,207 @@
+"""Given weights: which they are, what they want images to be normalised with, and why they are refused."""
+
+import hashlib
+import json
+import math
+import pickle
+import warnings
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from roarbench.errors import CallerError
+from roarbench.execution.given_weights import load_given
+from roarbench.kernels.train import Normalisation
+from roarbench.models import build
+from roarbench.plan.weights import PUBLISHED, Published, title
+
+
+def network(seed=0):
+    return build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def weights():
+    model = network(seed=5)
+    for name, buffer in model.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.uniform_(generator=torch.Generator().manual_seed(1))
+    return model.state_dict()
+
+
+@pytest.fixture
+def published(monkeypatch, tmp_path, weights):
+    """A name whose file is a small network instead of ResNet-50; the file is where torch.hub keeps its own."""
+    folder = tmp_path / "hub" / "checkpoints"
+    folder.mkdir(parents=True)
+    torch.save(weights, folder / "small.pth")
+    checksum = hashlib.sha256((folder / "small.pth").read_bytes()).hexdigest()
+    path = (folder / "small.pth").rename(folder / f"small-{checksum[:8]}.pth")
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
+    return path
+
+
+def check_loaded(model, weights):
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0)
+
+
+def test_a_file_is_its_checksum(tmp_path):
+    (tmp_path / "w.pt").write_bytes(b"abc")
+    assert title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"  # SHA-256 of abc: FIPS 180-2
+
+
+def test_a_published_name_is_the_start_of_its_checksum():
+    assert title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
+    assert title("torchvision:resnet50-v2") == "torchvision:resnet50-v2@11ad3fa6"
+
+
+def test_a_published_file_is_the_same_reference_as_its_name(published):
+    assert title(str(published)) == title("torchvision:small")
+    assert load_given(str(published), network(), 3) == load_given("torchvision:small", network(), 3)
+
+
+def test_published_weights_want_the_normalisation_of_torchvision(published, weights):
+    """0.485 … and 0.229 …: torchvision's documentation of IMAGENET1K_V1, for images in [0, 1]."""
+    model = network()
+    norm = load_given("torchvision:small", model, 3)
+    check_loaded(model, weights)
+    torch.testing.assert_close(torch.tensor(norm.mean) / 255, torch.tensor([0.485, 0.456, 0.406]))
+    torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
+
+
+def no_state_dicts(path):
+    """Writes one file after the other that is none."""
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        yield path.write_bytes(pickle.dumps({"a": [1]}, protocol))
+    for content in (b"", b"text", b"PK\x03\x04", bytes(100)):
+        yield path.write_bytes(content)
+    torch.save({"state_dict": {0: torch.zeros(2)}}, path)
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
+    yield
+
+
+def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path):
+    """torch has warnings of its own, for other pickles and for programs, which would stand before that line."""
+    path = tmp_path / "w.pt"
+    for _ in no_state_dicts(path):
+        with (
+            warnings.catch_warnings(record=True) as said,
+            pytest.raises(CallerError, match=r"; write torch.save\(model"),
+        ):
+            warnings.simplefilter("always")
+            load_given(str(path), network(), 3)
+        assert said == []
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
+def test_a_state_dict_is_loaded_and_normalised_as_the_suite_does(tmp_path, weights, name):
+    path, model = tmp_path / name, network()
+    save_file(weights, path) if path.suffix == ".safetensors" else torch.save(weights, path)
+    assert load_given(str(path), model, 3) is None
+    check_loaded(model, weights)
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
+def test_a_checkpoint_may_carry_its_normalisation(tmp_path, weights, name):
+    path, mean, std = tmp_path / name, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
+    if path.suffix == ".safetensors":
+        save_file(weights, path, {"mean": json.dumps(mean), "std": json.dumps(std), "format": "pt"})
+    else:
+        torch.save({"state_dict": weights, "mean": mean, "std": std}, path)
+    assert load_given(str(path), network(), 3) == Normalisation((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))
+
+
+def test_old_files_count_no_batches(tmp_path, weights):
+    old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+    torch.save(old, tmp_path / "w.pt")
+    load_given(str(tmp_path / "w.pt"), network(), 3)
+
+
+def changed(weights, **changes):
+    kept = {name: tensor for name, tensor in weights.items() if name not in changes}
+    return kept | {name: tensor for name, tensor in changes.items() if tensor is not None}
+
+
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [
+        (lambda w: changed(w, **{"linear.bias": None}), "it lacks linear.bias; give weights of that network"),
+        (lambda w: changed(w, extra=torch.zeros(1)), "extra is too much;"),
+        (lambda w: changed(w, **{"linear.bias": torch.zeros(5)}), "linear.bias is (5,), expected (4,);"),
+        (lambda w: {"a": torch.zeros(1)}, "and 32 more;"),
+        (lambda w: {"state_dict": w, "mean": [1.0], "std": [1.0]}, "expected 3 numbers each"),
+        (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
+        (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [float("nan")] * 3}, "std above 0"),
+        (lambda w: changed(w, **{"linear.bias": torch.full((4,), math.nan)}), "linear.bias holds NaN or infinity;"),
+        (lambda w: changed(w, **{"linear.bias": torch.full((4,), math.inf)}), "linear.bias holds NaN or infinity;"),
+        (lambda w: {"epoch": 3, "model": w}, "holds no state dict"),
+        (lambda w: [1, 2], "holds no state dict"),
+    ],
+)
+def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
+    torch.save(make(weights), tmp_path / "w.pt")
+    with pytest.raises(CallerError) as error:
+        load_given(str(tmp_path / "w.pt"), network(), 3)
+    assert seen in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x80\x02nothing that anyone saved")
+    with pytest.raises(CallerError, match=r"cannot read .* \(\w+\); write torch.save\(model.state_dict\(\), FILE\)"):
+        load_given(str(tmp_path / name), network(), 3)
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("code of the file was run",)
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
+    torch.save({"a": Runs()}, tmp_path / "w.pt")
+    with pytest.raises(CallerError, match="cannot read"):
+        load_given(str(tmp_path / "w.pt"), network(), 3)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("reference", "seen"),
+    [
+        ("none.pt", "--reference none.pt is no file; write a file of weights, or one of torchvision:resnet50-v1"),
+        ("torchvision:resnet50", "no reference 'torchvision:resnet50'; did you mean 'torchvision:resnet50-v"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(reference, seen):
+    with pytest.raises(CallerError) as error:
+        title(reference)
+    assert seen in str(error.value)
+
+
+def test_without_network_it_says_where_to_put_the_file(monkeypatch, published):
+    published.unlink()
+
+    def download(*arguments, **options):
+        raise OSError("no network")
+
+    monkeypatch.setattr(torch.hub, "download_url_to_file", download)
+    with pytest.raises(CallerError) as error:
+        load_given("torchvision:small", network(), 3)
+    assert f"put it into {published.parent}, or give it by --reference FILE" in str(error.value)
+
+
+def test_a_changed_published_file_is_refused(published):
+    published.write_bytes(published.read_bytes() + b"more")
+    with pytest.raises(CallerError, match="its checksum is another; delete it"):
+        load_given("torchvision:small", network(), 3)
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_a_line():
+    with pytest.raises(CallerError, match="cannot read --reference a{80} "):
+        title("a" * 300)

@@ -1,0 +1,502 @@
+"""The jobs of a worker, each derived again without its shortcuts."""
+
+import json
+import shutil
+import weakref
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench import devices
+from roarbench.errors import CallerError, Diverged, StoreError
+from roarbench.estimators import engine, find_estimator
+from roarbench.execution import jobs
+from roarbench.kernels import train
+from roarbench.kernels.augment import Augmentation
+from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
+from roarbench.kernels.train import fit, predict
+from roarbench.plan.recipes import RECIPES, Decay, Recipe, find_recipe
+from roarbench.plan.runs import CLEAN
+from roarbench.store.planes import read_planes
+from roarbench.store.references import ReferenceStore, checksum
+from roarbench.terms import Order, Precision, Retrain, Split, Unit
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+
+COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
+SCALAR = ("random", "truth", "grad", "grad~untrained", "grad~other-target")
+PIXEL = ("random", "grad")
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    """With its reference, and with all rankings that are asked for here."""
+    context = make_context(tmp_path_factory.mktemp("context"))
+    jobs.train_reference(context)
+    specs = [spec_of(context, name, Unit.SCALAR) for name in SCALAR] + [
+        spec_of(context, name, Unit.PIXEL) for name in PIXEL
+    ]
+    for split, count in COUNTS.items():
+        jobs.rank_shard(context, specs, split, 0, count)
+    for spec in specs:
+        jobs.seal(context, spec)
+    return context
+
+
+def spec_of(context, name, unit):
+    return context.ranking_spec(find_estimator(name), unit)
+
+
+def pixels_of(context, split):
+    return context.images(split).pixels.astype(np.float64)
+
+
+def normalised(context, split):
+    """Images minus mean over std, float64, from the pixels alone."""
+    train = pixels_of(context, Split.TRAIN)
+    mean, std = (np.reshape(getattr(train, name)(axis=(0, 2, 3)), (3, 1, 1)) for name in ("mean", "std"))
+    return torch.from_numpy((pixels_of(context, split) - mean) / std)
+
+
+def gradients(model, images, targets):
+    """One image after the other, in float64."""
+    maps = []
+    for image, target in zip(images, targets, strict=True):
+        image = image[None].requires_grad_()
+        maps.append(torch.autograd.grad(model.double()(image)[0, target], image)[0][0])
+    return torch.stack(maps).numpy()
+
+
+def removed_by_hand(importance, split, t):
+    """The round(t d) most important features of each image, bool (n, d), by Python's sort."""
+    flat = importance.reshape(len(importance), -1)
+    d = flat.shape[1]
+    ties = tie_order(jobs.image_ids(split, 0, len(flat)).numpy(), d)
+    removed = np.zeros(flat.shape, bool)
+    for row, values, places in zip(removed, flat.tolist(), ties.tolist(), strict=True):
+        ranking = sorted(range(d), key=lambda feature: (values[feature], places[feature]), reverse=True)
+        row[ranking[: round(t * d)]] = True
+    return removed
+
+
+def removed_in_store(context, name, unit, split, t, order=Order.MORF):
+    rankings = context.rankings.open(spec_of(context, name, unit))
+    bits = removed_bits(rankings.planes(split), t, order, rankings.layout)
+    return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
+
+
+# --- the reference
+
+
+def test_the_reference_is_the_network_that_its_record_describes(context):
+    model = context.network("resnet-planted", 1000)
+    labels = torch.from_numpy(context.data.train.labels)
+    untouched = Ready(torch.from_numpy(pixels_of(context, Split.TRAIN)).float())
+    fit(model, untouched, labels, context.norm, find_recipe("planted@1"), 1000)
+    torch.testing.assert_close(context.trained_reference().state_dict(), model.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("split", Split)
+def test_its_predictions_are_its_most_probable_classes(context, split):
+    with torch.no_grad():
+        chances = context.trained_reference().double()(normalised(context, split)).softmax(1).numpy()
+    said = context.references.predictions(context.reference, split)
+    np.testing.assert_array_equal(said.targets, chances.argmax(1))
+    np.testing.assert_allclose(said.probability, chances.max(1), rtol=1e-4)  # float32 through a network
+
+
+def test_a_reference_is_trained_once(context, monkeypatch):
+    before = context.references.checksum(context.reference)
+    monkeypatch.setattr(jobs, "fit", None)  # a training would fail
+    jobs.train_reference(context)
+    assert context.references.checksum(context.reference) == before
+
+
+def test_a_reference_that_diverges_is_not_kept(tmp_path, monkeypatch):
+    wild = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
+    monkeypatch.setitem(RECIPES, wild.title, wild)
+    context = make_context(tmp_path, replace(SUITE, reference_recipe=wild.title))
+    with pytest.raises(Diverged):
+        jobs.train_reference(context)
+    assert not context.references.has(context.reference)
+
+
+# --- rankings
+
+
+@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
+def test_truth_is_ranked_by_the_strength_of_its_features(context, split, t):
+    expected = removed_by_hand(context.images(split).truth, split, t)
+    np.testing.assert_array_equal(removed_in_store(context, "truth", Unit.SCALAR, split, t), expected)
+
+
+# In float32 and in batches the maps differ in their last digits, which moves features that lie next to a boundary.
+@pytest.mark.parametrize("split", Split)
+def test_gradients_are_those_of_the_predicted_logit(context, split):
+    targets = context.references.predictions(context.reference, split).targets
+    maps = gradients(context.trained_reference(), normalised(context, split), targets)
+    for unit, importance in ((Unit.SCALAR, maps), (Unit.PIXEL, maps.sum(1))):
+        found = removed_in_store(context, "grad", unit, split, 0.5)
+        assert (found == removed_by_hand(importance, split, 0.5)).mean() > 0.995
+
+
+def test_the_untrained_twin_explains_other_weights_by_the_references_targets(context):
+    model = context.network("resnet-planted", 1001)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.weight.data[:] = 1
+    targets = context.references.predictions(context.reference, Split.TEST).targets
+    maps = gradients(model.eval(), normalised(context, Split.TEST), targets)
+    found = removed_in_store(context, "grad~untrained", Unit.SCALAR, Split.TEST, 0.5)
+    assert (found == removed_by_hand(maps, Split.TEST, 0.5)).mean() > 0.995
+    assert (found == removed_in_store(context, "grad", Unit.SCALAR, Split.TEST, 0.5)).mean() < 0.9
+
+
+def test_the_other_target_twin_explains_a_class_that_is_not_predicted(context):
+    images, targets = (
+        normalised(context, Split.TEST),
+        context.references.predictions(context.reference, Split.TEST).targets,
+    )
+    found = removed_in_store(context, "grad~other-target", Unit.SCALAR, Split.TEST, 0.5)
+    by_class = [
+        removed_by_hand(gradients(context.trained_reference(), images, [label] * TEST), Split.TEST, 0.5)
+        for label in range(4)
+    ]
+    agreement = (np.stack(by_class) == found).mean(2)
+    assert (agreement.max(0) > 0.99).all()
+    explained = agreement.argmax(0)
+    assert (explained != targets).all()
+    assert len(set(explained)) == 4
+
+
+def test_training_and_test_images_have_ids_of_their_own(context):
+    train, test = jobs.image_ids(Split.TRAIN, 0, 1_300_000), jobs.image_ids(Split.TEST, 0, 50_000)
+    assert train.max() < test.min()
+    assert jobs.image_ids(Split.TEST, 512, 514).tolist() == test[512:514].tolist()
+    random = [removed_in_store(context, "random", Unit.SCALAR, split, 0.5)[:TEST] for split in Split]
+    assert 0.4 < (random[0] == random[1]).mean() < 0.6  # 24 * 192 fair coins: 0.5 within 0.008
+
+
+def test_a_random_ranking_is_exact_and_its_own_for_every_image(context):
+    removed = removed_in_store(context, "random", Unit.SCALAR, Split.TEST, 0.3)
+    assert set(removed.sum(1)) == {removed_count(0.3, 192)} == {58}
+    assert len({row.tobytes() for row in removed}) == TEST
+
+
+def test_shards_give_the_same_rankings_as_one_piece(context, tmp_path):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    specs = [spec_of(other, name, Unit.SCALAR) for name in ("random", "truth")]
+    for split, count in COUNTS.items():
+        for start, stop in ((0, 7), (7, count)):
+            jobs.rank_shard(other, specs, split, start, stop)
+    for spec in specs:
+        jobs.seal(other, spec)
+        assert other.rankings.open(spec).checksum == context.rankings.open(spec).checksum
+
+
+def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "EXPLAINED", 8)
+    folders = {"whole": [(0, 24)], "cut": [(8, 24), (0, 8)]}
+    spec, seen = spec_of(context, "grad", Unit.SCALAR), {}
+    for name, ranges in folders.items():
+        other = replace(context, workspace=replace(context.workspace, root=tmp_path / name))
+        shutil.copytree(context.workspace.references, other.workspace.references)
+        for start, stop in ranges:
+            jobs.rank_shard(other, [spec], Split.TEST, start, stop)
+        parts = sorted(
+            (other.rankings.folder(spec) / "parts").glob("test-*.arrow"), key=lambda p: int(p.stem.split("-")[1])
+        )
+        seen[name] = np.concatenate([read_planes(part).planes for part in parts])
+    np.testing.assert_array_equal(seen["whole"], seen["cut"])
+
+
+def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    monkeypatch.setattr(jobs, "EXPLAINED", 8)
+    living, most = [], []
+    maps = jobs.importance_maps
+
+    def watched(*arguments):
+        found = maps(*arguments)
+        living.append(weakref.ref(found["random"]))
+        most.append(sum(seen() is not None for seen in living))
+        return found
+
+    monkeypatch.setattr(jobs, "importance_maps", watched)
+    jobs.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
+    assert len(most) == 5
+    assert max(most) <= 2  # the last batch, and the one that is being made
+
+
+def test_rankings_and_runs_know_the_weights_that_they_depend_on(context):
+    weights = checksum(context.trained_reference().state_dict())
+    assert context.references.checksum(context.reference) == weights
+    for name in SCALAR:
+        expected = "" if find_estimator(name).control else weights
+        assert context.rankings.open(spec_of(context, name, Unit.SCALAR)).weights == expected
+    assert jobs.score(context, run_of(context, "grad")).weights == weights
+    assert jobs.score(context, run_of(context, "random")).weights == ""
+    assert jobs.score(context, run_of(context, "random", retrain=Retrain.NONE)).weights == weights
+    assert jobs.score(context, run_of(context, CLEAN, retrain=Retrain.NONE, t=0.0)).weights == weights
+
+
+def test_rankings_of_another_reference_are_refused(context, tmp_path):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    shutil.copytree(context.workspace.rankings, other.workspace.rankings)
+    model = context.network("resnet-planted", 5)
+    said = context.references.predictions(context.reference, Split.TEST)
+    with other.references.lock(other.reference):
+        other.references.save(other.reference, model, 1.0)
+        other.references.save_predictions(other.reference, Split.TEST, said)
+    for retrain in (Retrain.NONE, Retrain.IMAGES):
+        with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
+            jobs.score(other, run_of(other, "grad", retrain=retrain))
+    jobs.score(other, run_of(other, "random"))
+
+
+def test_parts_that_are_there_are_not_made_again(context, tmp_path, monkeypatch):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    random, truth = (spec_of(other, name, Unit.SCALAR) for name in ("random", "truth"))
+    jobs.rank_shard(other, [random], Split.TEST, 0, TEST)
+    asked = []
+    maps = jobs.importance_maps
+    monkeypatch.setattr(
+        jobs, "importance_maps", lambda some, *rest: asked.extend(e.id for e in some) or maps(some, *rest)
+    )
+    jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
+    assert asked == ["truth"]
+    jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
+    assert asked == ["truth"]
+
+
+def test_the_reference_is_read_once_for_all_batches_and_again_when_it_changed(context, tmp_path, monkeypatch):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    read, weights = [], ReferenceStore.weights
+    monkeypatch.setattr(ReferenceStore, "weights", lambda *asked: read.append(asked) or weights(*asked))
+    maps = []
+    for seed in (5, 6):
+        shutil.rmtree(other.workspace.references, ignore_errors=True)
+        with other.references.lock(other.reference):
+            other.references.save(other.reference, context.network("resnet-planted", seed), 1.0)
+        for start in (0, 8):
+            made = jobs.timed_maps(other, ["grad"], Split.TEST, start, start + 8)["grad"].importance
+        maps.append(made)
+    assert len(read) == 2
+    assert not torch.equal(*maps)
+
+
+def made_by(context, spec, split):
+    parts = context.rankings.open(spec).files[split]["made"]
+    return [(part["images"], part["at_once"], part["precision"]) for part in parts]
+
+
+@pytest.mark.parametrize("hardware", [True, False])
+def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(context, tmp_path, monkeypatch, hardware):
+    asked = []
+    monkeypatch.setattr(devices, "uses_bf16", lambda *question: asked.append(question) or hardware)
+    suite = replace(context.suite, maps=Precision.BF16)
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path), suite=suite)
+    shutil.copytree(context.workspace.references, other.workspace.references)
+    specs = [spec_of(other, name, Unit.SCALAR) for name in ("grad", "random")]
+    for name, spec in zip(("grad", "random"), specs, strict=True):
+        assert (spec == spec_of(context, name, Unit.SCALAR)) == (name == "random")
+        for split, count in COUNTS.items():
+            jobs.rank_shard(other, [spec], split, 0, count)
+        jobs.seal(other, spec)
+    assert set(asked) == {(Precision.BF16, torch.device("cpu"))}
+    assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, "bf16" if hardware else "float32")]
+    assert made_by(other, specs[1], Split.TEST) == [(TEST, TEST, "float32")]
+    manifest = json.loads((other.rankings.folder(specs[0]) / "manifest.json").read_text())
+    assert manifest["maps"] == "bf16"
+    exact, found = (removed_in_store(each, "grad", Unit.SCALAR, Split.TEST, 0.5) for each in (context, other))
+    same = (exact == found).mean()
+    assert 0.9 < same < 1 if hardware else same == 1
+
+
+def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, monkeypatch):
+    """A worker with room for 16, cut off, and one with room for 4 that goes on."""
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    shutil.copytree(context.workspace.references, other.workspace.references)
+    spec = spec_of(other, "grad", Unit.SCALAR)
+    for size, ranges in ((16, [(0, 20)]), (4, [(20, TRAIN), (0, TEST)])):
+        monkeypatch.setattr(jobs, "images_at_once", lambda context, estimators, size=size: size)
+        for start, stop in ranges:
+            split = Split.TRAIN if (start, stop) != (0, TEST) else Split.TEST
+            jobs.rank_shard(other, [spec], split, start, stop)
+    jobs.seal(other, spec)
+    assert made_by(other, spec, Split.TRAIN) == [(16, 16, "float32"), (24, 4, "float32")]
+    assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
+
+
+def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(context, tmp_path, monkeypatch):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    shutil.copytree(context.workspace.references, other.workspace.references)
+    spec, maps = spec_of(other, "grad", Unit.SCALAR), engine.model_maps
+
+    def narrow(wanted, model, batch, black):
+        if len(batch.ids) > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return maps(wanted, model, batch, black)
+
+    monkeypatch.setattr(engine, "model_maps", narrow)
+    for split, count in COUNTS.items():
+        jobs.rank_shard(other, [spec], split, 0, count)
+    jobs.seal(other, spec)
+    assert made_by(other, spec, Split.TRAIN) == [(40, 10, "float32")]
+    assert made_by(other, spec, Split.TEST) == [(24, 6, "float32")]
+
+
+def test_controls_are_ranked_before_there_is_a_reference(tmp_path):
+    context = make_context(tmp_path)
+    jobs.rank_shard(context, [spec_of(context, "random", Unit.SCALAR)], Split.TEST, 0, TEST)
+    assert context.rankings.has_part(spec_of(context, "random", Unit.SCALAR), Split.TEST, 0, TEST)
+
+
+# --- scoring
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Inputs that were made beforehand, float32 (n, c, h, w)."""
+
+    images: torch.Tensor
+
+    def __len__(self):
+        return len(self.images)
+
+    def batch(self, index):
+        return self.images[index]
+
+
+def run_of(context, estimator, order=Order.MORF, retrain=Retrain.IMAGES, t=0.9, unit=Unit.SCALAR, seed=0):
+    found = make_runs(context)[0]
+    cell = replace(found.cell, estimator=estimator, order=order, retrain=retrain, t=t, unit=unit)
+    return replace(found, cell=cell, seed=seed)
+
+
+def removed_maps(context, run, split):
+    """Removed features over the image, bool (n, c, h, w), LeRF as what MoRF leaves at 1 - t."""
+    cell = run.cell
+    lerf = cell.order is Order.LERF
+    removed = removed_in_store(context, cell.estimator, cell.unit, split, round(1 - cell.t, 9) if lerf else cell.t)
+    removed = ~removed if lerf else removed
+    return np.broadcast_to(removed.reshape(len(removed), -1, 8, 8), pixels_of(context, split).shape)
+
+
+def degraded(context, run, split):
+    """Degraded images in float64: the training mean wherever a feature is removed."""
+    fill = pixels_of(context, Split.TRAIN).mean(axis=(0, 2, 3)).astype(np.float32)[:, None, None]
+    return np.where(removed_maps(context, run, split), fill, pixels_of(context, split))
+
+
+def retrained_by_hand(context, run, inputs, norm):
+    model = context.network("resnet-planted", run.seed)
+    labels = torch.from_numpy(context.data.train.labels)
+    train, test = (Ready(torch.from_numpy(inputs[split]).float()) for split in Split)
+    fit(model, train, labels, norm, find_recipe(run.recipe), run.seed)
+    return predict(model, test, norm, batch=128).argmax(1).numpy() == context.data.test.labels
+
+
+@pytest.mark.parametrize(
+    "estimator, order, t, unit, seed",
+    [
+        ("grad", Order.MORF, 0.9, Unit.SCALAR, 0),
+        ("grad", Order.LERF, 0.9, Unit.SCALAR, 1),
+        ("truth", Order.MORF, 0.5, Unit.SCALAR, 1),
+        ("grad", Order.MORF, 0.5, Unit.PIXEL, 0),
+    ],
+)
+def test_a_network_is_trained_and_tested_on_degraded_images(context, estimator, order, t, unit, seed):
+    run = run_of(context, estimator, order, t=t, unit=unit, seed=seed)
+    scored = jobs.score(context, run)
+    inputs = {split: degraded(context, run, split) for split in Split}
+    np.testing.assert_array_equal(scored.correct, retrained_by_hand(context, run, inputs, context.norm))
+    assert scored.probability is None
+    assert scored.rankings == context.rankings.open(spec_of(context, estimator, unit)).checksum
+    assert scored.seconds > 0
+    assert 0 < scored.loss < 2  # log 4 is a guess among the four classes
+
+
+def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(context, monkeypatch):
+    run = run_of(context, "grad", seed=5)
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
+    scored = jobs.score(context, run)
+    assert context.checkpoint(run.key, scored.rankings).load()["step"] > 0
+    assert context.checkpoint(run.key, "0ther").load() is None
+
+
+def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(context):
+    first, again, other = (jobs.score(context, run_of(context, "random", seed=seed)).correct for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_mask_only_sees_the_removed_maps_and_nothing_else(context):
+    run = run_of(context, "grad", retrain=Retrain.MASKS)
+    inputs = {split: removed_maps(context, run, split).astype(np.float64) for split in Split}
+    norm = context.norm._replace(mean=(0.9,) * 3, std=(0.3,) * 3)  # of a bit that is 1 nine times in ten
+    torch.testing.assert_close(torch.tensor(jobs._map_norm(context, run)), torch.tensor(norm))
+    expected = retrained_by_hand(context, run, inputs, jobs._map_norm(context, run))
+    np.testing.assert_array_equal(jobs.score(context, run).correct, expected)
+
+
+def test_untouched_images_go_the_same_way(context):
+    run = run_of(context, CLEAN, t=0.0)
+    scored = jobs.score(context, run)
+    inputs = {split: pixels_of(context, split) for split in Split}
+    np.testing.assert_array_equal(scored.correct, retrained_by_hand(context, run, inputs, context.norm))
+    assert (scored.rankings, scored.smoothness) == ("", None)
+
+
+@pytest.mark.parametrize("estimator, order", [("grad", Order.MORF), ("random", Order.LERF)])
+def test_without_retraining_the_reference_answers(context, estimator, order):
+    run = run_of(context, estimator, order, Retrain.NONE)
+    std = pixels_of(context, Split.TRAIN).std(axis=(0, 2, 3))[:, None, None]
+    mean = pixels_of(context, Split.TRAIN).mean(axis=(0, 2, 3))[:, None, None]
+    images = torch.from_numpy((degraded(context, run, Split.TEST) - mean) / std)
+    with torch.no_grad():
+        logits = context.trained_reference().double()(images)
+    targets = context.references.predictions(context.reference, Split.TEST).targets
+    chances = logits.exp() / logits.exp().sum(1, keepdim=True)
+    expected = [float(chance[target]) for chance, target in zip(chances, targets, strict=True)]
+    scored = jobs.score(context, run)
+    np.testing.assert_array_equal(scored.correct, logits.argmax(1).numpy() == context.data.test.labels)
+    np.testing.assert_allclose(scored.probability, expected, rtol=1e-4)  # float32 through a network
+    assert scored.probability.dtype == np.float32
+    assert scored.loss is None
+
+
+def test_without_retraining_at_level_0_the_reference_is_itself(context):
+    scored = jobs.score(context, run_of(context, CLEAN, retrain=Retrain.NONE, t=0.0))
+    said = context.references.predictions(context.reference, Split.TEST)
+    np.testing.assert_array_equal(scored.correct, said.targets == context.data.test.labels)
+    np.testing.assert_array_equal(scored.probability, said.probability)
+
+
+def test_a_redrawn_random_ranking_is_drawn_while_training(context):
+    run = run_of(context, "random-redrawn", t=0.5)
+    inputs = {split: jobs._inputs(context, run, split) for split in Split}
+    everything = torch.arange(TEST)
+    one, two = (inputs[Split.TEST].batch(everything) for _ in range(2))
+    share = (one != context.pixels(Split.TEST)).double().mean()
+    assert abs(share - 0.5) < 0.05  # 24 * 192 fair coins: 0.5 within 0.008
+    assert (one != two).any()
+    assert inputs[Split.TRAIN].generator.initial_seed() != inputs[Split.TEST].generator.initial_seed()
+    first, again, other = (jobs.score(context, replace(run, seed=seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.correct, again.correct)
+    assert (first.correct != other.correct).any()
+    assert (first.rankings, first.smoothness) == ("", None)
+
+
+def test_nothing_is_changed_in_the_decoded_images(context):
+    before = context.pixels(Split.TEST).clone()
+    jobs.score(context, run_of(context, "grad"))
+    assert torch.equal(context.pixels(Split.TEST), before)
+
+
+def test_a_fill_that_there_is_not_is_refused(context):
+    run = run_of(context, "random")
+    with pytest.raises(CallerError, match="no fill 'zero'; write mean"):
+        jobs.score(context, replace(run, cell=replace(run.cell, fill="zero")))

@@ -1,0 +1,245 @@
+"""What the one who waits sees: lines in a log, a bar on a terminal, and the time left."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from roarbench.estimators import find_estimator
+from roarbench.estimators.engine import passes
+from roarbench.execution import progress as module
+from roarbench.execution.progress import Stages, Watch, cost
+from roarbench.execution.scheduler import Event, Step, steps
+from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import count_work
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import expand
+from roarbench.terms import Split, Unit
+from roarbench.workers.local import Job
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+
+RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, rank=0.01)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    return make_context(tmp_path_factory.mktemp("context"))
+
+
+def log() -> Console:
+    return Console(file=StringIO(), width=80, highlight=False, markup=False)
+
+
+def event(context, kind="run", failure=""):
+    found = next(step for step in steps(context, make_runs(context)) if step.kind == kind)
+    return Event(found, failure)
+
+
+def ranks(count: int, group: str = "") -> list[Step]:
+    return [Step("rank", Job(f"rank {group} {number}", print, ()), (), group=group) for number in range(count)]
+
+
+def watching(console: Console, todo: list[Step], workers: int = 1, cost: float = 1.0, load: float = 1.0) -> Watch:
+    """Watch steps that should take `cost` core-seconds each."""
+    return Watch(console, todo, lambda step: cost, workers, load)
+
+
+def test_a_log_has_plain_lines_with_share_and_time_left(context, clock):
+    console = log()
+    shown = event(context)
+    with watching(console, [shown.step, *ranks(3)], workers=2, cost=25.0) as watch:
+        clock.now += 20
+        watch.note(shown._replace(seconds=25.0))
+    assert console.file.getvalue() == " 25%     about 38 s left  roar none t=0 scalar seed 0\n"
+
+
+def test_a_log_has_a_line_every_ten_seconds_at_most(context, clock):
+    console = log()
+    todo = ranks(50)
+    with watching(console, todo) as watch:
+        for step in todo:
+            clock.now += 1
+            watch.note(Event(step, "", seconds=1.0))
+    shares = [line.split()[0] for line in console.file.getvalue().splitlines()]
+    assert shares == ["2%", "22%", "42%", "62%", "82%"]
+
+
+def test_a_failure_is_always_told_on_one_line(context, clock):
+    console = log()
+    reason = "loss nan at step 3 of 40, expected a finite number; lower the peak rate" * 2
+    with watching(console, ranks(3)) as watch:
+        for _ in range(3):
+            watch.note(event(context, failure=reason))
+    assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
+
+
+def test_what_a_failed_step_takes_with_it_is_told_once(context, clock):
+    console = log()
+    with watching(console, ranks(3)) as watch:
+        for kind in ("rank", "seal", "run", "run"):
+            watch.note(event(context, kind, failure="rank grad train 0 failed: no memory"))
+        watch.note(event(context, failure="no memory"))
+    lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
+    assert console.file.getvalue().splitlines() == lines
+
+
+def test_what_happened_meanwhile_is_always_told_on_one_line(context, clock):
+    console = log()
+    with watching(console, ranks(3)) as watch:
+        for _ in range(2):
+            watch.note(event(context)._replace(note="its checkpoint was damaged"))
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "%" not in line] == [
+        "roar none t=0 scalar seed 0: its checkpoint was damaged"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    "kind, words",
+    [("reference", "reference trained"), ("rank", "rank controls train 0"), ("seal", "seal grad pixel")],
+)
+def test_every_kind_of_step_has_words(context, clock, kind, words):
+    console = log()
+    with watching(console, ranks(1)) as watch:
+        watch.note(event(context, kind))
+    assert console.file.getvalue().endswith(f"{words}\n")
+
+
+def test_a_terminal_has_a_bar(context):
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    with watching(console, ranks(2), workers=2) as watch:
+        watch.note(event(context))
+        watch.note(event(context, failure="no memory"))
+    text = console.file.getvalue()
+    assert "━" in text
+    assert "roar none t=0 scalar seed 0" in text
+    assert "left" in text
+    assert "failed: roar none t=0 scalar seed 0: no memory" in text
+
+
+def test_stages_are_a_line_each_in_a_log_and_one_bar_on_a_terminal():
+    console = log()
+    with Stages(console, 2) as stages:
+        stages.begin("the first")
+        stages.begin("the second")
+    assert console.file.getvalue() == "1 of 2: the first\n2 of 2: the second\n"
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    with Stages(console, 2) as stages:
+        stages.begin("the first")
+        stages.begin("the second")
+    text = console.file.getvalue()
+    assert "━" in text and "the second" in text and "2 of 2" in text and "0:00:00" in text
+
+
+def test_the_time_left_is_whole_where_the_terminal_is_narrow():
+    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
+    name = "roar noisy-gradient@9855d44c~trusted~cuda~other-target t=0.9 scalar seed 0"
+    with watching(console, [Step("rank", Job(name, print, ()), ()), *ranks(1)], load=3600.0) as watch:
+        watch.note(Event(Step("rank", Job(name, print, ()), ()), "", seconds=3600.0))
+    lines = console.file.getvalue().replace("\r", "\n").splitlines()
+    assert any("about 60 min left" in line and "0:00:0" in line and name[:20] in line for line in lines)
+
+
+def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):
+    todo = ranks(100)
+    with watching(log(), todo, workers=2, load=3.0) as watch:
+        assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
+        left = []
+        for step in todo:
+            watch.note(Event(step, "", seconds=10.0))
+            left.append(watch.seconds_left)
+    assert left[49] == pytest.approx(50 * 10 / 2, rel=0.1)
+    assert left[-1] == 0.0
+    truth = [10 * (99 - number) / 2 for number in range(100)]
+    for before, now, should in zip(left, left[1:], truth[1:], strict=False):
+        assert abs(now - before) < 0.3 * max(truth)  # no jump, however wrong the estimate was
+        assert now <= should + 1e-9  # nor beyond what it takes
+
+
+def test_each_kind_of_step_has_its_own_pace(clock):
+    """Slow maps of a submission say nothing of the trainings that follow them."""
+    slow, rest = ranks(20, "mine@12345678"), ranks(200)
+    with watching(log(), [*slow, *rest]) as watch:
+        for step in rest[:100]:
+            watch.note(Event(step, "", seconds=1.0))
+        for step in slow:
+            watch.note(Event(step, "", seconds=30.0))
+        assert watch.seconds_left == pytest.approx(100, rel=0.2)
+
+
+def test_what_is_under_way_is_not_all_left(clock):
+    todo = ranks(4)
+    with watching(log(), todo, workers=2, cost=10.0) as watch:
+        ended = Event(todo[0], "", seconds=10.0, running=((todo[1], 9.0),))
+        watch.note(ended)
+        assert watch.seconds_left == pytest.approx((3 * 10 - 9) / 2)
+        watch.note(Event(todo[1], "", seconds=10.0, running=((todo[2], 1.0), (todo[3], 500.0))))
+        assert watch.seconds_left == pytest.approx((20 - 1 - 10) / 2)  # no more than it should take
+
+
+def test_a_step_that_nobody_did_says_nothing_of_the_pace(clock):
+    todo = ranks(100)
+    with watching(log(), todo) as watch:
+        for step in todo[:50]:
+            watch.note(Event(step, "what it needs failed"))
+        assert watch.seconds_left == 50.0
+
+
+def test_nothing_to_do_is_no_division_by_zero(context, clock):
+    with watching(log(), []) as watch:
+        watch.note(event(context))
+        assert watch.seconds_left >= 0
+
+
+def test_what_steps_cost_by_hand(context):
+    plan = {step.job.name: step for step in steps(context, make_runs(context))}
+    epochs = find_recipe("planted@1").epochs
+    assert cost(context, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
+    assert cost(context, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
+    assert cost(context, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
+    assert cost(context, plan["seal grad pixel"], RATES) == 0.0
+    costs = {step.run.cell.retrain.value: cost(context, step, RATES) for step in plan.values() if step.run}
+    trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
+    assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
+
+
+def test_maps_of_a_submission_cost_what_was_measured(context):
+    spec = context.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
+    step = Step("rank", Job("rank", print, (context, (spec,), Split.TEST, 0, TEST)), (), group="mine@12345678")
+    measured = replace(RATES, submission=7.0)
+    assert cost(context, step, measured) == pytest.approx(TEST * (7.0 + 0.01))
+    assert cost(context, step, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient, where nothing is known
+
+
+def test_the_steps_cost_what_the_plan_said(context, monkeypatch):
+    """The bar's total is the plan's estimate, whatever path they were counted on."""
+    monkeypatch.setattr("roarbench.forecast.workload.find_dataset", lambda name: context.data.record)
+    work = count_work(SUITE, expand(SUITE), (), None)
+    total = sum(cost(context, step, RATES) for step in steps(context, make_runs(context)))
+    assert total == pytest.approx(sum(RATES.seconds(work).values()))
+
+
+def test_the_cost_of_a_shard_is_of_one_shared_pass(context):
+    step = next(step for step in steps(context, make_runs(context)) if step.job.name == "rank trained test 0")
+    bench_, specs, *rest = step.job.arguments
+    assert len(specs) == 2  # both units, one map
+    alone = Step("rank", Job("rank", print, (bench_, specs[:1], *rest)), ())
+    assert passes([]).forward == 0
+    assert cost(context, step, RATES) - cost(context, alone, RATES) == pytest.approx(TEST * 0.01)

@@ -1,0 +1,213 @@
+"""Quantus' scores in the store, each derived again by plain loops; and the run that asks for them."""
+
+import csv
+import json
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from io import StringIO
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from roarbench.analysis.faithfulness import METRICS, score_specs
+from roarbench.cli.main import app
+from roarbench.errors import CallerError
+from roarbench.execution import jobs, quantus
+from roarbench.execution.quantus import complete_scores, evaluate
+from roarbench.plan.runs import Block
+from roarbench.plan.suites import SUITES
+from roarbench.store.results import ResultsStore
+from roarbench.terms import ROAR, Split
+from tests.helpers.tiny_suite import SUITE, TEST, make_context
+
+pytest.importorskip("quantus")
+
+IDS = [metric.id for metric in METRICS]
+ROUNDING = 1e-5  # float32 sums in another order, of probabilities
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    context = make_context(tmp_path_factory.mktemp("context"))
+    jobs.train_reference(context)
+    return context
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def explained(context):
+    return quantus._explain(context, "grad", 64)
+
+
+def chance(explained, images):
+    """Softmax probability of the targets, float64 (n,)."""
+    with torch.no_grad():
+        logits = explained.model(torch.from_numpy(images.astype(np.float32)))
+    return logits.double().softmax(1).numpy()[np.arange(len(images)), explained.targets]
+
+
+def flat(values):
+    return values.reshape(len(values), -1)
+
+
+def pixel_flipping(explained):
+    """24 steps of 8 scalars, an eighth of the 64 pixels."""
+    steps = []
+    for removed in range(8, 193, 8):
+        images = flat(explained.images).copy()
+        for image, importance in zip(images, flat(explained.maps).tolist(), strict=True):
+            image[sorted(range(192), key=lambda place: -importance[place])[:removed]] = 0
+        steps.append(chance(explained, images.reshape(explained.images.shape)))
+    return np.mean(steps, axis=0)
+
+
+def region_perturbation(explained):
+    """The 16 most important of 8 x 8 regions, here of a pixel each, with all channels."""
+    clean, images, losses = chance(explained, explained.images), explained.images.copy(), []
+    sums = flat(explained.maps.astype(np.float64).sum(axis=1))
+    for place in np.argsort(-sums, axis=1)[:, :16].T:
+        for image, pixel in zip(images, place, strict=True):
+            image[:, pixel // 8, pixel % 8] = 0
+        losses.append(clean - chance(explained, images))
+    return np.mean(losses, axis=0)
+
+
+def faithfulness_correlation(explained):
+    """50 random subsets of 24 scalars."""
+    draws = np.random.RandomState(0)
+    clean, losses, sums = chance(explained, explained.images), [], []
+    for _ in range(50):
+        images = flat(explained.images).copy()
+        subsets = [draws.choice(192, 24, replace=False) for _ in images]
+        for image, subset in zip(images, subsets, strict=True):
+            image[subset] = 0
+        losses.append(clean - chance(explained, images.reshape(explained.images.shape)))
+        sums.append([row[subset].sum() for row, subset in zip(flat(explained.maps), subsets, strict=True)])
+    return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(np.transpose(losses), np.transpose(sums), strict=True)])
+
+
+SLOW = dict(zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True))
+
+
+def test_what_is_explained_is_the_reference_on_the_first_test_images(context, explained):
+    assert len(explained.images) == TEST, "all, where there are fewer than 64"
+    assert not explained.model.training
+    np.testing.assert_array_equal(
+        explained.targets, context.references.predictions(context.reference, Split.TEST).targets[:TEST]
+    )
+    assert len(quantus._explain(context, "random", 5).maps) == 5
+
+
+@pytest.mark.parametrize("metric", IDS)
+def test_a_score_is_what_its_description_says(metric, explained):
+    # a correlation divides by the small spread of the losses, so rounding weighs more there
+    tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
+    np.testing.assert_allclose(evaluate(metric, explained), SLOW[metric](explained), atol=tolerance, rtol=0)
+
+
+def test_numpy_s_global_generator_is_as_before(explained):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first = evaluate("faithfulness-correlation", explained)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.testing.assert_array_equal(evaluate("faithfulness-correlation", explained), first)
+
+
+def test_inputs_stay_as_they_are(explained):
+    before = explained.images.copy(), explained.maps.copy()
+    for metric in IDS:
+        evaluate(metric, explained)
+    np.testing.assert_array_equal(explained.images, before[0])
+    np.testing.assert_array_equal(explained.maps, before[1])
+
+
+@pytest.mark.parametrize("metric", IDS)
+def test_a_map_that_is_the_same_everywhere_has_no_score(metric, explained):
+    flat_map = explained._replace(maps=np.ones_like(explained.maps))
+    assert np.isnan(evaluate(metric, flat_map)).all()
+    score = quantus._score(score_specs(SUITE, "")["grad", metric], "grad", evaluate(metric, flat_map), {})
+    assert (score.value, score.count) == (None, 0)
+
+
+def test_the_mean_is_over_the_images_that_have_a_value():
+    score = quantus._score(score_specs(SUITE, "")["grad", IDS[0]], "grad", np.array([1.0, np.nan, 2.0]), {})
+    assert (score.value, score.count) == (1.5, 2)
+
+
+def test_only_what_is_missing_is_computed(context, store, explained):
+    specs = score_specs(SUITE, context.data.fingerprint)
+    some = {names: spec for names, spec in specs.items() if names[0] == "grad"}
+    assert list(complete_scores(context, some, store.scores)) == ["grad"]
+    assert list(complete_scores(context, specs, store.scores)) == ["random", "truth"]
+    assert list(complete_scores(context, specs, store.scores)) == []
+    values = store.scores.values([spec.key for spec in specs.values()])
+    assert set(values) == {spec.key for spec in specs.values()}
+    for metric in IDS:
+        assert values[specs["grad", metric].key] == evaluate(metric, explained).mean()
+
+
+def test_a_correlation_finds_the_gradient_better_than_chance(context, explained):
+    by_chance = quantus._explain(context, "random", 64)
+    assert evaluate(IDS[2], explained).mean() > evaluate(IDS[2], by_chance).mean()
+
+
+def test_maps_without_channels_are_scored_too(explained):
+    one_channel = explained._replace(maps=explained.maps.sum(axis=1))
+    for metric in IDS:
+        assert np.isfinite(evaluate(metric, one_channel)).all()
+
+
+def test_scores_are_named_by_all_that_fixes_them():
+    specs = score_specs(SUITE, "da7a")
+    other = score_specs(replace(SUITE, reference_recipe="quick@1"), "da7a")
+    assert {spec.key for spec in specs.values()}.isdisjoint(spec.key for spec in other.values())
+
+
+# The command
+
+RUN = ["run", "--suite", "planted", "--limit", "40", "--workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A store of the planted suite's small version, asked for twice; the second output."""
+    store = str(tmp_path_factory.mktemp("planted"))
+    few = replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SUITES, "planted", few)  # three trainings
+        for _ in range(2):
+            ended = CliRunner().invoke(app, [*RUN, "--store", store, "--with", "quantus", "--format", "json"])
+            assert ended.exit_code == 0, ended.output
+    return store, ended
+
+
+def test_a_run_with_quantus_adds_its_columns(planted):
+    store, ended = planted
+    for row in json.loads(ended.stdout)["rows"]:
+        assert list(row["quantus"]) == IDS
+        assert 0 <= row["quantus"]["pixel-flipping"] <= 1
+        assert -1 <= row["quantus"]["region-perturbation"] <= 1
+        assert -1 <= row["quantus"]["faithfulness-correlation"] <= 1
+    assert "Quantus: " not in ended.stderr, "nothing is computed twice"
+    shown = CliRunner().invoke(
+        app, ["table", "--suite", "planted", "--limit", "40", "--store", store, "--format", "csv"]
+    )
+    found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown.stdout))}
+    assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}
+
+
+def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_path):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(quantus, "version", missing)
+    ended = CliRunner().invoke(app, [*RUN, "--store", str(tmp_path), "--with", "quantus"])
+    assert isinstance(ended.exception, CallerError), "exit code 2"
+    assert str(ended.exception) == "Quantus is not installed; write pip install 'roarbench[quantus]'"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,659 @@
+"""The graph of jobs: what is done in which order, what fails with what, and two commands on one store."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.errors import CallerError, MachineError, RunError, StoreError
+from roarbench.estimators import PAPER, find_estimator
+from roarbench.execution import jobs, scheduler
+from roarbench.execution.scheduler import Schedule, Step, complete, steps
+from roarbench.kernels.augment import Augmentation
+from roarbench.plan.recipes import RECIPES, Decay, Recipe
+from roarbench.plan.runs import Block
+from roarbench.store.leases import Owner
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR, Retrain, Split, Unit
+from roarbench.workers.local import Job, Outcome
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
+
+WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[ResultsStore]:
+    with ResultsStore.open(default_url(folder)) as store:
+        yield store
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    for module in (jobs, scheduler):
+        monkeypatch.setattr(module, "EXPLAINED", 16)
+    monkeypatch.setattr(scheduler, "SHARD", 16)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(scheduler, "_PATIENCE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A suite done from nothing: its context, runs, events, the names of the jobs in order, and its results."""
+    folder = tmp_path_factory.mktemp("done")
+    context, engine = make_context(folder), InlineEngine()
+    runs = make_runs(context)
+    with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
+        for module in (jobs, scheduler):
+            patch.setattr(module, "EXPLAINED", 16)
+        patch.setattr(scheduler, "SHARD", 16)
+        events = list(complete(context, runs, store, engine))
+        yield context, runs, events, engine.done, store
+
+
+# --- the graph
+
+
+def test_a_fresh_suite_needs_one_reference_shards_seals_and_runs(tmp_path):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    graph = steps(context, runs)
+    kinds = Counter(step.kind for step in graph)
+    shards = -(-TRAIN // 16) + -(-TEST // 16)
+    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
+    assert kinds == {"reference": 1, "rank": 2 * shards, "seal": rankings, "run": len(runs)}
+    assert len({step.job.name for step in graph}) == len(graph)
+
+
+def test_steps_need_what_they_read(tmp_path):
+    context = make_context(tmp_path)
+    graph = {step.job.name: step for step in steps(context, make_runs(context))}
+    assert graph["rank controls train 0"].needs == ()
+    assert graph["rank trained train 16"].needs == ("reference",)
+    assert set(graph["seal truth scalar"].needs) == {
+        f"rank controls {split} {start}"
+        for split, starts in (("train", (0, 16, 32)), ("test", (0, 16)))
+        for start in starts
+    }
+    assert all("trained" in name for name in graph["seal grad pixel"].needs)
+    for step in graph.values():
+        if step.run:
+            cell = step.run.cell
+            expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
+            assert set(step.needs) == expected | ({"reference"} if cell.retrain is Retrain.NONE else set())
+
+
+def test_shards_cover_every_image_once(tmp_path):
+    context = make_context(tmp_path)
+    for kind in ("controls", "trained"):
+        for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
+            ranges = [
+                step.job.arguments[3:]
+                for step in steps(context, make_runs(context))
+                if step.job.name.startswith(f"rank {kind} {split}")
+            ]
+            assert [image for start, stop in ranges for image in range(start, stop)] == list(range(count))
+
+
+def test_controls_alone_need_no_reference(tmp_path):
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random", "truth"), (0.9,), seeds=1),))
+    context = make_context(tmp_path, suite)
+    assert "reference" not in {step.kind for step in steps(context, make_runs(context, suite))}
+
+
+def test_what_is_in_the_stores_is_not_planned(done):
+    context, runs, *_ = done
+    graph = steps(context, runs)
+    assert {step.kind for step in graph} == {"run"}
+    assert all(step.needs == () for step in graph)
+
+
+def test_a_redrawn_ranking_is_not_made(tmp_path):
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),))
+    context = make_context(tmp_path, suite)
+    graph = steps(context, make_runs(context, suite))
+    assert [step.kind for step in graph] == ["run", "run"]
+    assert all(step.needs == () for step in graph)
+
+
+def untrained_part(suite=SUITE):
+    """Its blocks that score the reference as it is."""
+    return replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol.retrain is Retrain.NONE))
+
+
+def test_only_test_images_are_ranked_where_nothing_is_retrained(done, tmp_path):
+    """And what is found is what the suite finds that ranks both."""
+    suite = untrained_part()
+    context = make_context(tmp_path, suite)
+    runs = make_runs(context, suite)
+    graph = steps(context, runs)
+    shards = -(-TEST // 16)
+    assert Counter(step.kind for step in graph) == {"reference": 1, "rank": 2 * shards, "seal": 2, "run": len(runs)}
+    with open_store(tmp_path) as store:
+        assert not any(event.failure for event in complete(context, runs, store, InlineEngine()))
+        found, expected = (each.results([run.key for run in runs]) for each in (store, done[-1]))
+    for run in runs:
+        assert (found[run.key].bits, found[run.key].probability) == (
+            expected[run.key].bits,
+            expected[run.key].probability,
+        )
+        assert found[run.key].smoothness == expected[run.key].smoothness
+    assert [context.references.predicted(context.reference, split) for split in Split] == [False, True]
+    assert not list(context.workspace.rankings.rglob("train*.arrow"))
+
+
+def test_what_ranks_test_images_alone_and_what_ranks_both_share_a_store(tmp_path):
+    """One after the other: the reference gets the predictions that it lacks, and no file that was there is touched."""
+    part = untrained_part()
+    context, more = make_context(tmp_path, part), make_context(tmp_path)
+    with open_store(tmp_path) as store:
+        list(complete(context, make_runs(context, part), store, InlineEngine()))
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".arrow", ".npz", ".pt")}
+        runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
+        assert not any(event.failure for event in complete(more, runs, store, InlineEngine()))
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert all(more.references.predicted(more.reference, split) for split in Split)
+
+
+# --- the schedule
+
+
+def make_step(kind, name, *needs):
+    return Step(kind, Job(name, print, ()), needs)
+
+
+def drain(schedule, failing=()):
+    """Names in the order in which they come, each ended at once, and the obstacle of each."""
+    order, obstacles = [], {}
+    while schedule.active:
+        step = schedule.next()
+        order.append(step.job.name)
+        obstacles[step.job.name] = schedule.obstacle(step)
+        reason = "too bad" if step.job.name in failing else obstacles[step.job.name]
+        schedule.ended(step, reason)
+    return order, obstacles
+
+
+def test_the_reference_comes_first_then_rankings_then_runs():
+    made = [
+        make_step("run", "clean"),
+        make_step("seal", "seal", "controls", "explained"),
+        make_step("run", "degraded", "seal"),
+        make_step("rank", "explained", "reference"),
+        make_step("rank", "controls"),
+        make_step("reference", "reference"),
+    ]
+    order, _ = drain(Schedule(made))
+    assert order == ["reference", "explained", "controls", "seal", "clean", "degraded"]
+
+
+def test_equals_come_in_the_order_of_the_plan():
+    order, _ = drain(Schedule([make_step("run", name) for name in ("b", "a", "c")]))
+    assert order == ["b", "a", "c"]
+
+
+def test_nothing_is_ready_while_all_that_is_left_waits():
+    schedule = Schedule([make_step("reference", "reference"), make_step("run", "run", "reference")])
+    reference = schedule.next()
+    assert schedule.next() is None
+    assert schedule.active
+    schedule.ended(reference)
+    assert schedule.next().job.name == "run"
+
+
+def test_a_failure_is_an_obstacle_for_what_needs_it_and_for_nothing_else():
+    made = [
+        make_step("reference", "reference"),
+        make_step("rank", "explained", "reference"),
+        make_step("rank", "controls"),
+        make_step("run", "one", "explained"),
+        make_step("run", "other", "controls"),
+    ]
+    _, obstacles = drain(Schedule(made), failing=["reference"])
+    assert {name for name, obstacle in obstacles.items() if obstacle} == {"explained", "one"}
+
+
+# --- from nothing to rows
+
+
+def test_everything_is_done_and_stored(done):
+    _, runs, events, names, store = done
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert len(store.keys("")) == len(runs)
+    assert not any(event.failure for event in events)
+    assert [event.step.job.name for event in events] == names
+    assert store.running() == []
+
+
+def test_jobs_come_in_the_order_of_the_house(done):
+    _, runs, events, names, _ = done
+    assert names[0] == "reference"
+    assert Counter(names) == Counter(set(names))
+    seen = set()
+    for event in events:
+        assert set(event.step.needs) <= seen
+        seen.add(event.step.job.name)
+
+
+def test_rows_hold_what_was_scored(done):
+    context, runs, *_, store = done
+    found = store.results([run.key for run in runs])
+    for run in runs:
+        result = found[run.key]
+        scored = jobs.score(context, run)
+        assert result.run == run
+        assert (result.correct, result.total) == (scored.correct.sum(), TEST)
+        np.testing.assert_array_equal(result.answers, scored.correct)
+        assert result.rankings == scored.rankings
+        assert (result.probabilities is None) == (run.cell.retrain is not Retrain.NONE)
+        if scored.probability is not None:
+            np.testing.assert_array_equal(result.probabilities, scored.probability)
+
+
+@pytest.mark.parametrize("hardware", [True, False])
+def test_rows_say_what_the_worker_computed_with(tmp_path, store, monkeypatch, hardware):
+    """Not what the command's process would: it never looks at a device."""
+    computed = []
+    autocast = torch.autocast
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: hardware)
+    monkeypatch.setattr(
+        torch, "autocast", lambda *how, enabled: computed.append(enabled) or autocast(*how, enabled=enabled)
+    )
+    monkeypatch.setattr(jobs, "device_name", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8", "cudnn": "91002"})
+    context = make_context(tmp_path)
+    trained, scored = runs = [run for run in make_runs(context) if (run.cell.estimator, run.seed) == ("none", 0)]
+    assert [run.cell.retrain for run in runs] == [Retrain.IMAGES, Retrain.NONE]
+    assert not any(event.failure for event in complete(context, runs, store, InlineEngine()))
+    assert set(computed) == {hardware}
+    found = store.results([run.key for run in runs])
+    for run, precision in ((trained, "bf16" if hardware else "float32"), (scored, "float32")):
+        made = found[run.key].provenance
+        assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
+        assert (made.versions["cuda"], made.versions["cudnn"]) == ("12.8", "91002")
+        assert made.hardware["cpu"]
+
+
+def test_a_second_time_nothing_is_done(done):
+    context, runs, *_, store = done
+    engine = InlineEngine()
+    assert list(complete(context, runs, store, engine)) == []
+    assert engine.done == []
+
+
+def test_it_goes_on_where_it_was_cut_off(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    done: list[str] = []
+    for count in (1, 7, 13, 9, 1000):  # cut off after so many
+        engine = InlineEngine()
+        events = complete(context, runs, store, engine)
+        done += [event.step.job.name for event in islice(events, count)]
+        events.close()
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert set(Counter(done).values()) == {1}
+
+
+# --- what fails
+
+
+def test_a_run_that_fails_is_recorded_and_the_others_go_on(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    bad = runs[3]
+    score = jobs.score
+
+    def sometimes(context, run):
+        if run == bad:
+            raise RunError("the loss went away")
+        return score(context, run)
+
+    monkeypatch.setattr(jobs, "score", sometimes)
+    engine = InlineEngine()
+    events = list(complete(context, runs, store, engine))
+    assert [(event.step.run, event.failure) for event in events if event.failure] == [(bad, "the loss went away")]
+    assert store.done([run.key for run in runs]) == {run.key for run in runs} - {bad.key}
+    assert [failure.reason for failure in store.failures([bad.key])[bad.key]] == ["the loss went away"]
+    assert engine.done.count(bad.key) == 1  # by one call tried once
+    assert store.running() == []  # its claim is given up
+    monkeypatch.setattr(jobs, "score", score)
+    assert [event.step.run for event in complete(context, runs, store, InlineEngine())] == [bad]
+
+
+def test_a_training_that_diverges_fails_alone(tmp_path, store, monkeypatch):
+    monkeypatch.setitem(RECIPES, WILD.title, WILD)
+    context = make_context(tmp_path)
+    tame = make_runs(context)
+    wild = [replace(run, recipe=WILD.title) for run in tame if run.cell.estimator == "random" and run.cell.t == 0.5]
+    list(complete(context, [*tame, *wild], store, InlineEngine()))
+    trained = [run for run in wild if run.cell.retrain is not Retrain.NONE]
+    assert trained
+    assert store.done([run.key for run in (*tame, *wild)]) == {run.key for run in tame}
+    for run in trained:
+        (failure,) = store.failures([run.key])[run.key]
+        assert failure.reason.startswith("loss ")
+        assert "expected a finite number; lower the peak rate" in failure.reason
+
+
+def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(tmp_path, store, monkeypatch):
+    monkeypatch.setitem(RECIPES, WILD.title, WILD)
+    suite = replace(SUITE, reference_recipe=WILD.title)
+    context = make_context(tmp_path, suite)
+    runs = make_runs(context, suite)
+    engine = InlineEngine()
+    events = list(complete(context, runs, store, engine))
+    failed = {event.step.run for event in events if event.failure and event.step.run}
+    assert failed == {run for run in runs if run.reference}
+    assert store.done([run.key for run in runs]) == {run.key for run in runs if not run.reference}
+    assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
+    assert engine.done.count("reference") == 1
+    reasons = {failure.reason for run in failed for failure in store.failures([run.key])[run.key]}
+    assert all("reference failed: loss " in reason for reason in reasons)
+
+
+def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypatch):
+    rank_shard = jobs.rank_shard
+
+    def not_the_last(context, specs, split, start, stop):
+        if split is Split.TEST and start == 16 and specs[0].reference:
+            raise RunError("importance of image 3 is not finite")
+        return rank_shard(context, specs, split, start, stop)
+
+    monkeypatch.setattr(jobs, "rank_shard", not_the_last)
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    events = list(complete(context, runs, store, InlineEngine()))
+    failed = {event.step.run for event in events if event.failure and event.step.run}
+    assert failed == {run for run in runs if run.cell.estimator == "grad"}
+    assert store.done([run.key for run in runs]) == {run.key for run in runs} - {run.key for run in failed}
+    (reason,) = {
+        failure.reason for run in failed if (failure := store.failures([run.key])[run.key][0]).run.cell.unit == "pixel"
+    }
+    assert reason == "rank trained test 16 failed: importance of image 3 is not finite"
+
+
+def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    score = jobs.score
+
+    def until_full(context, run):
+        if len(store.keys("")) == 3:
+            raise StoreError("the disk is full")
+        return score(context, run)
+
+    monkeypatch.setattr(jobs, "score", until_full)
+    with pytest.raises(CallerError, match="the disk is full"):
+        list(complete(context, runs, store, InlineEngine()))
+    assert len(store.keys("")) == 3
+    assert store.failures([run.key for run in runs]) == {}
+
+
+def test_the_claim_on_the_reference_tells_that_something_is_prepared(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    seen = {}
+    for event in complete(context, runs, store, InlineEngine()):
+        seen.setdefault(event.step.kind, set()).add(context.reference.key in {claim.key for claim in store.running()})
+    assert seen["reference"] == {True}
+    assert seen["rank"] == {True}
+    assert store.running() == []
+
+
+# --- what its machine cuts off
+
+
+class FailingMachine(InlineEngine):
+    """Cuts off the first few tries of some jobs, as a killed worker does."""
+
+    def __init__(self, tries):
+        super().__init__()
+        self.left = Counter(tries)
+
+    def submit(self, job):
+        if not self.left[job.name]:
+            return super().submit(job)
+        self.left[job.name] -= 1
+        self.done.append(job.name)
+        self._ended.append(Outcome(job.name, None, MachineError("its process died (signal SIGKILL)")))
+        return None
+
+
+def test_a_job_that_its_machine_cut_off_is_tried_again(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    cut_off = {"reference": 1, "rank trained test 0": 2, "seal grad scalar": 1, runs[-1].key: 2}
+    engine = FailingMachine(cut_off)
+    events = list(complete(context, runs, store, engine))
+    assert not any(event.failure for event in events)
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert store.failures([run.key for run in runs]) == {}
+    assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
+    told = {event.step.job.name: event.note for event in events if event.note}
+    words = "its process died (signal SIGKILL); tried {} times"
+    assert told == {name: words.format(1 + count) for name, count in cut_off.items()}
+    assert store.running() == []
+
+
+def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    bad = runs[-1]
+    engine = FailingMachine({bad.key: 9, "rank trained test 0": 9})
+    events = list(complete(context, runs, store, engine))
+    assert (engine.done.count(bad.key), engine.done.count("rank trained test 0")) == (0, 3)  # bad needs the other one
+    (reason,) = [event.failure for event in events if event.step.job.name == "rank trained test 0"]
+    assert reason == "rank trained test 0 failed: its process died (signal SIGKILL); tried 3 times"
+    again = FailingMachine({bad.key: 9})  # another call tries again
+    events = list(complete(context, runs, store, again))
+    assert [event.step.run for event in events if event.failure] == [bad]
+    assert again.done.count(bad.key) == 3
+    assert store.failures([bad.key])[bad.key][-1].reason == "its process died (signal SIGKILL); tried 3 times"
+    assert store.running() == []
+
+
+def test_what_was_cut_off_comes_after_the_others_of_its_kind():
+    """Where memory is short, most of the others are through by then."""
+    schedule = Schedule([*(make_step("run", name) for name in "ab"), make_step("rank", "c")])
+    c, a = schedule.next(), schedule.next()
+    assert schedule.again(a, "killed")
+    assert schedule.again(c, "killed")
+    assert [schedule.next().job.name for _ in range(3)] == ["c", "b", "a"]
+
+
+def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)[:2]  # untouched images, two seeds
+    engine, other = FailingMachine({runs[0].key: 1}), Owner.here()
+    beat = store.beat
+
+    def take(owner):
+        beat(owner)
+        if engine.done == [runs[0].key]:
+            assert store.claim([runs[0].key], other) == {runs[0].key}
+            store.add(scheduler.result_of(runs[0], jobs.score(context, runs[0])))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "beat", take)
+        events = list(complete(context, runs, store, engine))
+    assert [event.step.run for event in events] == [runs[1]]
+    assert engine.done == [run.key for run in runs]
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+
+
+# --- two on one store
+
+
+def test_two_at_once_do_no_run_twice(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    engines = InlineEngine(), InlineEngine()
+    with open_store(tmp_path) as other:
+        one, two = (complete(context, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+        for _ in zip_longest(one, two):
+            pass
+    done = Counter(name for engine in engines for name in engine.done)
+    keys = {run.key for run in runs}
+    assert {name: count for name, count in done.items() if name in keys} == dict.fromkeys(keys, 1)
+    assert min(len(keys.intersection(engine.done)) for engine in engines) > 2  # both had some
+    assert store.done(keys) == keys
+
+
+def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)[:2]  # untouched images, two seeds
+    living, dead = Owner.here(), replace(Owner.here(), pid=2**22 + 1)  # beyond the largest process number
+    store.claim([runs[0].key], living)
+    store.claim([runs[1].key], dead)
+    engine = InlineEngine()
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            store.release([runs[0].key], living)
+
+    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    events = list(complete(context, runs, store, engine))
+    assert [event.step.run for event in events] == [runs[1], runs[0]]
+    assert len(looks) == 3
+    assert engine.done == [runs[1].key, runs[0].key]
+
+
+def test_claims_are_given_up_on_the_way_out_whatever_happens(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+
+    def mistaken(context, run):
+        raise StoreError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "score", mistaken)
+        with pytest.raises(CallerError):
+            list(complete(context, runs, store, InlineEngine()))
+    assert store.running() == []
+    assert not [event for event in complete(context, runs, store, InlineEngine()) if event.failure]
+
+
+def test_work_that_ended_beside_a_callers_mistake_is_kept(tmp_path, store):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+
+    kept = []
+
+    class TwoAtOnce(InlineEngine):
+        """Of the first two runs that end together, the one that is told first is a mistake."""
+
+        @property
+        def idle(self):
+            return 2 - len(self._ended)
+
+        def wait(self, timeout):
+            ended = super().wait(timeout)
+            if len(ended) == 2 and all(isinstance(outcome.value, jobs.Scored) for outcome in ended):
+                kept.append(ended[1].name)
+                return [ended[0]._replace(value=None, error=CallerError("no room")), ended[1]]
+            return ended
+
+    with pytest.raises(CallerError, match="no room"):
+        list(complete(context, runs, store, TwoAtOnce()))
+    assert store.done(kept) == set(kept) != set()
+
+
+# --- how much one job is
+
+
+def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
+    context = make_context(tmp_path)
+
+    def size(*names, side=64):
+        specs = [context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
+        return scheduler._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (jobs, scheduler):
+            patch.setattr(module, "EXPLAINED", 64)
+        patch.setattr(scheduler, "SHARD", 512)
+        assert size("random", "sobel") == 512
+        assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
+        assert size(*PAPER) == 64  # 400 looks
+        assert size(*PAPER, side=32) == 192
+        assert size(*PAPER, side=224) == 64
+        patch.setattr(scheduler, "device", lambda: torch.device("cuda"))
+        assert size(*PAPER, side=224) == 512
+
+
+def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    explained = Counter()
+    maps = jobs.importance_maps
+
+    def counted(estimators, model, batch, *rest):
+        explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
+        return maps(estimators, model, batch, *rest)
+
+    monkeypatch.setattr(jobs, "importance_maps", counted)
+    for module in (jobs, scheduler):
+        monkeypatch.setattr(module, "EXPLAINED", 8)
+    for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
+        monkeypatch.setattr(scheduler, "SHARD", size)
+        events = complete(context, runs, store, InlineEngine())
+        list(islice(events, count))
+        events.close()
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert set(explained.values()) == {1}
+    assert len(explained) == 3 * (TRAIN + TEST)
+
+
+# --- maps that are not finite
+
+
+def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
+    maps = jobs.importance_maps
+
+    def broken(estimators, model, batch, *rest):
+        found = maps(estimators, model, batch, *rest)
+        if "truth" in found and batch.ids[0] == 32:
+            found["truth"][3, 0, 0, 0] = float("nan")
+        return found
+
+    monkeypatch.setattr(jobs, "importance_maps", broken)
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    events = list(complete(context, runs, store, InlineEngine()))
+    truth = {run for run in runs if run.cell.estimator == "truth"}
+    assert {event.step.run for event in events if event.failure and event.step.run} == truth
+    assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in truth}
+    reasons = {failure.reason for run in truth for failure in store.failures([run.key])[run.key]}
+    (reason,) = reasons
+    assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
+
+
+def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monkeypatch):
+    def no_reference(context):
+        raise RunError("no luck")
+
+    monkeypatch.setattr(jobs, "train_reference", no_reference)
+    context = make_context(tmp_path)
+    blocked = [run for run in make_runs(context) if run.cell.retrain is Retrain.NONE][:2]
+    living = Owner.here()
+    store.claim([blocked[0].key], living)
+    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: store.release([blocked[0].key], living))
+    failed = [event.step.run for event in complete(context, blocked, store, InlineEngine()) if event.step.run]
+    assert failed == [blocked[1], blocked[0]]  # the first one only once it was free
+    assert store.running() == []

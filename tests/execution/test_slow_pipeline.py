@@ -1,0 +1,234 @@
+"""The fast pipeline against the slow one: every removed feature, every training input, every count."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from roarbench.estimators import find_estimator
+from roarbench.execution.context import RunContext
+from roarbench.execution.jobs import Scored
+from roarbench.execution.scheduler import steps
+from roarbench.kernels.ranking import removed_bits
+from roarbench.models.small import SmallResNet
+from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe
+from roarbench.plan.runs import Block, Run
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain, Split, Unit
+from tests.helpers import slow_pipeline as slow
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+
+RECIPE = Recipe(
+    name="slow",
+    version=1,
+    epochs=slow.Recipe.epochs,
+    batch=slow.Recipe.batch,
+    peak=slow.Recipe.peak,
+    warmup=slow.Recipe.warmup,
+    decay=Decay.LINEAR,
+    augmentation=Augmentation.NONE,
+    precision=Precision.FLOAT32,
+)
+CASES = replace(
+    SUITE,
+    recipe=RECIPE.title,
+    reference_recipe=RECIPE.title,
+    blocks=(
+        Block(ROAR, ("random", "truth", "grad"), (0.1, 0.9), seeds=1),
+        Block(KAR, ("truth", "grad"), (0.7,), seeds=2),
+        Block(MASK_ONLY, ("truth",), (0.3,), seeds=1),
+        Block(MORF, ("random", "grad"), (0.5,), seeds=1),
+        Block(LERF, ("truth-inverted", "grad"), (0.3,), seeds=1),
+        Block(ROAR, ("truth", "grad"), (0.3,), seeds=1, unit=Unit.PIXEL),
+    ),
+)
+COUNTS, FIRST_ID = {"train": TRAIN, "test": TEST}, {"train": 0, "test": 2**32}
+SHAPE, CLASSES = (3, 8, 8), 4
+
+
+@dataclass(frozen=True)
+class Fast:
+    """What the fast pipeline did.
+
+    Attributes:
+        context: Its stores.
+        scored: By run.
+        training: What its network saw at each training step, by run; None is the reference.
+        tested: What it saw of the test images, by run, with the copies that fill up its last batch.
+    """
+
+    context: RunContext
+    scored: dict[Run, Scored]
+    training: dict[Run | None, list[np.ndarray]]
+    tested: dict[Run | None, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Fast:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RECIPES, RECIPE.title, RECIPE)
+        return run_fast(tmp_path_factory.mktemp("slow"))
+
+
+def run_fast(folder: Path) -> Fast:
+    """All jobs in this process; a hook writes down what each network is given."""
+    context = make_context(folder, CASES)
+    make_ties(context)
+    made = Fast(context, {}, {}, {})
+    given: list[tuple[bool, np.ndarray]] = []
+
+    def note(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        if isinstance(module, SmallResNet):
+            given.append((module.training, inputs[0].detach().numpy().copy()))
+
+    handle = register_module_forward_pre_hook(note)
+    for step in steps(context, make_runs(context, CASES)):
+        given.clear()
+        value = step.job.call(*step.job.arguments)
+        if step.kind in ("reference", "run"):
+            made.training[step.run] = [images for training, images in given if training]
+            made.tested[step.run] = np.concatenate([images for training, images in given if not training])
+        if step.run:
+            made.scored[step.run] = value
+    handle.remove()
+    return made
+
+
+def make_ties(context: RunContext) -> None:
+    """Give planted data's true importance eight values, so that each level cuts through many equal ones."""
+    for split in Split:
+        path = context.decoded / f"{split}-truth.bin"
+        (np.rint(np.fromfile(path, np.float32) * 8) / 8).tofile(path)
+
+
+class Slow:
+    """The same from the decoded files and, for what is explained, the stored weights."""
+
+    def __init__(self, context: RunContext) -> None:
+        folder = context.decoded
+        shapes = {split: (count, *SHAPE) for split, count in COUNTS.items()}
+        self.pixels = {
+            split: np.fromfile(folder / f"{split}-pixels.bin", np.uint8).reshape(shape)
+            for split, shape in shapes.items()
+        }
+        self.truth = {
+            split: np.fromfile(folder / f"{split}-truth.bin", np.float32).reshape(shape)
+            for split, shape in shapes.items()
+        }
+        self.labels = {split: np.fromfile(folder / f"{split}-labels.bin", np.int64) for split in shapes}
+        self.means, self.deviations = slow.moments(self.pixels["train"])
+        # gradients of weights that differ in their last digits would rank differently
+        (stored,) = context.workspace.references.glob("*/weights.pt")
+        self.reference = torch.load(stored, weights_only=True)
+        self.maps: dict[tuple[str, str], np.ndarray] = {}
+
+    def normalised(self, images: np.ndarray) -> np.ndarray:
+        return slow.normalised(images.astype(np.float32), self.means, self.deviations)
+
+    def importance(self, name: str, split: str) -> np.ndarray:
+        """Maps (n, c, h, w)."""
+        if (name, split) not in self.maps:
+            self.maps[name, split] = self._importance(name, split)
+        return self.maps[name, split]
+
+    def _importance(self, name: str, split: str) -> np.ndarray:
+        if name.startswith("truth"):
+            return self.truth[split] * (-1 if name == "truth-inverted" else 1)
+        if name == "random":
+            d, ids = int(np.prod(SHAPE)), range(FIRST_ID[split], FIRST_ID[split] + COUNTS[split])
+            return np.array([slow.random_importance(image, d) for image in ids]).reshape(-1, *SHAPE)
+        images = self.normalised(self.pixels[split])
+        targets = slow.logits(self.reference, slow.channels_last(images)).argmax(1).numpy()
+        return slow.gradient_maps(self.reference, images, targets)
+
+    def removed(self, run: Run, split: str) -> np.ndarray:
+        cell = run.cell
+        if cell.estimator == "none":
+            return np.zeros((COUNTS[split], *SHAPE), bool)
+        maps = self.importance(cell.estimator, split)
+        return slow.removed_features(maps, FIRST_ID[split], cell.t, str(cell.order), str(cell.unit))
+
+    def inputs(self, run: Run, split: str) -> np.ndarray:
+        """What the run's network sees."""
+        removed, t = self.removed(run, split), run.cell.t
+        if run.cell.retrain is Retrain.MASKS:
+            return slow.normalised(removed.astype(np.float32), [t] * 3, [(t * (1 - t)) ** 0.5] * 3)
+        return self.normalised(slow.degraded(self.pixels[split], removed, self.means))
+
+
+@pytest.fixture(scope="module")
+def again(fast: Fast) -> Slow:
+    return Slow(fast.context)
+
+
+def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
+    assert len(fast.scored) == len(fast.training) - 1 == 20
+    assert {run.cell.retrain for run in fast.scored} == set(Retrain)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_every_removed_feature(fast: Fast, again: Slow, split: str) -> None:
+    for run in fast.scored:
+        if run.cell.estimator == "none":
+            continue
+        rankings = fast.context.rankings.open(
+            fast.context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
+        )
+        packed = removed_bits(rankings.planes(Split(split)), run.cell.t, run.cell.order, rankings.layout)
+        bits = np.unpackbits(packed, axis=1, count=rankings.layout.features).astype(bool)
+        if run.cell.unit is Unit.PIXEL:
+            bits = np.repeat(bits.reshape(-1, 1, *SHAPE[1:]), 3, axis=1)
+        np.testing.assert_array_equal(bits.reshape(-1, *SHAPE), again.removed(run, split), err_msg=str(run.cell))
+
+
+def test_every_training_input_in_its_step(fast: Fast, again: Slow) -> None:
+    for run in fast.scored:
+        if run.cell.retrain is Retrain.NONE:
+            assert fast.training[run] == []
+            continue
+        inputs = again.inputs(run, "train")
+        expected = [[inputs[i] for i in index] for index in slow.batch_order(TRAIN, run.seed)]
+        np.testing.assert_array_equal(fast.training[run], expected, err_msg=str(run.cell))
+
+
+def test_every_test_input(fast: Fast, again: Slow) -> None:
+    for run in fast.scored:
+        np.testing.assert_array_equal(fast.tested[run][:TEST], again.inputs(run, "test"), err_msg=str(run.cell))
+
+
+def test_every_count(fast: Fast, again: Slow) -> None:
+    for run, scored in fast.scored.items():
+        weights = again.reference
+        if run.cell.retrain is not Retrain.NONE:
+            weights = slow.first_weights(CLASSES, SHAPE[0], run.seed)
+            slow.trained(weights, again.inputs(run, "train"), again.labels["train"], run.seed)
+        answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
+        assert scored.correct.tolist() == answers, run.cell
+        assert int(scored.correct.sum()) == sum(answers)
+
+
+def test_every_smoothness(fast: Fast, again: Slow) -> None:
+    for run, scored in fast.scored.items():
+        if run.cell.estimator == "none":
+            assert scored.smoothness is None
+        else:
+            expected = slow.smoothness(again.removed(run, "test"), str(run.cell.unit))
+            assert scored.smoothness == pytest.approx(expected, rel=1e-12), run.cell
+
+
+def test_the_reference(fast: Fast, again: Slow) -> None:
+    weights = slow.first_weights(CLASSES, SHAPE[0], seed=1000)
+    seen = slow.trained(weights, again.normalised(again.pixels["train"]), again.labels["train"], seed=1000)
+    np.testing.assert_array_equal(fast.training[None], seen)
+    for name, weight in weights.items():  # ten steps in float32
+        torch.testing.assert_close(again.reference[name], weight, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_levels_cut_through_ties(again: Slow) -> None:
+    """Else nothing would be known of the rule for them."""
+    for image in again.truth["train"][:5].reshape(5, -1):
+        values = sorted(image.tolist(), reverse=True)
+        assert all(values[round(t * 192) - 1] == values[round(t * 192)] for t in (0.1, 0.9, 0.3)), len(set(values))

@@ -1,0 +1,125 @@
+"""What a plan says: hand-made rates, in words and as a record."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.forecast.plan import Plan, make_plan
+from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import PARTS, Work
+from roarbench.plan.runs import expand
+from roarbench.plan.suites import find_suite
+
+WORK = Work(
+    trainings=9,
+    scorings=2,
+    images_decoded=100,
+    images_reference=60,
+    images_retrained=3600,
+    images_scored=10,
+    images_explained=7200,
+    images_submitted=0,
+    images_ranked=20,
+    disk=5_000_000,
+    memory=2_000_000_000,
+)
+HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, rank=1.0)
+PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
+
+
+def test_wall_time_is_shared_by_the_workers():
+    assert PLAN.wall(HERE) == (10 + 60 + 3600 + 10 + 3600 + 20) / 2
+
+
+def test_gpus_share_what_is_theirs_and_cores_the_rest():
+    gpu = replace(HERE, device="a GPU", gpus=4)
+    assert PLAN.wall(gpu) == (60 + 3600 + 10 + 3600) / 4 + (10 + 20) / 2
+
+
+def test_a_plan_in_words():
+    lines = [line.split() for line in PLAN.text().splitlines()]
+    assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part != "submission"]
+    assert PLAN.text().splitlines()[0] == "hand v1: 12 runs, 3 done, 9 to do"
+    assert lines[1] == ["one", "core"]
+    assert [" ".join(line[1:]) for line in lines[2:8]] == [
+        "100 images 10 s",
+        "60 images 60 s",
+        "7,200 passes 60 min",
+        "20 rankings 20 s",
+        "8 trainings, 3,600 images 60 min",
+        "10 images 10 s",
+    ]
+    assert PLAN.text().splitlines()[8:] == [
+        "  together about 61 min with 2 workers, by a measurement just now",
+        "  disk 5 MB; memory 2.0 GB a worker, beside images that are read from disk",
+        "  1.8e+21 floating-point operations",
+    ]
+
+
+def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
+    submitted = replace(PLAN, work=WORK._replace(images_submitted=40))
+    (line,) = (line for line in submitted.text().splitlines() if line.startswith("  submission"))
+    assert line.split() == ["submission", "40", "maps", "by", "its", "own", "code", "not", "measured"]
+    assert ", by a measurement just now, without what is not measured\n" in submitted.text()
+    assert submitted.wall(HERE) == PLAN.wall(HERE)
+    assert submitted.record()["estimates"][0]["parts"]["submission"] is None
+    measured = replace(HERE, submission=2.0)
+    known = replace(submitted, estimates=(measured,))
+    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2
+    assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
+    gpu = replace(measured, device="a GPU", gpus=4)
+    assert known.wall(gpu) - PLAN.wall(gpu) == 40 * 2.0 / 2  # the sandbox is on the cores
+
+
+def test_what_is_assumed_is_said_and_long_times_are_days():
+    guess = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
+    text = replace(PLAN, estimates=(HERE, guess)).text()
+    assert "by a measurement just now" in text
+    ages = replace(guess, train=360_000.0)
+    assert "(21 years)" in replace(PLAN, estimates=(ages,)).text()
+    assert "together about 1,831 h (76 days) with 2 GPUs and 2 workers, assuming a guess" in text
+
+
+def test_a_plan_as_a_record():
+    found = json.loads(json.dumps(PLAN.record()))
+    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3650)
+    assert found["work"]["trainings"] == 9
+    assert found["work"]["images_trained"] == 3660
+    assert found["work"]["core_seconds"] == 7300
+    assert found["rates"]["measured"] is True
+    assert found["estimates"][0]["parts"]["attribution"] == 3600
+
+
+def test_a_plan_assumes_without_timing_anything(monkeypatch):
+    monkeypatch.setattr("roarbench.forecast.plan.measure", None)
+    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2)
+    assert [rates.gpus for rates in plan.estimates] == [0, 1]
+    assert not any(rates.measured for rates in plan.estimates)
+    assert plan.work.images_decoded == 3000
+
+
+def test_images_that_were_opened_are_not_decoded_again():
+    plan = make_plan(SuiteResults(find_suite("planted"), "f" * 32, None, {}), workers=2)
+    assert plan.work.images_decoded == 0
+
+
+def test_images_that_were_decoded_elsewhere_are_decoded_again():
+    suite = find_suite("planted")
+    held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
+    assert make_plan(held, workers=2).work.images_decoded == 0
+    assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
+
+
+def test_a_measured_plan_is_of_this_machine():
+    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2, measured=True)
+    assert [rates.measured for rates in plan.estimates] == [True]
+    assert 0 < plan.wall(plan.estimates[0]) < 3600
+
+
+@pytest.mark.parametrize("suite", ["quick", "imagenette64", "cifar10", "fashion-mnist"])
+def test_every_part_of_a_suite_has_its_line(suite):
+    plan = make_plan(SuiteResults(find_suite(suite), "", None, {}), workers=2)
+    assert all(f"\n  {part} " in plan.text() for part in PARTS if part != "submission")
+    assert plan.operations > 1e13

@@ -1,0 +1,107 @@
+"""How fast it goes: a clock that tests move on, budgets, and assumptions against what they are taken from."""
+
+import pytest
+import torch
+
+from roarbench.forecast import rates
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure, operations
+from roarbench.forecast.workload import PARTS, Work, suite_cost
+from roarbench.plan.suites import find_suite
+
+WORK = Work(
+    trainings=9,
+    scorings=9,
+    images_decoded=11,
+    images_reference=13,
+    images_retrained=2,
+    images_scored=3,
+    images_explained=5,
+    images_submitted=6,
+    images_ranked=7,
+    disk=9,
+    memory=9,
+)
+
+
+def test_seconds_of_each_part_are_counts_times_rates():
+    made = Rates("one core", 0, "", decode=1e5, train=1, predict=10, explain=100, rank=1000, submission=1e4)
+    parts = made.seconds(WORK)
+    assert tuple(parts) == PARTS
+    assert tuple(parts.values()) == (11e5, 13, 500, 6e4, 7000, 2, 30)
+
+
+def test_operations_by_hand():
+    assert operations(WORK, 10) == 10 * (3 * (13 + 2) + 3 + 2 * 5)
+
+
+def taking(clock, seconds, images):
+    def kernel(*arguments):
+        clock["now"] += seconds * images(*arguments)
+        return {}
+
+    return kernel
+
+
+def test_rates_are_measured_per_image(monkeypatch):
+    """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
+    clock, recipe = {"now": 0.0}, {}
+    monkeypatch.setattr(rates.time, "process_time", lambda: clock["now"])
+
+    def fit(model, inputs, labels, norm, short, seed):
+        recipe["steps"] = short.epochs * len(inputs) / short.batch
+        clock["now"] += 2.0 * recipe["steps"] * short.batch
+
+    monkeypatch.setattr(rates, "fit", fit)
+    monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm, batch: len(inputs)))
+    monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, *rest: len(batch.ids)))
+    monkeypatch.setattr(rates, "encode", taking(clock, 7.0, lambda keys, layout: len(keys)))
+    monkeypatch.setattr(rates, "decode_image", taking(clock, 11.0, lambda photo, record: 1))
+    found = measure(find_suite("planted"))
+    assert recipe["steps"] == pytest.approx(8)
+    assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
+    assert (found.rank, found.decode) == pytest.approx((7.0, 11.0))
+    assert found.measured
+
+
+@pytest.mark.parametrize(
+    ("flops", "wanted", "images"),
+    [(1e8, 64, 64), (1e9, 64, 10), (1e10, 64, 2), (1e12, 1, 2)],
+    ids=["all", "some", "few", "never less than two"],
+)
+def test_a_measurement_takes_no_more_images_than_its_budget(flops, wanted, images):
+    assert rates._affordable(flops, wanted, torch.device("cpu")) == images
+
+
+def test_a_suite_of_large_steps_is_measured_with_few_images(monkeypatch):
+    """A ResNet-18 at 64 pixels: 8 steps of 128 images would be 3.5 Tera-operations."""
+    seen = {}
+    monkeypatch.setattr(rates, "fit", lambda model, inputs, *rest: seen.update(train=len(inputs), batch=rest[2].batch))
+    monkeypatch.setattr(rates, "predict", lambda *rest: None)
+    monkeypatch.setattr(rates, "importance_maps", lambda some, model, batch, *rest: seen.update(maps=len(batch.ids)))
+    measure(find_suite("imagenette64"))
+    assert seen == {"train": 4, "batch": 2, "maps": 4}
+
+
+def test_real_rates_are_seconds_above_zero():
+    found = measure(find_suite("planted"))
+    assert all(0 < rate < 1 for rate in (found.decode, found.train, found.predict, found.explain, found.rank))
+
+
+def test_assumed_rates_are_operations_over_speed():
+    found, flops = assume(find_suite("planted"), CORE), suite_cost(find_suite("planted")).flops
+    assert found.train == pytest.approx(3 * flops / 60e9)
+    assert found.predict == pytest.approx(flops / 40e9)
+    assert found.explain == pytest.approx(2 * flops / 40e9)
+    assert not found.measured
+
+
+def test_the_assumed_gpu_trains_3300_images_a_second_of_resnet50():
+    assert GPU.train / (3 * 8.178e9) == pytest.approx(3300, rel=0.01)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_rates_of_a_gpu():
+    found = measure(find_suite("cifar10"))
+    assert found.gpus >= 1
+    assert 0 < found.train < 1e-3

@@ -1,0 +1,208 @@
+"""What runs need: counts by hand, and those of the paper."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from roarbench.estimators import TWINS
+from roarbench.estimators.engine import importance_maps
+from roarbench.execution import jobs
+from roarbench.execution.scheduler import complete
+from roarbench.forecast import workload
+from roarbench.forecast.workload import Work, count_work
+from roarbench.kernels import train
+from roarbench.models.cost import network_cost
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Block, Suite, expand
+from roarbench.plan.suites import find_suite
+from roarbench.store.results import ResultsStore
+from roarbench.terms import KAR, MORF, ROAR, Unit
+from tests.helpers import tiny_suite
+
+TRAIN, TEST = 9469, 3925  # images of imagenette64
+SUITE = Suite(
+    name="hand",
+    version=1,
+    about="",
+    dataset="imagenette64",
+    model="resnet-quick",
+    recipe="cifar10@1",  # 15 epochs
+    reference_recipe="fashion-mnist@1",  # 10 epochs
+    blocks=(
+        Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2),
+        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+    ),
+)
+SCALARS = 3 * 64 * 64
+
+
+def test_counts_of_a_fresh_suite_by_hand():
+    jobs = count_work(SUITE, expand(SUITE), (), None)
+    trainings = 2 + 3 * 2 * 2
+    assert jobs.trainings == trainings + 1  # and the reference
+    assert jobs.scorings == 1 + 2
+    assert jobs.images_decoded == TRAIN + TEST
+    assert jobs.images_retrained == trainings * 15 * TRAIN
+    assert jobs.images_reference == 10 * TRAIN
+    assert jobs.images_trained == (trainings * 15 + 10) * TRAIN
+    assert jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
+    assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
+    assert jobs.images_ranked == 3 * (TRAIN + TEST)
+    planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
+    assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
+
+
+def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
+    """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
+    blocks = (
+        Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1),
+        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+    )
+    suite = replace(tiny_suite.SUITE, blocks=blocks)
+    done = Counter()
+
+    def counting(what, real, count):
+        return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
+
+    def maps(estimators, model, *arguments):
+        if model is None:
+            return importance_maps(estimators, model, *arguments)
+        with model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0]))):
+            return importance_maps(estimators, model, *arguments)
+
+    step = train._Training._add_gradients
+    monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
+    monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
+    monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
+    monkeypatch.setattr(jobs, "importance_maps", maps)
+    monkeypatch.setattr(workload, "find_dataset", lambda name: tiny_suite.RECORD)
+    context = tiny_suite.make_context(tmp_path, suite)
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        events = list(complete(context, tiny_suite.make_runs(context, suite), store, tiny_suite.InlineEngine()))
+    assert not any(event.failure for event in events)
+    counted = count_work(suite, expand(suite), (), None)
+    assert done == {
+        "trained": counted.images_trained,
+        "scored": counted.images_scored,
+        "explained": counted.images_explained,
+        "ranked": counted.images_ranked,
+    }
+
+
+def test_controls_alone_need_no_reference():
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert (jobs.trainings, jobs.images_explained) == (3, 0)
+    assert jobs.images_trained == 3 * 15 * TRAIN
+    assert jobs.images_scored == 3 * TEST
+
+
+def test_the_reference_is_needed_where_it_is_scored():
+    suite = replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert (jobs.trainings, jobs.scorings, jobs.images_explained) == (1, 2, 0)
+    assert jobs.images_trained == 10 * TRAIN
+
+
+def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
+    suite = replace(SUITE, given="w@0", blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
+    assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
+    assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
+    assert jobs.images_scored == (1 + 2) * TEST + TEST
+    assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
+    cost = network_cost("resnet-quick", 10, 3, 64)
+    assert jobs.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
+
+
+def test_a_submission_makes_its_maps_once_for_all_units_by_its_own_code():
+    blocks = [Block(ROAR, ("random", "grad", "mine@12345678"), (0.9,), seeds=1, unit=unit) for unit in Unit]
+    suite = replace(SUITE, blocks=tuple(blocks))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert jobs.images_submitted == TRAIN + TEST
+    assert jobs.images_explained == TRAIN + TEST  # the gradient
+    assert jobs.images_ranked == 3 * 2 * (TRAIN + TEST)
+
+
+def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():
+    names = ("random", "mine@12345678", *(f"mine@12345678~{twin}" for twin in TWINS))
+    suite = replace(SUITE, blocks=(Block(ROAR, names, (0.9,), seeds=1),))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert jobs.images_submitted == 3 * (TRAIN + TEST)
+
+
+def test_what_is_done_is_not_counted_again():
+    points = expand(SUITE)
+    done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
+    todo = [point for point in points if point not in done]
+    jobs = count_work(SUITE, todo, done, None)
+    assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
+    assert jobs.images_ranked == 2 * (TRAIN + TEST)
+    explained = [point for point in points if point.cell.estimator == "grad"]
+    rest = [point for point in points if point not in explained]
+    assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
+    nothing = count_work(SUITE, [], points, None)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_another_unit_is_another_ranking_of_the_same_map():
+    block = Block(ROAR, ("grad",), (0.9,), seeds=1)
+    both = replace(SUITE, blocks=(block, replace(block, unit=Unit.PIXEL)))
+    points = expand(both)
+    jobs = count_work(both, points, (), None)
+    assert jobs.images_ranked == 2 * (TRAIN + TEST)
+    assert jobs.images_explained == TRAIN + TEST
+    scalar = [point for point in points if point.cell.unit is Unit.SCALAR]
+    pixel = [point for point in points if point.cell.unit is Unit.PIXEL]
+    rest = count_work(both, pixel, scalar, None)
+    assert (rest.images_ranked, rest.images_explained) == (TRAIN + TEST, TRAIN + TEST)
+
+
+def test_a_redrawn_ranking_costs_a_training_and_no_map():
+    suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),))
+    jobs = count_work(suite, expand(suite), (), None)
+    assert (jobs.trainings, jobs.images_ranked, jobs.images_explained) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("limit, train, test", [(40, 40, 40), (5000, 5000, TEST), (TRAIN, TRAIN, TEST)])
+def test_a_small_version_counts_its_images(limit, train, test):
+    jobs = count_work(SUITE, expand(SUITE), (), limit)
+    assert jobs.images_trained == (14 * 15 + 10) * train
+    assert jobs.images_ranked == 3 * (train + test)
+
+
+def test_the_papers_eighteen_are_one_shared_pass():
+    suite = find_suite("imagenette64")
+    points = [point for point in expand(suite) if "~" not in point.cell.estimator]
+    assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
+
+
+def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
+    """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits."""
+    cost = network_cost("resnet-quick", 10, 3, 64)
+    step = 128 * (cost.activations + SCALARS) + 3 * cost.parameters  # 128 images at once: the batch of cifar10@1
+    jobs = count_work(SUITE, expand(SUITE), (), None)
+    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8
+    assert count_work(SUITE, expand(SUITE), (), 20).memory < jobs.memory / 2
+
+
+def test_the_protocols_510_trainings_of_each_data_set():
+    """docs/protocol.md, section 5: 510 trainings of each data set are 72.1 G images and 1.77 ZFLOP, 93 % ImageNet's.
+
+    They are ROAR alone: 18 estimators and 2 controls at five levels with five seeds, and ten networks on untouched
+    images. We train five of those, which KAR shares.
+    """
+    roar = next(block for block in find_suite("imagenette64").blocks if block.protocol == ROAR)
+    paper = replace(SUITE, blocks=(roar,))
+    degraded = [point for point in expand(paper) if point.cell.estimator != CLEAN]
+    assert len(degraded) + 10 == 510
+    assert len(expand(paper)) == 505
+    assert len(expand(replace(SUITE, blocks=(roar, replace(roar, protocol=KAR))))) == 1005
+    images = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}
+    trained = {name: 510 * find_recipe(name).epochs * n for name, n in images.items()}
+    flops = network_cost("resnet50", 1000, 3, 224).flops
+    assert sum(trained.values()) == pytest.approx(72.1e9, rel=1e-3)
+    assert trained["imagenet@1"] / sum(trained.values()) == pytest.approx(0.93, abs=0.005)
+    assert 3 * flops * sum(trained.values()) == pytest.approx(1.77e21, rel=2e-3)

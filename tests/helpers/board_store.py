@@ -1,0 +1,71 @@
+"""Made-up stores for the pages: their numbers mean nothing, their shape is that of real ones."""
+
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from leaderboard.strip import Strip
+from roarbench.analysis.boards import SuiteResults
+from roarbench.datasets import PINNED, find_dataset
+from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import CLEAN, Point, Suite, expand
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+from roarbench.terms import PAPER_LEVELS, Order, Retrain, Unit
+
+ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
+WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+STRENGTH = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.3, "sgsq-grad": 0.29, "ig": 0.02, "gb": 0.15}
+
+
+def accuracy(point: Point) -> float:
+    """Falls with the level, faster for stronger estimators where the most important features go first."""
+    cell = point.cell
+    if cell.estimator == CLEAN:
+        return 0.9
+    side = 1 if cell.order is Order.MORF else -1
+    return float(np.clip(0.9 - cell.t * (0.4 + side * STRENGTH.get(cell.estimator.split("~")[0], 0.0)), 0.05, 0.95))
+
+
+def results(suite: Suite, images: int = 300, limit: int | None = None) -> dict[Point, Result]:
+    """A result for every point of a suite."""
+    shared = np.random.default_rng(0).random(images)
+    return {point: _result(suite, point, shared, limit) for point in expand(suite)}
+
+
+def _result(suite: Suite, point: Point, shared: np.ndarray, limit: int | None) -> Result:
+    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
+    answers = 0.7 * shared + 0.3 * own.random(len(shared)) < accuracy(point) + 0.01 * own.normal()
+    run = bind(suite, point, "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8), limit)
+    sure = (0.5 + 0.5 * shared) * accuracy(point)
+    probability = pack_probabilities(sure) if point.cell.retrain is Retrain.NONE else None
+    correct = int(answers.sum())
+    return Result(run, correct, len(answers), pack_answers(answers), 2.5, ORIGIN, probability, created=WHEN)
+
+
+def make_store(
+    folder: Path, suite: Suite, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
+) -> str:
+    """Write a store with those points of a suite that are kept; returns its URL."""
+    url = default_url(folder)
+    with ResultsStore.open(url) as store:
+        store.add_all(result for point, result in results(suite, images).items() if keep(point))
+    return url
+
+
+def made_strip(held: SuiteResults) -> Strip:
+    """Noise for images and rankings, of the shape that the suite has."""
+    record = find_dataset(held.suite.dataset)
+    generator = np.random.default_rng(0)
+    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, PAPER_LEVELS)
+    ties = tie_order(np.arange(2), layout.features)
+    rows = ("random", "sobel", "grad", "var-grad")
+    keys = {name: sort_keys(generator.random((2, layout.features)).astype(np.float32), ties) for name in rows}
+    planes = {name: encode(key, layout) for name, key in keys.items()}
+    pixels = generator.integers(0, 255, (2, *layout.shape)).astype(np.uint8)
+    seconds = {"random": 0.1, "sobel": 0.2, "grad": 2.0, "var-grad": 31.0}
+    return Strip((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)

@@ -1,0 +1,32 @@
+"""The command line within this process, with workers in it, too."""
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from roarbench.cli import main
+from roarbench.execution import runner
+from tests.helpers.tiny_suite import InlineEngine
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Answer]
+
+
+def command(*words: object) -> int:
+    """Run a command as the console script does; its exit code."""
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
+        patch.setattr(runner, "LocalEngine", InlineEngine)
+        patch.setattr(sys, "argv", ["roarbench", *map(str, words)])
+        main.main()
+    signal.signal(signal.SIGTERM, before)
+    return stop.value.code

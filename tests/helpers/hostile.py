@@ -1,0 +1,36 @@
+"""Names and descriptions that would do harm if a page took them for anything but text."""
+
+from dataclasses import replace
+
+from roarbench.estimators import ESTIMATORS, Estimator
+from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suites import SUITES
+from roarbench.terms import KAR, MORF, ROAR
+
+NAMES = (
+    "<script>window.hurt=1</script>",
+    "![x](http://127.0.0.1:9/pixel.png)",
+    "</textarea><img src=x onerror=window.hurt=1>",
+    '"><svg onload=window.hurt=1>',
+    "right‮tfel",
+    "esc\x1b[31mape\x07",
+    "y" * 10_000,
+    "../../etc/passwd",
+    "{{ 7 * 7 }} $x^2$ :smile: `code` [link](javascript:window.hurt=1)",
+    "=HYPERLINK(0)",
+)
+ABOUT = "<img src='http://127.0.0.1:9/a.png'> ![x](http://127.0.0.1:9/b.png) **bold** " + "z" * 10_000
+ROWS = {name: Estimator(name, "grad", "base", ABOUT) for name in NAMES}
+NAME = "hostile"
+
+
+def hostile_suite() -> Suite:
+    names = ("random", "sobel", *NAMES)
+    blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
+    return replace(SUITES["quick"], name=NAME, about=ABOUT, model="resnet-hostile", blocks=blocks)
+
+
+def install() -> None:
+    """Make the table of estimators and that of suites hold them; for a process that is only a test."""
+    ESTIMATORS.update(ROWS)
+    SUITES[NAME] = hostile_suite()

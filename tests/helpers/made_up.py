@@ -1,0 +1,89 @@
+"""Stores of made-up results whose true accuracies are known, without a network."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import norm
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.datasets import PINNED
+from roarbench.plan.keys import bind, reference_point
+from roarbench.plan.runs import CLEAN, Block, Cell, Point, Suite, expand
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import Result, pack_answers
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
+
+DATA = PINNED["planted"]  # so that titles need not say whose the images are
+IMAGES = 2000
+LEVELS = (0.3, 0.9)
+MAIN = ("random", "sobel", "grad", "var-grad")
+TWINS = ("random-blurred", "random-redrawn", *(f"grad~{kind}" for kind in ("blurred", "untrained", "other-target")))
+SUITE = Suite(
+    name="made-up",
+    version=1,
+    about="",
+    dataset="planted",  # of four classes
+    model="resnet-planted",
+    recipe="planted@1",
+    reference_recipe="planted@1",
+    blocks=(
+        Block(ROAR, MAIN, LEVELS, seeds=3),
+        Block(KAR, MAIN, (0.5, 0.9), seeds=1),
+        Block(MORF, MAIN, LEVELS, seeds=1),
+        Block(LERF, MAIN, LEVELS, seeds=1),
+        Block(MASK_ONLY, MAIN, LEVELS, seeds=2),
+        Block(ROAR, TWINS, LEVELS, seeds=1),
+        Block(ROAR, MAIN, LEVELS, seeds=1, unit=Unit.PIXEL),
+    ),
+)
+SHARED = np.random.default_rng(0).normal(size=IMAGES)  # what makes an image hard for every network
+
+Accuracy = Callable[[Cell], float]
+
+
+def usual(cell: Cell) -> float:
+    """True accuracies: grad is worse than Random, var-grad and the blurred grad are better, masks say nothing."""
+    if cell.estimator == CLEAN:
+        return 0.9
+    if cell.retrain is Retrain.MASKS:
+        return 0.25
+    steep = {"grad": -0.1, "var-grad": 0.2, "grad~blurred": 0.1, "grad~untrained": -0.3, "sobel": 0.1}
+    falls = 0.4 + steep.get(cell.estimator, 0.0) * (1 if cell.order is Order.MORF else -1)
+    return 0.9 - cell.t * falls
+
+
+def answers(point: Point, accuracy: float) -> np.ndarray:
+    """Bits of a training with this true accuracy, up to its own luck of half a point."""
+    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
+    hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
+    return norm.cdf(hidden) < accuracy + 0.005 * own.normal()
+
+
+def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | None = None) -> Result:
+    run = bind(suite, point, DATA, None)
+    origin = Provenance("0", {}, {})
+    return Result(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
+
+
+def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
+    """A complete store of a suite."""
+    bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
+    results = {point: result(suite, point, bits[point]) for point in bits}
+    return SuiteResults(suite, DATA, None, results, reference=results.get(reference_point(suite)))
+
+
+def leaky(alone: float, images: float = 0.6) -> Accuracy:
+    """var-grad's masks reach `alone` at t = .9 and a chance of .25 below; its images reach `images` at t = .9."""
+
+    def accuracy(cell: Cell) -> float:
+        if (cell.estimator, cell.t) != ("var-grad", 0.9) or cell.retrain is Retrain.NONE:
+            return usual(cell)
+        return alone if cell.retrain is Retrain.MASKS else images
+
+    return accuracy
+
+
+def one_seed(suite: Suite) -> Suite:
+    return replace(suite, blocks=tuple(replace(block, seeds=1) for block in suite.blocks))

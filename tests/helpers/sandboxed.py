@@ -1,0 +1,25 @@
+"""A small task for a sandbox."""
+
+import torch
+
+from roarbench.models import build
+from roarbench.sandbox.explain import Network, Part, Task
+
+NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
+
+
+GRADIENT = """
+import torch
+def estimate(model, images, targets, generator):
+    inputs = images.clone().requires_grad_()
+    logits = model(inputs).gather(1, targets[:, None]).sum()
+    return torch.autograd.grad(logits, inputs)[0]
+"""
+
+
+def make_task(source: str, n: int = 5, batch: int = 2) -> Task:
+    generator = torch.Generator().manual_seed(0)
+    model = build(**NETWORK._asdict(), generator=generator).eval()
+    images = torch.randn(n, 3, 16, 16, generator=generator)
+    part = Part(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
+    return Task(source.encode(), NETWORK, (part,))

@@ -1,0 +1,33 @@
+"""Rows to fill test stores with."""
+
+import numpy as np
+
+from roarbench.plan.runs import Cell, Run
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import Result, pack_answers, pack_probabilities
+from roarbench.terms import Order, Retrain, Unit
+
+ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
+
+
+def make_run(seed: int = 0, t: float = 0.9, estimator: str = "var-grad", dataset: str = "planted") -> Run:
+    cell = Cell(dataset, "resnet8", estimator, Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, t)
+    return Run(cell, seed, "fast@1", "da7a", "e571", "4ef")
+
+
+def make_result(run: Run, total: int = 1001) -> Result:
+    answers = np.random.default_rng(run.seed).random(total) < 0.6
+    chances = np.random.default_rng(run.seed).random(total, dtype=np.float32)
+    return Result(
+        run=run,
+        correct=int(answers.sum()),
+        total=total,
+        bits=pack_answers(answers),
+        seconds=17.25,
+        provenance=ORIGIN,
+        probability=pack_probabilities(chances),
+        rankings="7a4c",
+        smoothness=1.0 / 3,
+        weights="3e16",
+        loss=0.1 + 0.2,
+    )

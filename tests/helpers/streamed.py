@@ -1,0 +1,35 @@
+"""Images with removed features, streamed and held in memory."""
+
+import numpy as np
+import torch
+
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, removed_bits
+from roarbench.kernels.streaming import Cut, StreamedImages
+from roarbench.terms import Order, Unit
+
+CPU = torch.device("cpu")
+
+
+FILL = torch.tensor([10.5, 20.25, 30.0])
+
+
+LAYOUTS = {unit: Layout((3, 8, 8), unit, (0.1, 0.5, 0.9)) for unit in Unit}
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def drawn(n=20, unit=Unit.SCALAR):
+    pixels = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1))
+    layout = LAYOUTS[unit]
+    keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
+    return pixels, encode(keys, layout)
+
+
+def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
+    """Streamed images, and the same held in memory."""
+    pixels, planes = drawn(n, unit)
+    held = DegradedImages(pixels, torch.from_numpy(removed_bits(planes, t, order, LAYOUTS[unit])), FILL, unit)
+    return StreamedImages(pixels, Cut(planes, LAYOUTS[unit], t, order), FILL, CPU), held

@@ -1,0 +1,79 @@
+"""A suite of seconds: planted images of 8 x 8, a small network, and an engine that works in this process."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.execution.context import RunContext
+from roarbench.plan.keys import bind
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import Block, Run, Suite, expand
+from roarbench.store.folders import Workspace
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from roarbench.workers.local import Job, Outcome, _do
+
+TRAIN, TEST = 40, 24
+RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
+SUITE = Suite(
+    name="tiny",
+    version=1,
+    about="",
+    dataset="planted",
+    model="resnet-planted",
+    recipe="planted@1",
+    reference_recipe="planted@1",
+    blocks=(
+        Block(ROAR, ("random", "grad", "truth"), (0.5, 0.9), seeds=2),
+        Block(KAR, ("random", "grad"), (0.9,), seeds=1),
+        Block(MASK_ONLY, ("random", "grad"), (0.9,), seeds=1),
+        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+        Block(LERF, ("random", "grad"), (0.9,), seeds=1),
+        Block(ROAR, ("random", "grad"), (0.5,), seeds=1, unit=Unit.PIXEL),
+    ),
+)
+
+
+def make_context(folder: Path, suite: Suite = SUITE) -> RunContext:
+    """Decoded images and the folders of a store; nothing is trained."""
+    workspace = Workspace(folder)
+    return RunContext(workspace, decode_dataset(RECORD, workspace.data).folder, suite)
+
+
+def make_runs(context: RunContext, suite: Suite = SUITE) -> list[Run]:
+    """All runs of a suite on the context's images."""
+    return [bind(suite, point, context.data.fingerprint, None) for point in expand(suite)]
+
+
+class InlineEngine:
+    """Does each job when it is submitted; knows what it did."""
+
+    def __init__(self, workers: int = 1, gpus: Sequence[str] = ()) -> None:
+        self.done: list[str] = []
+        self._ended: list[Outcome] = []
+
+    def __enter__(self) -> "InlineEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def idle(self) -> int:
+        return 0 if self._ended else 1
+
+    def submit(self, job: Job) -> None:
+        self.done.append(job.name)
+        self._ended.append(Outcome(job.name, *_do(job)))
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        ended, self._ended = self._ended, []
+        return ended
+
+
+LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images
+
+
+def long_context(folder):
+    return make_context(folder, replace(SUITE, reference_recipe=LONG.title))

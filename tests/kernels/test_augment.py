@@ -1,0 +1,243 @@
+"""Augmentation: slow versions, hand-made cases, and draws that belong to one image and one generator."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from roarbench.kernels import augment as module
+from roarbench.kernels.augment import AREA, ASPECT, NOISE, add_noise, augment, flip, random_resized_crop, shift, shrink
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.train import Normalisation, normalise
+from roarbench.plan.recipes import Augmentation
+from roarbench.terms import Unit
+
+DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pictures(n: int = 6, size: int = 32) -> Tensor:
+    return 255 * torch.rand(n, 3, size, size, generator=seeded(5))
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_keeps_shape_and_type_and_leaves_the_argument_alone(kind: Augmentation) -> None:
+    images = pictures()
+    before = images.clone()
+    out = augment(images, kind, seeded(0))
+    assert (out.shape, out.dtype) == (images.shape, torch.float32)
+    torch.testing.assert_close(images, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", DRAWING)
+def test_depends_on_the_generator_alone(kind: Augmentation) -> None:
+    images = pictures(20)
+    before = torch.get_rng_state()
+    first = augment(images, kind, seeded(1))
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+    torch.rand(1)
+    torch.testing.assert_close(augment(images, kind, seeded(1)), first, rtol=0, atol=0)
+    assert not torch.equal(augment(images, kind, seeded(2)), first)
+
+
+@pytest.mark.parametrize("kind", DRAWING)
+def test_equal_images_are_drawn_for_one_by_one(kind: Augmentation) -> None:
+    out = augment(pictures(1).expand(40, -1, -1, -1), kind, seeded(3))
+    assert len(torch.unique(out.flatten(1), dim=0)) >= 2
+    if kind is not Augmentation.FLIP:  # a flip has two outcomes only
+        assert len(torch.unique(out.flatten(1), dim=0)) > 20
+
+
+@pytest.mark.parametrize("kind", DRAWING)
+def test_an_image_does_not_depend_on_its_neighbours(kind: Augmentation) -> None:
+    images = pictures()
+    others = images.clone()
+    others[1:] = 0
+    torch.testing.assert_close(augment(images, kind, seeded(4))[0], augment(others, kind, seeded(4))[0])
+
+
+def test_none_draws_nothing() -> None:
+    generator = seeded(0)
+    augment(pictures(), Augmentation.NONE, generator)
+    torch.testing.assert_close(generator.get_state(), seeded(0).get_state(), rtol=0, atol=0)
+
+
+def test_flip_by_hand() -> None:
+    images = torch.arange(6.0).reshape(1, 1, 2, 3).expand(64, -1, -1, -1)
+    mirrored = torch.tensor([[[2.0, 1.0, 0.0], [5.0, 4.0, 3.0]]])
+    out = flip(images, seeded(0))
+    turned = [torch.equal(image, mirrored) for image in out]
+    assert all(torch.equal(image, images[0]) for image, was in zip(out, turned, strict=True) if not was)
+    assert abs(sum(turned) - 32) < 5 * math.sqrt(64 / 4)  # five standard deviations of 64 coins
+
+
+def test_shift_slowly() -> None:
+    images = pictures(10, size=32)
+    generator = seeded(6)
+    down, right = torch.randint(0, 5, (2, 10), generator=generator).tolist()  # 32 / 16 = 2 pixels each way
+    expected = []
+    for image, y, x in zip(images.numpy(), down, right, strict=True):
+        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
+        expected.append(padded[:, y : y + 32, x : x + 32])
+    torch.testing.assert_close(shift(images, seeded(6)), torch.tensor(np.stack(expected)), rtol=0, atol=0)
+
+
+@given(seed=st.integers(0, 2**31), size=st.sampled_from([16, 28, 32, 64]))
+def test_shift_makes_no_new_values(seed: int, size: int) -> None:
+    images = torch.randint(0, 256, (3, 2, size, size), generator=seeded(seed)).float()
+    out = shift(images, seeded(seed))
+    for before, after in zip(images, out, strict=True):
+        assert set(after.unique().tolist()) <= set(before.unique().tolist())
+
+
+def test_shift_reaches_every_place() -> None:
+    dot = torch.zeros(800, 1, 32, 32)
+    dot[:, :, 16, 16] = 1
+    places = shift(dot, seeded(0)).flatten(1).argmax(1)
+    expected = {32 * y + x for y in range(14, 19) for x in range(14, 19)}
+    assert set(places.tolist()) == expected
+
+
+def test_crop_agrees_with_torch_interpolate(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = pictures(1, size=64)
+    left, top, width, height = 8, 16, 32, 24
+    centre = torch.tensor([[(2 * left + width) / 64 - 1, (2 * top + height) / 64 - 1]])
+    size = torch.tensor([[width / 64, height / 64]])
+    monkeypatch.setattr(module, "_crops", lambda n, shape, generator: (centre, size))
+    part = images[:, :, top : top + height, left : left + width]
+    expected = interpolate(part, size=(64, 64), mode="bicubic", align_corners=False)
+    out = random_resized_crop(images, seeded(0))
+    # near its edge our crop reads the real neighbours, and interpolate repeats the edge
+    inner = (..., slice(8, -8), slice(8, -8))
+    torch.testing.assert_close(out[inner], expected[inner], rtol=0, atol=0.01)  # float32 positions, pixels to 255
+
+
+def test_crop_of_a_ramp_is_a_ramp() -> None:
+    ramp = torch.arange(64.0).expand(5, 1, 64, 64)
+    centres, sizes = module._crops(5, 1.0, seeded(7))
+    out = random_resized_crop(ramp, seeded(7))
+    for image, centre, size in zip(out[:, 0], centres[:, 0], sizes[:, 0], strict=True):
+        steps = (torch.arange(64) + 0.5) / 64 * 2 - 1  # pixel centres in [-1, 1]
+        expected = ((centre + size * steps + 1) * 64 - 1) / 2
+        inside = (expected > 2) & (
+            expected < 61
+        )  # bicubic reads two pixels on either side, and bends a ramp by up to 0.05
+        torch.testing.assert_close(image[30][inside], expected[inside], rtol=0, atol=0.05)
+
+
+@given(seed=st.integers(0, 2**31), shape=st.sampled_from([1.0, 1.5]))
+def test_crops_lie_inside_and_keep_to_area_and_aspect(seed: int, shape: float) -> None:
+    centres, sizes = module._crops(50, shape, seeded(seed))
+    assert (centres.abs() + sizes <= 1 + 1e-6).all()
+    area, aspect = sizes.prod(1), shape * sizes[:, 0] / sizes[:, 1]
+    whole = (sizes < 1).all(1)  # the others were made to fit
+    assert (area[whole] >= AREA[0] - 1e-6).all()
+    assert (area <= AREA[1]).all()
+    assert (aspect[whole] >= ASPECT[0] - 1e-5).all()
+    assert (aspect[whole] <= ASPECT[1] + 1e-5).all()
+
+
+def test_crop_area_is_uniform() -> None:
+    _, sizes = module._crops(4000, 1.0, seeded(0))
+    small = (sizes.prod(1) < 0.31).float().mean().item()  # a quarter of [.08, 1]; none of these is made to fit
+    assert abs(small - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
+    images = torch.full((4000, 1, 16, 16), 128.0)
+    noise = add_noise(images, seeded(1)) - images
+    strengths = noise.flatten(1).std(1)
+    # uniform in [0, NOISE]: mean 45, standard deviation 26, so 0.41 for the mean of 4,000; five of them
+    assert abs(strengths.mean() - NOISE / 2) < 5 * NOISE / math.sqrt(12 * 4000)
+    assert strengths.min() < 0.01 * NOISE
+    assert NOISE * 0.95 < strengths.max() < NOISE * 1.2  # the largest of sample deviations of 256 values
+    assert abs(noise.mean()) < 5 * NOISE / math.sqrt(3 * noise.numel())  # around nothing
+
+
+def test_noise_is_normal() -> None:
+    images = torch.zeros(500, 3, 16, 16)
+    noise = add_noise(images, seeded(2)).flatten(1)
+    scaled = noise / noise.std(1, keepdim=True)
+    # fourth moment 3, with a standard error of sqrt(96 / n)
+    assert abs((scaled**4).mean() - 3) < 5 * math.sqrt(96 / scaled.numel())
+
+
+def cubic(x: float) -> float:
+    """Keys' kernel with a = -0.75, the one of TensorFlow 1 and torch."""
+    x, a = abs(x), -0.75
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
+
+
+def reflected(place: int, n: int) -> int:
+    """Pixel whose value stands beyond the border: the border lies half a pixel outside the last centre."""
+    place %= 2 * n
+    return place if place < n else 2 * n - 1 - place
+
+
+def slow_crop(image: np.ndarray, left: float, top: float, width: float, height: float) -> np.ndarray:
+    """One image (c, n, n), a box in pixels: every target pixel is a sum over 4 x 4 pixels around its source."""
+    n = image.shape[1]
+    out = np.zeros_like(image)
+    for row in range(n):
+        for column in range(n):
+            y, x = top + (row + 0.5) * height / n - 0.5, left + (column + 0.5) * width / n - 0.5
+            for i in range(math.floor(y) - 1, math.floor(y) + 3):
+                for j in range(math.floor(x) - 1, math.floor(x) + 3):
+                    weight = cubic(y - i) * cubic(x - j)
+                    out[:, row, column] += weight * image[:, reflected(i, n), reflected(j, n)]
+    return out
+
+
+def test_degrade_then_crop_then_flip_then_normalise_slowly() -> None:
+    """The whole order of operations, image by image in float64, from uint8 pixels and bits."""
+    n, size = 5, 12
+    pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=seeded(8))
+    removed = torch.rand(n, 3, size, size, generator=seeded(9)) < 0.4
+    fill, norm = torch.tensor([124.0, 117.0, 104.0]), Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+    packed = torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
+    images = DegradedImages(pixels, packed, fill, Unit.SCALAR).batch(torch.arange(n))
+    found = normalise(augment(images, Augmentation.CROP_FLIP, seeded(7)), norm)
+
+    generator = seeded(7)
+    centres, sizes = module._crops(n, 1.0, generator)
+    heads = torch.rand(n, generator=generator) < 0.5
+    assert 0 < heads.sum() < n
+    for i in range(n):
+        image = np.where(removed[i].numpy(), fill.numpy()[:, None, None], pixels[i].numpy()).astype(np.float64)
+        (x, y), (width, height) = centres[i].tolist(), (sizes[i] * size).tolist()
+        box = ((x + 1) / 2 * size - width / 2, (y + 1) / 2 * size - height / 2, width, height)
+        image = slow_crop(image, *box)
+        image = image[:, :, ::-1] if heads[i] else image
+        expected = (image - np.reshape(norm.mean, (3, 1, 1))) / np.reshape(norm.std, (3, 1, 1))
+        # float32 places and weights on pixels up to 255, over a standard deviation of 40
+        np.testing.assert_allclose(found[i].numpy(), expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("side", [8, 6, 12])
+def test_shrink_slowly(side: int) -> None:
+    images = pictures(2, size=16)
+    expected = np.zeros((2, 3, side, side))
+    for row in range(side):
+        for column in range(side):
+            # pixels that are touched at all count in full: adaptive pooling, exact where the sides divide
+            rows = slice(16 * row // side, -(-16 * (row + 1) // side))
+            columns = slice(16 * column // side, -(-16 * (column + 1) // side))
+            expected[:, :, row, column] = images[:, :, rows, columns].double().mean(dim=(2, 3))
+    before = images.clone()
+    torch.testing.assert_close(shrink(images, side).double(), torch.from_numpy(expected), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(images, before, rtol=0, atol=0)
+
+
+def test_shrink_to_the_full_side_is_nothing() -> None:
+    images = pictures()
+    assert shrink(images, 32) is images

@@ -1,0 +1,192 @@
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
+from roarbench.terms import Unit
+
+FILL = torch.tensor([120.25, 1 / 3, 255.0])
+
+
+def slow_degrade(images: Tensor, removed: Tensor, fill: Tensor) -> list:
+    """Pixel by pixel; `removed` has one channel or as many as the image."""
+    n, channels, height, width = images.shape
+    return [
+        [
+            [
+                [
+                    fill[c].item() if removed[i, c % removed.shape[1], y, x] else float(images[i, c, y, x])
+                    for x in range(width)
+                ]
+                for y in range(height)
+            ]
+            for c in range(channels)
+        ]
+        for i in range(n)
+    ]
+
+
+def drawn(n: int, shape: tuple[int, int, int], unit: Unit, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Random images and removed bits, not packed."""
+    generator = torch.Generator().manual_seed(seed)
+    pixels = torch.randint(0, 256, (n, *shape), dtype=torch.uint8, generator=generator)
+    channels = shape[0] if unit is Unit.SCALAR else 1
+    return pixels, torch.rand((n, channels, *shape[1:]), generator=generator) < 0.4
+
+
+def packed(removed: Tensor) -> Tensor:
+    return torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
+
+
+def test_degrade_by_hand() -> None:
+    images = torch.tensor([[[[0, 10]], [[20, 255]]]], dtype=torch.uint8)
+    removed = torch.tensor([[[[True, False]], [[False, True]]]])
+    result = degrade(images, removed, torch.tensor([0.1, 99.9]))
+    torch.testing.assert_close(result, torch.tensor([[[[0.1, 10]], [[20, 99.9]]]]), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_degrade_replaces_features_one_by_one(unit: Unit) -> None:
+    images, removed = drawn(3, (3, 4, 5), unit)
+    before = images.clone(), removed.clone(), FILL.clone()
+    result = degrade(images, removed, FILL)
+    torch.testing.assert_close(result, torch.tensor(slow_degrade(images, removed, FILL)), rtol=0, atol=0)  # a selection
+    for left, argument in zip(before, (images, removed, FILL), strict=True):
+        assert torch.equal(left, argument)
+
+
+def test_degrade_takes_images_that_were_degraded_before() -> None:
+    images, removed = drawn(2, (3, 4, 5), Unit.SCALAR)
+    once = degrade(images, removed, FILL)
+    torch.testing.assert_close(degrade(once, removed, FILL), once, rtol=0, atol=0)
+
+
+@given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from(Unit), st.integers(0, 10))
+def test_unpack_reads_what_packbits_packed(channels: int, height: int, width: int, unit: Unit, seed: int) -> None:
+    shape = (channels, height, width)
+    _, removed = drawn(2, shape, unit, seed)
+    result = unpack(packed(removed), shape, unit)
+    assert result.dtype == torch.bool
+    assert torch.equal(result, removed)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("unit", Unit)
+def test_a_gpu_gives_the_same_batch(unit: Unit) -> None:
+    pixels, removed = drawn(6, (3, 5, 7), unit)
+    index = torch.tensor([5, 0, 3])
+    on_gpu = DegradedImages(pixels.cuda(), packed(removed).cuda(), FILL.cuda(), unit).batch(index)
+    assert on_gpu.is_cuda
+    on_cpu = DegradedImages(pixels, packed(removed), FILL, unit).batch(index)
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_a_batch_is_the_chosen_images_with_their_features_replaced(unit: Unit) -> None:
+    pixels, removed = drawn(6, (3, 5, 3), unit)  # 45 and 15 features: neither fills its bytes
+    images = DegradedImages(pixels, packed(removed), FILL, unit)
+    index = torch.tensor([5, 0, 0, 3])
+    batch = images.batch(index)
+    assert (len(images), batch.dtype, batch.shape) == (6, torch.float32, (4, 3, 5, 3))
+    expected = torch.tensor(slow_degrade(pixels[index], removed[index], FILL))
+    torch.testing.assert_close(batch, expected, rtol=0, atol=0)
+
+
+def test_nothing_removed_gives_the_images() -> None:
+    pixels, removed = drawn(3, (3, 4, 5), Unit.SCALAR)
+    index = torch.tensor([2, 1])
+    none = DegradedImages(pixels, None, FILL, Unit.SCALAR).batch(index)
+    zeros = DegradedImages(pixels, torch.zeros_like(packed(removed)), FILL, Unit.SCALAR).batch(index)
+    torch.testing.assert_close(none, pixels[index].float(), rtol=0, atol=0)
+    torch.testing.assert_close(zeros, none, rtol=0, atol=0)
+
+
+def test_everything_removed_gives_the_fill() -> None:
+    pixels, removed = drawn(2, (3, 4, 4), Unit.SCALAR)
+    images = DegradedImages(pixels, torch.full_like(packed(removed), 255), FILL, Unit.SCALAR)
+    expected = FILL[None, :, None, None].expand(2, 3, 4, 4)
+    torch.testing.assert_close(images.batch(torch.arange(2)), expected, rtol=0, atol=0)
+
+
+def test_a_batch_may_be_changed_without_changing_the_images() -> None:
+    pixels, removed = drawn(2, (3, 4, 4), Unit.PIXEL)
+    for inputs in (
+        DegradedImages(pixels, packed(removed), FILL, Unit.PIXEL),
+        DegradedImages(pixels, None, FILL, Unit.PIXEL),
+        RemovedMaps((3, 4, 4), packed(removed), Unit.PIXEL),
+    ):
+        first = inputs.batch(torch.arange(2))
+        kept = first.clone()
+        first.mul_(0).add_(7)
+        assert (first == 7).all()
+        torch.testing.assert_close(inputs.batch(torch.arange(2)), kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_removed_maps_are_one_where_removed(unit: Unit) -> None:
+    _, removed = drawn(4, (3, 3, 5), unit)
+    maps = RemovedMaps((3, 3, 5), packed(removed), unit)
+    batch = maps.batch(torch.tensor([3, 1]))
+    assert len(maps) == 4
+    expected = removed[[3, 1]].float().expand(2, 3, 3, 5)
+    torch.testing.assert_close(batch, expected.contiguous(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_lose_each_feature_with_probability_t(unit: Unit) -> None:
+    n, t = 400, 0.3
+    pixels = torch.full((n, 3, 8, 8), 9, dtype=torch.uint8)
+    images = RedrawnImages(pixels, t, FILL, unit, torch.Generator().manual_seed(0))
+    removed = images.batch(torch.arange(n)) != 9
+    features = removed if unit is Unit.SCALAR else removed[:, :1]
+    if unit is Unit.PIXEL:
+        assert torch.equal(features.expand_as(removed), removed)
+    deviation = math.sqrt(n * t * (1 - t))
+    assert (features.sum(0) - n * t).abs().max() < 5 * deviation  # 192 features, 5 sigma: one false alarm in 9,000
+    assert 0.2 < features.flatten(1).float().mean(1).std() * math.sqrt(features[0].numel()) < 0.8  # not an exact count
+
+
+def test_redrawn_images_change_and_their_generator_fixes_them() -> None:
+    pixels, _ = drawn(4, (3, 8, 8), Unit.SCALAR)
+
+    def readings() -> list[Tensor]:
+        images = RedrawnImages(pixels, 0.5, FILL, Unit.SCALAR, torch.Generator().manual_seed(3))
+        return [images.batch(torch.arange(4)) for _ in range(2)]
+
+    first, second = readings()
+    assert not torch.equal(first, second)
+    assert all(torch.equal(a, b) for a, b in zip(readings(), (first, second), strict=True))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
+    """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
+    pixels, _ = drawn(4, (3, 8, 8), unit)
+    images = RedrawnImages(pixels, 0.3, FILL, unit, torch.Generator().manual_seed(3))
+    generator, channels = torch.Generator().manual_seed(3), 3 if unit is Unit.SCALAR else 1
+    for index in ([2, 0], [1, 3, 2]):
+        gone = torch.rand(len(index), channels, 8, 8, generator=generator) < 0.3
+        expected = torch.where(gone, FILL[:, None, None], pixels[index].float())
+        torch.testing.assert_close(images.batch(torch.tensor(index)), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("t", [0.0, 1.0])
+def test_redrawn_images_at_the_ends(t: float) -> None:
+    pixels, _ = drawn(4, (3, 8, 8), Unit.SCALAR)
+    batch = RedrawnImages(pixels, t, FILL, Unit.SCALAR, torch.Generator().manual_seed(3)).batch(torch.arange(4))
+    expected = FILL[:, None, None].expand(4, 3, 8, 8) if t else pixels.float()
+    torch.testing.assert_close(batch, expected, rtol=0, atol=0)
+
+
+def test_inputs_can_be_sent_to_a_worker() -> None:
+    pixels, removed = drawn(3, (3, 4, 4), Unit.SCALAR)
+    images = DegradedImages(pixels, packed(removed), FILL, Unit.SCALAR)
+    copy = pickle.loads(pickle.dumps(images))
+    torch.testing.assert_close(copy.batch(torch.arange(3)), images.batch(torch.arange(3)), rtol=0, atol=0)

@@ -1,0 +1,110 @@
+"""What a GPU computes is what a processor computes, to rounding; skipped where there is none."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from roarbench.kernels.augment import augment
+from roarbench.kernels.degrade import RedrawnImages, unpack
+from roarbench.kernels.streaming import StreamedImages
+from roarbench.kernels.train import Normalisation, _Training, fit, normalise, predict
+from roarbench.models import build
+from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.terms import Order, Precision, Unit
+from tests.helpers.streamed import CPU, both
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
+]
+GPU = torch.device("cuda")
+NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
+RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.CROP_FLIP, Precision.FLOAT32)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def on_gpu(held):
+    return replace(held, pixels=held.pixels.to(GPU), removed=held.removed.to(GPU), fill=held.fill.to(GPU))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_degraded_images_are_the_same(unit):
+    _, held = both(unit=unit)
+    index = torch.tensor([3, 0, 19])
+    torch.testing.assert_close(on_gpu(held).batch(index).cpu(), held.batch(index), rtol=0, atol=0)
+    bits = held.removed[:3]
+    torch.testing.assert_close(unpack(bits.to(GPU), (3, 8, 8), unit).cpu(), unpack(bits, (3, 8, 8), unit))
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_same(unit):
+    _, held = both(unit=unit)
+    one, other = (
+        RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
+    )
+    for index in torch.randperm(20, generator=seeded(5)).split(8):
+        torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_the_same_draws_augment_the_same_way(kind):
+    images = 255 * torch.rand(16, 3, 32, 32, generator=seeded(1))
+    one, other = (normalise(augment(some, kind, seeded(2)), NORM).cpu() for some in (images, images.to(GPU)))
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-3)  # float32 places in a bicubic crop
+
+
+def test_streamed_images_go_through_pinned_buffers_unharmed():
+    _, held = both(0.5, Order.LERF, n=200)
+    reader, _ = both(0.5, Order.LERF, n=200)
+    streamed = StreamedImages(reader._pixels, reader._cut, held.fill, GPU)
+    batches = torch.randperm(200, generator=seeded(3)).split(16)
+    for number, index in enumerate(batches):
+        streamed.expect(batches[number:])
+        torch.testing.assert_close(streamed.batch(index).cpu(), held.batch(index), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize("precision", Precision)
+def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_batch):
+    _, held = both(n=40)
+    recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
+    labels, logits = torch.arange(40) % 4, []
+    for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
+        model = build("resnet-planted", 4, 3, 8, seeded(0)).to(where)
+        loss = fit(model, inputs, labels, NORM, recipe, seed=3)
+        assert 0 < loss < 3
+        logits.append(predict(model, inputs, NORM, batch=128))
+    # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
+    torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_no_step_waits_for_the_gpu(kind):
+    _, held = both(n=40)
+    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
+    recipe = replace(RECIPE, augmentation=kind, precision=Precision.BF16)
+    training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+    for _ in range(3):  # compiles, and fills the stores of memory
+        training.advance()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(12):
+            training.advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_evaluation_is_float32_on_a_gpu_too():
+    _, held = both(n=40)
+    model = build("resnet8", 4, 3, 8, seeded(0))
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.ones_(module.weight)
+    expected = predict(model, held, NORM, batch=128)
+    found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
+    # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())

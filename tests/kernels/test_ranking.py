@@ -1,0 +1,286 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from roarbench.errors import CallerError, RunError
+from roarbench.kernels.ranking import Layout, encode, features, rank, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.terms import PAPER_LEVELS, Order, Unit
+
+FEW_VALUES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-45, 1.0, 3.0])  # many ties, both zeros, a subnormal
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+VALUES = st.one_of(FEW_VALUES, FLOATS)
+
+
+@st.composite
+def maps(draw: st.DrawFn, values: st.SearchStrategy[float] = VALUES) -> NDArray[np.float32]:
+    n, d = draw(st.integers(1, 4)), draw(st.integers(1, 45))
+    return draw(arrays(np.float32, (n, d), elements=values))
+
+
+def ties_of(importance: NDArray[np.float32]) -> NDArray[np.int32]:
+    return tie_order(np.arange(len(importance)), importance.shape[1])
+
+
+def slow_rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> list[list[int]]:
+    """Sort pairs of Python numbers: no bit of a float is looked at."""
+    return [
+        sorted(range(len(row)), key=lambda j: (float(row[j]), int(tie[j])), reverse=True)  # noqa: B023
+        for row, tie in zip(importance, ties, strict=True)
+    ]
+
+
+def slow_removed(importance: NDArray[np.float32], t: float, order: Order, d: int) -> NDArray[np.bool_]:
+    """The features at one end of the ranking, by the plain definition."""
+    removed = np.zeros(importance.shape, bool)
+    count = removed_count(t, d)
+    for image, ranking in enumerate(slow_rank(importance, ties_of(importance))):
+        gone = ranking[:count] if order is Order.MORF else list(reversed(ranking))[:count]
+        removed[image, gone] = True
+    return removed
+
+
+def read(importance: NDArray[np.float32], t: float, order: Order, levels: tuple[float, ...] = PAPER_LEVELS):
+    layout = Layout((1, 1, importance.shape[1]), Unit.PIXEL, levels)
+    planes = encode(sort_keys(importance, ties_of(importance)), layout)
+    packed = removed_bits(planes, t, order, layout)
+    assert packed.shape == (len(importance), layout.width)
+    bits = np.unpackbits(packed, axis=1)
+    assert not bits[:, layout.features :].any()
+    return bits[:, : layout.features].astype(bool)
+
+
+# --- features
+
+
+def test_scalar_features_are_the_map_in_raster_order() -> None:
+    importance = np.arange(24.0).reshape(2, 3, 2, 2)
+    flat = features(importance, (3, 2, 2), Unit.SCALAR)
+    assert flat.dtype == np.float32
+    np.testing.assert_array_equal(flat, [range(12), range(12, 24)])
+
+
+def test_pixel_features_are_summed_over_channels() -> None:
+    importance = np.arange(12.0).reshape(1, 3, 2, 2)
+    np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.PIXEL), [[12, 15, 18, 21]])
+
+
+def test_a_map_without_channels_counts_for_every_channel() -> None:
+    importance = np.arange(8.0).reshape(2, 2, 2)
+    np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.PIXEL), [range(4), range(4, 8)])
+    np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.SCALAR), [[0, 1, 2, 3] * 3, [4, 5, 6, 7] * 3])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
+def test_importance_that_is_not_finite_names_the_image(bad: float) -> None:
+    importance = np.zeros((3, 1, 2, 2))
+    importance[2, 0, 1, 1] = bad
+    with pytest.raises(RunError, match="importance of image 2 of the batch has 1 of 4 values that are not finite"):
+        features(importance, (1, 2, 2), Unit.SCALAR)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 2, 2), (2, 2, 3), (2, 4)])
+def test_a_map_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RunError, match=r"expected \(n, 3, 2, 2\) or \(n, 2, 2\)"):
+        features(np.zeros(shape), (3, 2, 2), Unit.SCALAR)
+
+
+# --- the tie rule
+
+
+def test_tie_order_belongs_to_the_image_not_to_the_batch() -> None:
+    together = tie_order(np.array([4, 7, 9]), 50)
+    np.testing.assert_array_equal(tie_order(np.array([7]), 50)[0], together[1])
+    np.testing.assert_array_equal(np.sort(together, axis=1), [range(50)] * 3)
+    assert len({tuple(row) for row in together}) == 3
+    assert (tie_order(np.array([7]), 50, seed=1) != together[1]).any()
+
+
+def test_tie_order_never_changes() -> None:
+    """Recorded output: another order would make stored rankings and new ones disagree."""
+    np.testing.assert_array_equal(tie_order(np.array([5]), 8), [[7, 4, 0, 5, 2, 6, 1, 3]])
+
+
+def test_every_feature_of_a_tie_is_as_likely_to_go_first() -> None:
+    """Equal importances, 4,000 images: the times that each of 10 features is ranked first and last."""
+    images, d = 4000, 10
+    ranking = rank(np.zeros((images, d), np.float32), tie_order(np.arange(images), d))
+    deviation = math.sqrt(images * (1 / d) * (1 - 1 / d))
+    for place in (0, d - 1):
+        seen = np.bincount(ranking[:, place], minlength=d)
+        assert np.abs(seen - images / d).max() < 4.5 * deviation  # 10 cells, 4.5 sigma: one false alarm in 15,000
+
+
+# --- the ranking
+
+
+def test_ranking_by_hand() -> None:
+    importance = np.array([[0.5, -3.0, 2.0, -0.0, 0.0, 1e-45]], np.float32)
+    ties = np.array([[0, 1, 2, 3, 4, 5]], np.int32)
+    np.testing.assert_array_equal(rank(importance, ties), [[2, 0, 5, 4, 3, 1]])
+    np.testing.assert_array_equal(rank(importance, ties[:, ::-1].copy()), [[2, 0, 5, 3, 4, 1]])
+
+
+@given(maps())
+def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
+    before = importance.copy()
+    ties = ties_of(importance)
+    np.testing.assert_array_equal(rank(importance, ties), slow_rank(importance, ties))
+    np.testing.assert_array_equal(importance.view(np.int32), before.view(np.int32))  # -0.0 is still -0.0
+
+
+@given(maps())
+def test_keys_are_unique_and_sort_like_the_importance(importance: NDArray[np.float32]) -> None:
+    for row, keys in zip(importance, sort_keys(importance, ties_of(importance)), strict=True):
+        assert len(set(keys.tolist())) == len(row)
+        assert (np.diff(row[np.argsort(keys)]) >= 0).all()
+
+
+@given(maps(st.integers(-1000, 1000).map(float)))
+def test_ranking_does_not_change_under_increasing_functions(importance: NDArray[np.float32]) -> None:
+    ties = ties_of(importance)
+    expected = rank(importance, ties)
+    for f in (
+        lambda x: 4 * x,
+        lambda x: x + 7,
+        lambda x: np.sign(x) * x**2,
+        np.arctan,
+    ):  # exact or far apart: no new tie
+        np.testing.assert_array_equal(rank(f(importance).astype(np.float32), ties), expected)
+
+
+@given(maps(), st.randoms(use_true_random=False))
+def test_ranking_follows_the_features_when_they_change_places(importance: NDArray[np.float32], random) -> None:
+    places = list(range(importance.shape[1]))
+    random.shuffle(places)
+    ties = ties_of(importance)
+    moved = rank(importance[:, places], ties[:, places])
+    np.testing.assert_array_equal(np.array(places)[moved], rank(importance, ties))
+
+
+# --- counts
+
+
+@pytest.mark.parametrize(
+    ("t", "d", "count"),
+    [
+        (0.29, 100, 29),  # int(100 * 0.29) is 28
+        (0.575, 100, 58),  # in floats 57.49999999999999
+        (0.285, 100, 28),  # a half goes to the even number
+        (0.1, 5, 0),
+        (0.3, 5, 2),
+        (0.5, 1, 0),
+        (0, 7, 0),
+        (1, 7, 7),
+        (np.float64(0.9), 150528, 135475),
+    ],
+)
+def test_count_of_removed_features(t: float, d: int, count: int) -> None:
+    assert removed_count(t, d) == count
+
+
+@given(st.integers(0, 1000), st.integers(1, 200_000))
+def test_count_is_the_rounded_exact_product(thousandths: int, d: int) -> None:
+    assert removed_count(thousandths / 1000, d) == round(Fraction(thousandths, 1000) * d)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 200_000))
+def test_counts_are_nested(s: float, t: float, d: int) -> None:
+    low, high = sorted((s, t))
+    assert 0 <= removed_count(low, d) <= removed_count(high, d) <= d
+
+
+@pytest.mark.parametrize("t", [-0.1, 1.1, 30, math.nan])
+def test_levels_outside_0_and_1_are_refused(t: float) -> None:
+    with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0.3"):
+        removed_count(t, 10)
+
+
+# --- bit-planes
+
+
+def test_codes_of_the_papers_levels() -> None:
+    """The code of the bin that begins at t = .1, .3, .5, .7, .9: its ones end where the level's planes end."""
+    layout = Layout((3, 64, 64), Unit.SCALAR, PAPER_LEVELS)
+    assert layout.boundaries == (1229, 3686, 6144, 8602, 11059)
+    assert layout.codes == (0b001, 0b010, 0b100, 0b110, 0b111)
+    assert (layout.features, layout.planes, layout.width) == (12288, 3, 1536)
+
+
+def test_planes_by_hand() -> None:
+    """Ten features, the most important one first: their bins are 0 1 1 2 2 3 3 4 4 5."""
+    layout = Layout((1, 2, 5), Unit.SCALAR, PAPER_LEVELS)
+    planes = encode(np.arange(10)[None, ::-1].copy(), layout)
+    np.testing.assert_array_equal(
+        planes[0], [[0b00000_111, 0b11_000000], [0b00011_001, 0b11_000000], [0b01100_000, 0b01_000000]]
+    )
+    np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
+    np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
+
+
+@pytest.mark.parametrize(("t", "needed"), [(0.5, 1), (0.3, 2), (0.7, 2), (0.1, 3), (0.9, 3)])
+@pytest.mark.parametrize("order", Order)
+def test_a_level_reads_only_the_planes_it_needs(t: float, needed: int, order: Order) -> None:
+    layout = Layout((3, 8, 8), Unit.SCALAR, PAPER_LEVELS)
+    planes = encode(np.random.default_rng(0).permutation(192)[None], layout)
+    expected = removed_bits(planes, t, order, layout)
+    planes[:, needed:] = 0xAA
+    np.testing.assert_array_equal(removed_bits(planes, t, order, layout), expected)
+    planes[:, needed - 1] ^= 0xFF
+    assert (removed_bits(planes, t, order, layout) != expected).any()
+
+
+@given(maps(), st.sampled_from((0, *PAPER_LEVELS, 1)), st.sampled_from(Order))
+def test_planes_tell_what_the_ranking_tells(importance: NDArray[np.float32], t: float, order: Order) -> None:
+    expected = slow_removed(importance, t, order, importance.shape[1])
+    np.testing.assert_array_equal(read(importance, t, order), expected)
+
+
+@given(maps(), st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.data())
+def test_any_set_of_levels_can_be_stored(importance: NDArray[np.float32], levels: list[float], data) -> None:
+    t, order = data.draw(st.sampled_from([0.0, *levels, 1.0])), data.draw(st.sampled_from(Order))
+    expected = slow_removed(importance, t, order, importance.shape[1])
+    np.testing.assert_array_equal(read(importance, t, order, tuple(levels)), expected)
+
+
+@given(maps())
+def test_removed_features_are_counted_exactly_and_nested(importance: NDArray[np.float32]) -> None:
+    d = importance.shape[1]
+    for order in Order:
+        smaller = np.zeros(importance.shape, bool)
+        for t in (0, *PAPER_LEVELS, 1):
+            removed = read(importance, t, order)
+            assert (removed.sum(axis=1) == removed_count(t, d)).all()
+            assert (removed | ~smaller).all()
+            smaller = removed
+
+
+@given(maps())
+def test_what_one_order_removes_the_other_keeps(importance: NDArray[np.float32]) -> None:
+    d = importance.shape[1]
+    for t, rest in ((0, 1), (0.1, 0.9), (0.3, 0.7), (0.5, 0.5), (0.7, 0.3), (0.9, 0.1), (1, 0)):
+        if removed_count(t, d) + removed_count(rest, d) == d:
+            np.testing.assert_array_equal(read(importance, t, Order.MORF), ~read(importance, rest, Order.LERF))
+
+
+def test_a_level_that_is_not_stored_is_refused() -> None:
+    layout = Layout((1, 10, 10), Unit.PIXEL, (0.3, 0.9))
+    planes = np.zeros((1, layout.planes, layout.width), np.uint8)
+    with pytest.raises(CallerError, match=r"level 0.5 is not in these rankings; stored: 0.3, 0.9 \(0 and 1 always\)"):
+        removed_bits(planes, 0.5, Order.MORF, layout)
+
+
+def test_the_arguments_are_left_as_they_are() -> None:
+    layout = Layout((1, 5, 5), Unit.PIXEL, PAPER_LEVELS)
+    keys = np.random.default_rng(1).permutation(25)[None]
+    before = keys.copy()
+    planes = encode(keys, layout)
+    np.testing.assert_array_equal(keys, before)
+    planes.flags.writeable = False  # raises if written to
+    for t in PAPER_LEVELS:
+        removed_bits(planes, t, Order.LERF, layout)

@@ -1,0 +1,409 @@
+"""Training: a slow derivation of its steps, the order of operations, chance, and what goes wrong."""
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from roarbench.devices import uses_bf16
+from roarbench.errors import Diverged
+from roarbench.kernels import train
+from roarbench.kernels.augment import augment
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
+from roarbench.models import build
+from roarbench.plan.recipes import Augmentation, Decay, Recipe, find_recipe, learning_rate
+from roarbench.terms import Precision, Unit
+
+NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
+
+
+class Held:
+    """Inputs held in memory."""
+
+    def __init__(self, images: Tensor) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batch(self, index: Tensor) -> Tensor:
+        return self.images[index]
+
+
+class Linear(nn.Module):
+    """Logits that are a linear function of the pixels; remembers what it was given."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, classes)
+        nn.init.normal_(self.linear.weight, generator=seeded(9))
+        nn.init.zeros_(self.linear.bias)
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(x.detach().clone())
+        out: Tensor = self.linear(x.flatten(1))
+        return out
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pictures(n: int, size: int = 16) -> tuple[Held, Tensor]:
+    """Four classes: which quadrant is bright."""
+    images = 100 * torch.rand(n, 3, size, size, generator=seeded(1))
+    labels = torch.randint(0, 4, (n,), generator=seeded(2))
+    half = size // 2
+    for image, label in zip(images, labels.tolist(), strict=True):
+        row, column = divmod(label, 2)
+        image[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += 100
+    return Held(images), labels
+
+
+def take(drawn: Batches, count: int) -> list[Tensor]:
+    return [drawn.next() for _ in range(count)]
+
+
+def trained(seed: int, recipe: Recipe = RECIPE) -> dict[str, Tensor]:
+    inputs, labels = pictures(40)
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    fit(model, inputs, labels, NORM, recipe, seed)
+    return model.state_dict()
+
+
+def slow_fit(weight: np.ndarray, images: np.ndarray, labels: np.ndarray, recipe: Recipe, seed: int) -> np.ndarray:
+    """Softmax regression by Nesterov's method in float64, one image at a time, bias included as the last column."""
+    generator, classes, n = seeded(seed), len(weight), len(images)
+    order = np.concatenate([torch.randperm(n, generator=generator).numpy() for _ in range(20)])
+    velocity = np.zeros_like(weight)
+    for step in range(round(recipe.epochs * n / recipe.batch)):
+        gradient = np.zeros_like(weight)
+        for i in order[step * recipe.batch : (step + 1) * recipe.batch]:
+            scaled = [(c - m) / s for c, m, s in zip(images[i], NORM.mean, NORM.std, strict=True)]
+            x = np.append(np.concatenate([channel.ravel() for channel in scaled]), 1.0)
+            odds = np.exp(weight @ x - (weight @ x).max())
+            target = np.full(classes, recipe.smoothing / classes)
+            target[labels[i]] += 1 - recipe.smoothing
+            gradient += np.outer(odds / odds.sum() - target, x) / recipe.batch
+        gradient[:, :-1] += recipe.weight_decay * weight[:, :-1]  # not on the bias
+        velocity = recipe.momentum * velocity + gradient
+        weight = weight - learning_rate(recipe, step, n / recipe.batch) * (gradient + recipe.momentum * velocity)
+    return weight
+
+
+def test_fit_slowly() -> None:
+    inputs, labels = pictures(20, size=2)
+    recipe = replace(RECIPE, epochs=3, batch=6, augmentation=Augmentation.NONE, weight_decay=0.1, smoothing=0.2)
+    model = Linear(12, 4)
+    start = np.column_stack([model.linear.weight.detach().double().numpy(), np.zeros(4)])
+    fit(model, inputs, labels, NORM, recipe, seed=3)
+    expected = slow_fit(start, inputs.images.double().numpy(), labels.numpy(), recipe, seed=3)
+    found = np.column_stack([model.linear.weight.detach().numpy(), model.linear.bias.detach().numpy()])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)  # ten steps in float32 on weights of size 1
+
+
+def test_images_are_degraded_then_flipped_then_normalised() -> None:
+    inputs, labels = pictures(8, size=4)
+    model = Linear(48, 4)
+    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=1, augmentation=Augmentation.FLIP), seed=5)
+    generator = seeded(5)
+    index = torch.randperm(8, generator=generator)
+    heads = torch.rand(8, generator=generator) < 0.5
+    for got, i, mirrored in zip(model.seen[0], index.tolist(), heads.tolist(), strict=True):
+        image = inputs.images[i].numpy()
+        image = image[:, :, ::-1] if mirrored else image
+        expected = np.stack([(image[c] - NORM.mean[c]) / NORM.std[c] for c in range(3)])
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-6, atol=1e-6)  # float32
+
+
+def test_nothing_follows_degrade_at_test_time_but_normalise() -> None:
+    inputs, _ = pictures(5, size=4)
+    model = Linear(48, 4)
+    predict(model, inputs, NORM, batch=5)
+    torch.testing.assert_close(model.seen[0], normalise(inputs.images, NORM), rtol=0, atol=0)
+
+
+def test_normalise_by_hand() -> None:
+    images = torch.tensor([180.0, 60.0, 100.0]).reshape(1, 3, 1, 1)
+    torch.testing.assert_close(normalise(images, NORM).flatten(), torch.tensor([1.0, -1.0, 0.0]))
+
+
+def test_batches_are_full_and_every_pass_uses_each_image_once() -> None:
+    drawn = torch.cat(take(Batches(10, 4, seeded(0)), 10))
+    assert drawn.shape == (40,)
+    for start in range(0, 40, 10):
+        assert sorted(drawn[start : start + 10].tolist()) == list(range(10))
+    assert len({tuple(part.tolist()) for part in drawn.split(10)}) == 4  # shuffled anew
+
+
+def test_a_batch_may_be_larger_than_the_set() -> None:
+    index = Batches(3, 8, seeded(0)).next()
+    assert torch.bincount(index).sum() == 8
+    assert torch.bincount(index).min() >= 2
+
+
+def test_coming_batches_are_those_that_come_and_draw_nothing() -> None:
+    generator = seeded(1)
+    drawn = Batches(20, 3, generator)
+    drawn.next()
+    before = generator.get_state()
+    coming = list(drawn.coming())
+    torch.testing.assert_close(generator.get_state(), before, rtol=0, atol=0)
+    assert len(coming) == 5  # 17 are left of the first pass
+    torch.testing.assert_close(take(drawn, 5), coming, rtol=0, atol=0)
+    assert list(drawn.coming()) == []
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_a_seed_fixes_every_bit(precision: Precision) -> None:
+    recipe = replace(RECIPE, epochs=2, precision=precision)
+    before = torch.get_rng_state()
+    first = trained(7, recipe)
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+    torch.rand(1)  # the global generator has no say
+    torch.testing.assert_close(trained(7, recipe), first, rtol=0, atol=0)
+    other = trained(8, recipe)
+    assert all(not torch.equal(other[key], first[key]) for key in first if "weight" in key)
+
+
+def test_a_separable_problem_is_learnt() -> None:
+    inputs, labels = pictures(64)
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=12, augmentation=Augmentation.NONE), seed=0)
+    assert (predict(model, inputs, NORM, batch=64).argmax(1) == labels).float().mean() > 0.95
+
+
+def test_a_training_that_diverges_says_so_early() -> None:
+    inputs, labels = pictures(40)
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
+        fit(model, inputs, labels, NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
+
+
+def test_input_that_is_no_number_diverges_at_once() -> None:
+    inputs, labels = pictures(8)
+    with pytest.raises(Diverged, match="loss nan at step 0 of 4"):
+        fit(Linear(768, 4), Held(inputs.images * math.nan), labels, NORM, RECIPE, seed=0)
+
+
+def test_weight_decay_is_on_matrices_and_filters_only() -> None:
+    model = build("resnet8", 10, 3, 32, seeded(0))
+    decayed, free = decay_groups(model, 1e-4)
+    assert (decayed["weight_decay"], free["weight_decay"]) == (1e-4, 0.0)
+    matrices = [m.weight for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert [id(p) for p in decayed["params"]] == [id(p) for p in matrices]
+    assert len(decayed["params"]) + len(free["params"]) == len(list(model.parameters()))
+    assert all(p.ndim == 1 for p in free["params"])
+
+
+def test_arguments_are_not_changed() -> None:
+    inputs, labels = pictures(16)
+    images, classes = inputs.images.clone(), labels.clone()
+    fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, replace(RECIPE, epochs=1), seed=0)
+    torch.testing.assert_close(inputs.images, images, rtol=0, atol=0)
+    torch.testing.assert_close(labels, classes, rtol=0, atol=0)
+
+
+def test_small_images_are_scored_128_at_once_and_large_ones_32() -> None:
+    """What is published was scored so; another batch may round to other answers."""
+    assert [scored_at_once(size) for size in (28, 32, 64, 65, 128, 224)] == [128, 128, 128, 32, 32, 32]
+
+
+def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
+    inputs, _ = pictures(11)
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    logits = predict(model, inputs, NORM, batch=4)
+    assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
+    assert not model.training
+    for n in (1, 4, 9):
+        torch.testing.assert_close(predict(model, Held(inputs.images[:n]), NORM, batch=4), logits[:n], rtol=0, atol=0)
+    # another batch size may round differently: float32 sums of a few hundred terms
+    torch.testing.assert_close(predict(model, inputs, NORM, batch=11), logits, rtol=1e-4, atol=1e-6)
+
+
+def test_float32_never_asks_for_bf16() -> None:
+    assert not uses_bf16(Precision.FLOAT32, torch.device("cpu"))
+
+
+def plain_fit(model: nn.Module, inputs: Held, labels: Tensor, recipe: Recipe, seed: int) -> None:
+    """Training as a short loop, without parts, checkpoints or reading ahead."""
+    generator, n = seeded(seed), len(inputs)
+    optimiser = torch.optim.SGD(
+        decay_groups(model, recipe.weight_decay), lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True
+    )
+    model.to(memory_format=torch.channels_last).train()
+    order = torch.empty(0, dtype=torch.int64)
+    for step in range(round(recipe.epochs * n / recipe.batch)):
+        while len(order) < recipe.batch:
+            order = torch.cat([order, torch.randperm(n, generator=generator)])
+        index, order = order[: recipe.batch], order[recipe.batch :]
+        images = normalise(augment(inputs.batch(index), recipe.augmentation, generator), NORM)
+        with torch.autocast("cpu", torch.bfloat16, enabled=uses_bf16(recipe.precision, torch.device("cpu"))):
+            logits = model(images)
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
+        optimiser.zero_grad()
+        loss.backward()
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(recipe, step, n / recipe.batch)
+        optimiser.step()
+
+
+@pytest.mark.parametrize("title", ["quick@1", "planted@1", "cifar10@1", "imagenette64@1"])
+def test_published_recipes_train_as_ever_bit_for_bit(title: str) -> None:
+    recipe = replace(find_recipe(title), epochs=2, batch=16)
+    inputs, labels = pictures(40)
+    models = [build("resnet-planted", 4, 3, 16, seeded(0)) for _ in range(2)]
+    fit(models[0], inputs, labels, NORM, recipe, seed=3)
+    plain_fit(models[1], inputs, labels, recipe, seed=3)
+    torch.testing.assert_close(models[0].state_dict(), models[1].state_dict(), rtol=0, atol=0)
+
+
+def one_step(model: nn.Module, micro_batch: int, batch: int = 32) -> dict[str, Tensor]:
+    """Gradients of one step over all inputs, however they go through the network."""
+    inputs, labels = pictures(batch)
+    recipe = replace(RECIPE, epochs=1, batch=batch, micro_batch=micro_batch, augmentation=Augmentation.NONE)
+    fit(model, inputs, labels, NORM, recipe, seed=1)
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def without_batch_norm(model: nn.Module) -> nn.Module:
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, nn.Identity())
+    return model
+
+
+@pytest.mark.parametrize("micro_batch", [1, 5, 8, 31])
+def test_accumulated_gradients_are_those_of_the_large_batch(micro_batch: int) -> None:
+    parts, whole = (
+        one_step(without_batch_norm(build("resnet-planted", 4, 3, 16, seeded(0))), size) for size in (micro_batch, 0)
+    )
+    for name, gradient in whole.items():  # sums of float32 in another order
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6 + 1e-5 * gradient.abs().max().item())
+
+
+def test_batch_norm_takes_its_statistics_over_the_part() -> None:
+    parts, whole = (build("resnet-planted", 4, 3, 16, seeded(0)) for _ in range(2))
+    first, all_at_once = one_step(parts, 8), one_step(whole, 0)
+    name = next(name for name in all_at_once if name.endswith("conv.weight") or "stem" in name or "0" in name)
+    assert (first[name] - all_at_once[name]).abs().max() > 1e-3 * all_at_once[name].abs().max()
+    norm = next(module for module in parts.modules() if isinstance(module, nn.BatchNorm2d))
+    other = next(module for module in whole.modules() if isinstance(module, nn.BatchNorm2d))
+    assert (norm.num_batches_tracked, other.num_batches_tracked) == (4, 1)
+
+
+def test_parts_in_a_batch_count_as_one_step() -> None:
+    inputs, labels = pictures(20, size=2)
+    recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
+    models = [Linear(12, 4), Linear(12, 4)]
+    losses = [
+        fit(model, inputs, labels, NORM, replace(recipe, micro_batch=size), seed=3)
+        for model, size in zip(models, (0, 3), strict=True)
+    ]
+    torch.testing.assert_close(models[1].linear.weight, models[0].linear.weight, rtol=1e-5, atol=1e-6)  # float32 sums
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert [len(x) for x in models[1].seen] == [3, 3, 3, 1] * 6
+
+
+def test_the_loss_is_the_mean_of_the_last_epoch() -> None:
+    inputs, labels = pictures(20, size=2)
+    recipe = replace(RECIPE, epochs=3, batch=5, augmentation=Augmentation.NONE)
+    model = Linear(12, 4)
+    found = fit(model, inputs, labels, NORM, recipe, seed=3)
+    assert len(model.seen) == 12
+    again, losses = Linear(12, 4), []
+    training = train._Training(again, inputs, labels, NORM, recipe, 3)
+    while training.step < training.steps:
+        training.advance()
+        losses.append(training.losses[-1].item())
+    assert found == pytest.approx(sum(losses[-4:]) / 4, rel=1e-6)
+
+
+def test_a_set_smaller_than_a_batch_is_the_batch() -> None:
+    inputs, labels = pictures(6, size=2)
+    model = Linear(12, 4)
+    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=5, batch=4096, micro_batch=4), seed=3)
+    assert [len(x) for x in model.seen] == [4, 2] * 5
+
+
+def test_images_grow_over_the_training() -> None:
+    inputs, labels = pictures(8, size=8)
+    recipe = replace(RECIPE, epochs=8, augmentation=Augmentation.NONE, sides=(0.5, 0.75, 1.0, 1.0))
+    model = build("resnet-planted", 4, 3, 8, seeded(0))
+    seen: list[Tensor] = []
+    model.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0].detach().clone()))
+    fit(model, inputs, labels, NORM, recipe, seed=5)
+    assert [x.shape[2:] for x in seen] == [(4, 4)] * 2 + [(6, 6)] * 2 + [(8, 8)] * 4
+    first = inputs.images[torch.randperm(8, generator=seeded(5))]
+    means = first.reshape(8, 3, 4, 2, 4, 2).mean(dim=(3, 5))  # of 2 x 2 pixels
+    torch.testing.assert_close(seen[0], normalise(means, NORM), rtol=1e-5, atol=1e-5)  # float32
+    predict(model, inputs, NORM, batch=8)
+    assert seen[-1].shape[2:] == (8, 8)
+
+
+# --- checkpoints
+
+
+class Memory:
+    """Keeps every state as the file would: a copy."""
+
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        self.states = [state] if state else []
+
+    def load(self) -> dict[str, Any] | None:
+        return self.states[-1] if self.states else None
+
+    def save(self, state: dict[str, Any]) -> None:
+        self.states.append(copy.deepcopy(state))
+
+
+@pytest.mark.parametrize("drawing", ["held", "redrawn"])
+@pytest.mark.parametrize("micro_batch", [0, 3])
+def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
+    monkeypatch: pytest.MonkeyPatch, drawing: str, micro_batch: int
+) -> None:
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
+    recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
+
+    def train_from(checkpoint: Memory | None) -> tuple[dict[str, Tensor], float]:
+        held, labels = pictures(20)
+        inputs = held
+        if drawing == "redrawn":
+            inputs = RedrawnImages(held.images.to(torch.uint8), 0.5, torch.tensor(NORM.mean), Unit.SCALAR, seeded(4))
+        model = build("resnet-planted", 4, 3, 16, seeded(0))
+        loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
+        return model.state_dict(), loss
+
+    kept = Memory()
+    expected = train_from(None)
+    torch.testing.assert_close(train_from(kept), expected, rtol=0, atol=0)
+    assert [state["step"] for state in kept.states] == list(range(1, 9))
+    for state in kept.states[:-1:2]:
+        torch.testing.assert_close(train_from(Memory(state)), expected, rtol=0, atol=0)
+
+
+def test_nothing_is_kept_of_a_training_that_is_over_soon() -> None:
+    kept = Memory()
+    inputs, labels = pictures(16)
+    fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, RECIPE, 0, kept)
+    assert kept.states == []
+
+
+def test_removed_maps_take_the_same_way() -> None:
+    t = 0.5
+    labels = torch.arange(40) % 2
+    maps = (torch.arange(16).expand(40, 1, 16, 16) < 8).float()
+    maps[labels == 1] = 1 - maps[labels == 1]  # which half is removed tells the class
+    norm = Normalisation((t,), (math.sqrt(t * (1 - t)),))
+    model = build("resnet-planted", 2, 1, 16, seeded(0))
+    fit(model, Held(maps), labels, norm, replace(RECIPE, augmentation=Augmentation.NONE), seed=0)
+    assert (predict(model, Held(maps), norm, batch=128).argmax(1) == labels).all()

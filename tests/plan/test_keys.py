@@ -1,0 +1,114 @@
+"""Where the files of a store lie, and how a planned point becomes a run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roarbench.estimators import find_estimator
+from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
+from roarbench.plan.runs import CLEAN, REFERENCE_SEED, Block, Cell, Point, Reference, expand
+from roarbench.plan.suites import find_suite
+from roarbench.store.folders import Workspace
+from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
+
+QUICK = find_suite("quick")
+
+
+def cell(estimator: str, retrain: Retrain = Retrain.IMAGES, t: float = 0.9) -> Cell:
+    return Cell("imagenette64", "resnet-quick", estimator, Order.MORF, retrain, "mean", Unit.SCALAR, t)
+
+
+def test_folders_of_a_store():
+    workspace = Workspace(Path("store"))
+    assert (workspace.data, workspace.references, workspace.rankings) == (
+        Path("store/data"),
+        Path("store/references"),
+        Path("store/rankings"),
+    )
+
+
+def test_the_reference_has_a_seed_that_no_retrained_network_has():
+    reference = reference_of(QUICK, "da7a")
+    assert reference == Reference("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
+    assert (
+        max(point.seed for suite in ("quick", "imagenette64") for point in expand(find_suite(suite))) < REFERENCE_SEED
+    )
+
+
+@pytest.mark.parametrize(
+    "estimator, retrain, t, needed",
+    [
+        ("grad", Retrain.IMAGES, 0.9, True),
+        ("grad", Retrain.MASKS, 0.9, True),
+        ("grad~untrained", Retrain.IMAGES, 0.9, True),  # its targets are the reference's
+        ("random", Retrain.IMAGES, 0.9, False),
+        ("sobel", Retrain.MASKS, 0.9, False),
+        ("random", Retrain.NONE, 0.9, True),
+        (CLEAN, Retrain.NONE, 0.0, True),
+        (CLEAN, Retrain.IMAGES, 0.0, False),
+    ],
+)
+def test_a_run_names_the_reference_where_its_outcome_depends_on_it(estimator, retrain, t, needed):
+    point = Point(cell(estimator, retrain, t), 1)
+    run = bind(QUICK, point, "da7a", None)
+    assert needs_reference(point.cell) == needed
+    assert run.reference == (reference_of(QUICK, "da7a").key if needed else "")
+
+
+def test_a_bound_run_has_all_that_fixes_it():
+    run = bind(QUICK, Point(cell("grad"), 1), "da7a", 40)
+    assert run.cell == cell("grad")
+    assert (run.seed, run.recipe, run.data, run.limit) == (1, "quick@1", "da7a", 40)
+    assert run.estimator == find_estimator("grad").fingerprint
+    assert bind(QUICK, Point(cell(CLEAN, t=0.0), 1), "da7a", None).estimator == ""
+
+
+def test_without_retraining_the_recipe_is_the_references():
+    assert bind(QUICK, Point(cell("grad", Retrain.NONE), 0), "da7a", None).recipe == "quick-reference@1"
+
+
+@pytest.mark.parametrize("name", ["quick", "imagenette64", "planted"])
+def test_points_of_a_suite_have_keys_of_their_own(name):
+    suite = find_suite(name)
+    points = expand(suite)
+    assert len({bind(suite, point, "da7a", None).key for point in points}) == len(points)
+
+
+def test_other_data_and_another_limit_give_other_keys():
+    keys = {bind(QUICK, Point(cell("grad"), 0), *rest).key for rest in (("a", None), ("b", None), ("a", 40), ("a", 50))}
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize(
+    "estimator, maps",
+    [
+        ("grad", Precision.BF16),
+        ("grad~untrained", Precision.BF16),
+        ("random", Precision.FLOAT32),
+        ("sobel~blurred", Precision.FLOAT32),
+        ("somebody@01234567", Precision.FLOAT32),  # a sandbox explains in float32
+        (CLEAN, Precision.FLOAT32),
+    ],
+)
+@pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.NONE])
+def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them(estimator, maps, retrain):
+    short, point = replace(QUICK, maps=Precision.BF16), Point(cell(estimator, retrain), 0)
+    run, exact = bind(short, point, "da7a", None), bind(QUICK, point, "da7a", None)
+    assert (run.maps, exact.maps) == (maps, Precision.FLOAT32)
+    assert (run.key == exact.key) == (maps is Precision.FLOAT32)
+    assert run.reference == exact.reference  # the model that is explained is the same
+
+
+def test_a_control_without_the_reference_is_shared_by_suites_that_train_alike():
+    other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")
+    random, grad = (Point(cell(name), 0) for name in ("random", "grad"))
+    assert bind(QUICK, random, "da7a", None).key == bind(other, random, "da7a", None).key
+    assert bind(QUICK, grad, "da7a", None).key != bind(other, grad, "da7a", None).key
+
+
+def test_rankings_are_stored_for_the_papers_levels_or_more():
+    assert stored_levels(QUICK) == PAPER_LEVELS  # so that it shares them with the whole suite
+    finer = replace(QUICK, blocks=(Block(ROAR, ("grad",), (0.05, 0.9), seeds=1), Block(MORF, ("grad",), (0.95,), 1)))
+    assert stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+    assert stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS

@@ -1,0 +1,125 @@
+"""Recipes: the paper's table by hand, and the learning rate at chosen steps."""
+
+import pytest
+
+from roarbench.errors import UnknownName
+from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe, find_recipe, learning_rate, side
+
+IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
+
+
+@pytest.mark.parametrize(
+    ("title", "batch", "peak", "steps"),
+    [("imagenet@1", 4096, 1.6, 32_000), ("food101@1", 256, 0.7, 20_000), ("birdsnap@1", 256, 1.0, 20_000)],
+)
+def test_paper_recipes_are_table_1(title: str, batch: int, peak: float, steps: int) -> None:
+    recipe = find_recipe(title)
+    assert (recipe.batch, recipe.peak) == (batch, pytest.approx(peak))
+    assert round(recipe.epochs * IMAGES[title] / batch) == steps
+    assert (recipe.momentum, recipe.weight_decay, recipe.smoothing, recipe.warmup) == (0.9, 1e-4, 0.1, 5)
+    assert recipe.augmentation is Augmentation.CROP_FLIP
+
+
+@pytest.mark.parametrize(
+    ("title", "step", "expected"),
+    [  # 312.785 steps in an epoch of ImageNet, 295.898 of Food-101, 185.102 of Birdsnap
+        ("imagenet@1", 0, 0.0),
+        ("imagenet@1", 782, 1.6 * 782 / 312.785 / 5),  # in the middle of the warm-up
+        ("imagenet@1", 1563, 1.6 * 1563 / 312.785 / 5),  # its last step
+        ("imagenet@1", 1564, 1.6),
+        ("imagenet@1", 9383, 1.6),  # epoch 29.998
+        ("imagenet@1", 9384, 0.16),  # epoch 30.001
+        ("imagenet@1", 18767, 0.16),
+        ("imagenet@1", 18768, 0.016),
+        ("imagenet@1", 25022, 0.016),
+        ("imagenet@1", 25023, 0.0016),
+        ("imagenet@1", 31999, 0.0016),
+        ("food101@1", 8876, 0.7),
+        ("food101@1", 8877, 0.07),
+        ("food101@1", 19999, 0.007),  # 68 epochs: the last drop is never reached
+        ("birdsnap@1", 14808, 0.01),
+        ("birdsnap@1", 14809, 0.001),
+    ],
+)
+def test_paper_schedule_by_hand(title: str, step: int, expected: float) -> None:
+    recipe = find_recipe(title)
+    rate = learning_rate(recipe, step, IMAGES[title] / recipe.batch)
+    assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12)  # the hand's steps per epoch have six digits
+
+
+FAST = {"imagenet-fast@1": "imagenet@1", "imagenette-fast@1": "imagenette@1", "cifar10-fast@1": "cifar10@1"}
+
+
+@pytest.mark.parametrize(("title", "slow"), FAST.items())
+def test_fast_recipes_are_shorter_and_steeper_and_start_small(title: str, slow: str) -> None:
+    recipe, other = find_recipe(title), find_recipe(slow)
+    assert recipe.epochs <= 0.4 * other.epochs
+    assert recipe.peak > other.peak
+    assert recipe.smoothing == other.smoothing == 0.1
+    assert recipe.augmentation is other.augmentation
+    assert list(recipe.sides) == sorted(recipe.sides)
+    assert recipe.sides[0] < recipe.sides[-1] == 1
+    assert other.sides == (1.0,)
+
+
+def test_a_short_way_that_has_a_recipe_is_known_here() -> None:
+    assert set(FAST) == {title for title, recipe in RECIPES.items() if recipe.sides != (1.0,)}
+
+
+@pytest.mark.parametrize(
+    ("title", "full", "expected"),
+    [
+        ("imagenet-fast@1", 224, [128, 160, 192, 224]),
+        ("imagenette-fast@1", 128, [64, 96, 128, 128]),
+        ("cifar10-fast@1", 32, [16, 24, 32, 32]),
+        ("imagenet@1", 224, [224, 224, 224, 224]),
+    ],
+)
+def test_sides_by_hand(title: str, full: int, expected: list[int]) -> None:
+    recipe = find_recipe(title)
+    assert [side(recipe, step, 40, full) for step in (0, 10, 20, 30)] == expected
+    assert [side(recipe, step, 40, full) for step in (9, 19, 29, 39)] == expected
+
+
+def test_batches_of_4096_go_through_the_network_256_at_once() -> None:
+    recipe = find_recipe("imagenet@1")
+    assert (recipe.batch, recipe.micro_batch) == (4096, 256)
+    assert {
+        recipe.batch % recipe.micro_batch for recipe in RECIPES.values() if 0 < recipe.micro_batch < recipe.batch
+    } == {0}
+
+
+@pytest.mark.parametrize(("epoch", "factor"), [(30, 0.1), (60, 0.01), (80, 0.001)])
+def test_the_rate_drops_with_the_first_step_of_an_epoch(epoch: int, factor: float) -> None:
+    assert learning_rate(find_recipe("imagenet@1"), 10 * epoch, steps_per_epoch=10) == pytest.approx(1.6 * factor)
+
+
+def linear(epochs: float = 6, warmup: float = 1) -> Recipe:
+    return Recipe("line", 1, epochs, 10, 0.5, warmup, Decay.LINEAR, Augmentation.NONE)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)])
+def test_linear_schedule_by_hand(step: int, expected: float) -> None:
+    assert learning_rate(linear(), step, steps_per_epoch=10) == pytest.approx(expected)
+
+
+def test_no_warmup_starts_at_the_peak() -> None:
+    assert learning_rate(linear(warmup=0), 0, steps_per_epoch=10) == 0.5
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_every_recipe_has_a_rate_for_each_of_its_steps(title: str) -> None:
+    recipe = RECIPES[title]
+    rates = [learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
+    assert min(rates) >= 0
+    assert 0 < max(rates) <= recipe.peak
+    assert rates[-1] < 0.2 * recipe.peak
+
+
+def test_titles_are_names_with_versions() -> None:
+    assert all(title == f"{recipe.name}@{recipe.version}" for title, recipe in RECIPES.items())
+
+
+def test_unknown_recipe_is_named() -> None:
+    with pytest.raises(UnknownName, match="no recipe 'quik@1'; did you mean 'quick@1'"):
+        find_recipe("quik@1")

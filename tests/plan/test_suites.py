@@ -1,0 +1,173 @@
+"""The named suites: frozen, and made of things that exist."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from roarbench.datasets import DATASETS, find_dataset
+from roarbench.errors import UnknownName
+from roarbench.estimators import PAPER, find_estimator
+from roarbench.identity import fingerprint
+from roarbench.kernels.ranking import removed_count
+from roarbench.models import MODELS
+from roarbench.plan.recipes import RECIPES
+from roarbench.plan.runs import expand
+from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Retrain, Unit
+
+# All that is computed, by hash. A published suite never changes: to change one, add its next version.
+FROZEN = {
+    ("quick", 1): "65055c981db94a23920ca8d24b7325ff",
+    ("imagenette64", 1): "a6d8864dd1ba595d74e82e93a6e3df23",
+    ("cifar10", 1): "3960ef50b2a105a68e06d9c49f8103bc",
+    ("fashion-mnist", 1): "162351be9f2ffd70db935bd8a06dd144",
+    ("cifar10-fast", 1): "04d6a2d66c043945c8ffb4e02beb4635",
+    ("imagenette", 1): "7c10c283a2c0fe4af021fa960218a886",
+    ("imagenette-brief", 1): "e75ec36372caa14dcdc95880717ae3a2",
+    ("imagenette-fast", 1): "aea7a89ad2aeacf3ce72d2587ece7a7b",
+    ("imagenet", 1): "869ddb3fc20e513748c167a52040e2ba",
+    ("food101", 1): "573dfed4e848631f6ceb15bdd4e5a79d",
+    ("birdsnap", 1): "167f0c0f10ce9f9c45f8a70647594e21",
+    ("imagenet-fast", 1): "8631c14b69cbac7ed3311a509ac05185",
+    ("imagenet-100", 1): "6741897c53685f58cc04494ed86a245c",
+    ("imagenet-100-128", 1): "94244808712abab4707f779b3a0d7a80",
+    ("imagenet-100-64", 1): "b1f95091b635b01bf1a1510de77edc01",
+    ("imagenet-128", 1): "355d3a9eab49feaec7279932f8b6c9bb",
+    ("imagenet-64", 1): "1d29ffb8e3c5d25a166bec39b121f3aa",
+    ("imagenet-noretrain", 1): "fc55b59f995a38f824c10f64b207faed",
+    ("imagenet-noretrain", 2): "f4c6bd12063c290b2cca905e09053013",
+    ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
+    ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
+    ("study-imagenette128", 1): "b8fbba0d1d49e7d0dd1bbe271e3d8c43",
+    ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
+    ("study-fashion-mnist", 1): "ccd78b480b00c9094cdf51b826a8e935",
+}
+everyone = pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
+
+
+def blocks(name, protocol, unit=Unit.SCALAR):
+    return [block for block in find_suite(name).blocks if (block.protocol, block.unit) == (protocol, unit)]
+
+
+def test_no_suite_has_changed():
+    assert {title: fingerprint(described(suite)) for title, suite in VERSIONS.items()} == FROZEN
+
+
+def test_a_name_stands_for_its_newest_version():
+    newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
+    assert {name: suite.version for name, suite in SUITES.items()} == newest
+    assert find_suite("imagenet-noretrain").version == 2
+    for name, version in newest.items():  # none is left out
+        assert [number for other, number in VERSIONS if other == name] == list(range(1, version + 1))
+
+
+def described(suite):
+    """All that is computed; `given` and `maps` came later and count where they are used."""
+    everything = asdict(replace(suite, about=""))
+    return {
+        name: value for name, value in everything.items() if (name, value) not in (("given", ""), ("maps", "float32"))
+    }
+
+
+@everyone
+def test_everything_that_a_suite_names_exists(suite):
+    assert suite.dataset in DATASETS
+    assert suite.model in MODELS
+    assert {suite.recipe, suite.reference_recipe} <= set(RECIPES)
+    for estimator in suite.estimators:
+        find_estimator(estimator)
+    assert {block.fill for block in suite.blocks} == {"mean"}
+
+
+@everyone
+def test_every_level_removes_something_and_leaves_something(suite):
+    record = find_dataset(suite.dataset)
+    for point in expand(suite):
+        d = record.size**2 * (record.channels if point.cell.unit is Unit.SCALAR else 1)
+        assert point.cell.t == 0 or 0 < removed_count(point.cell.t, d) < d
+
+
+@everyone
+def test_every_protocol_is_held_against_random(suite):
+    for block in suite.blocks:
+        assert "random" in {name for same in blocks(suite.name, block.protocol, block.unit) for name in same.estimators}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_fast_suite_is_the_other_ones_experiment_by_another_recipe(name):
+    fast, slow = find_suite(name), find_suite(FAST[name].of)
+    assert fast.recipe == f"{slow.name}-fast@1"
+    told = {"name": slow.name, "about": slow.about, "recipe": slow.recipe}
+    assert replace(fast, **told) == slow  # the same reference, so the same rankings
+
+
+def test_every_fast_recipe_is_in_a_fast_suite_alone():
+    assert {suite.name for suite in SUITES.values() if "-fast" in suite.recipe} == set(FAST)
+
+
+@everyone
+def test_the_true_ranking_is_asked_for_where_it_is_known(suite):
+    assert ("truth" in suite.estimators) == (suite.dataset == "planted")
+
+
+@pytest.mark.parametrize("name", ["imagenet", "food101", "birdsnap", "imagenet-fast", "imagenet-100", "imagenet-64"])
+def test_the_papers_experiment_at_its_size(name):
+    suite = find_suite(name)
+    assert suite.model == "resnet50"
+    for protocol, seeds in ((ROAR, 5), (KAR, 5), (MORF, 1), (LERF, 1)):
+        (block,) = blocks(name, protocol)
+        assert (set(block.estimators), block.levels, block.seeds) == ({"random", "sobel", *PAPER}, PAPER_LEVELS, seeds)
+        assert block.unit is Unit.SCALAR
+    retrained = [point for point in expand(suite) if point.cell.retrain is Retrain.IMAGES]
+    assert len(retrained) == 2 * 20 * 5 * 5 + 5  # both protocols share the untouched images
+
+
+def test_scoring_published_weights_took_the_whole_test_split_and_takes_ten_of_each_class():
+    first, second = (VERSIONS["imagenet-noretrain", version] for version in (1, 2))
+    assert replace(second, version=1, about=first.about, dataset="imagenet") == first
+    assert find_dataset(second.dataset).test_images == 10 * find_dataset(second.dataset).classes
+    assert {point.cell.retrain for point in expand(second)} == {Retrain.NONE}
+
+
+@pytest.mark.parametrize("name", ["imagenet-64", "imagenet-128"])
+def test_a_smaller_imagenet_differs_in_its_images_alone(name):
+    small, whole = find_suite(name), find_suite("imagenet")
+    assert replace(small, name=whole.name, about=whole.about, dataset=whole.dataset) == whole
+
+
+def test_quick_is_what_make_run_promises():
+    eight = {"random", "sobel", "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    roar, *twins = blocks("quick", ROAR)
+    assert (set(roar.estimators), roar.levels, roar.seeds) == (eight, (0.5, 0.9), 2)
+    for protocol, levels in ((MORF, (0.5, 0.9)), (LERF, (0.5, 0.9)), (KAR, (0.9,)), (MASK_ONLY, (0.9,))):
+        (block,) = blocks("quick", protocol)
+        assert (set(block.estimators), block.levels, block.seeds) == (eight, levels, 1)
+    assert all(find_estimator(name).twin for block in twins for name in block.estimators)
+    assert find_suite("quick").dataset == "imagenette64"
+
+
+@pytest.mark.parametrize(
+    "name, model",
+    [("imagenette64", "resnet18"), ("imagenette", "resnet18"), ("cifar10", "resnet8"), ("fashion-mnist", "resnet8")],
+)
+def test_the_papers_experiment(name, model):
+    suite = find_suite(name)
+    assert (suite.dataset, suite.model) == (name, model)
+    for protocol in (ROAR, KAR, MASK_ONLY):
+        whole = blocks(name, protocol)[0]
+        assert (set(whole.estimators), whole.levels, whole.seeds) == ({"random", "sobel", *PAPER}, PAPER_LEVELS, 5)
+    assert len(PAPER) == 18
+
+
+def test_planted_judges_the_harness_both_ways():
+    for protocol in (ROAR, KAR):
+        (block,) = blocks("planted", protocol)
+        assert set(block.estimators) == {"truth", "random", "truth-inverted"}
+        assert block.seeds > 1  # intervals need two
+
+
+def test_an_unknown_suite_is_guessed():
+    with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
+        find_suite("quikc")
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, cifar10"):
+        find_suite("zzz")

@@ -1,0 +1,80 @@
+"""From a board to the curves that are drawn."""
+
+import pytest
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.published import published_curves
+from roarbench.errors import UnknownName
+from roarbench.report.charts import chart
+from roarbench.report.figures import Axis
+from roarbench.report.table import ShownTable
+from roarbench.terms import KAR, ROAR, Order, Unit
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
+
+
+@pytest.fixture(scope="module")
+def suite_results():
+    return held()
+
+
+def shown(suite_results, protocol=ROAR, estimators=None):
+    return ShownTable(suite_results, suite_results.board(protocol, Unit.SCALAR, estimators), Unit.SCALAR, {})
+
+
+def test_a_curve_is_its_row_from_the_untouched_images_on(suite_results):
+    table = shown(suite_results)
+    curves = {curve.estimator: curve for curve in chart(table).curves}
+    assert list(curves) == [row.estimator for row in table.board.rows]
+    for row in table.board.rows:
+        curve, points = curves[row.estimator], (row.clean, *row.accuracies)
+        assert curve.levels == (0.0, *LEVELS)
+        assert curve.accuracy == tuple(point.value for point in points)
+        assert list(zip(curve.low, curve.high, strict=True)) == [(point.low, point.high) for point in points]
+
+
+def test_families_and_controls_are_those_of_the_table_of_estimators(suite_results):
+    found = {curve.estimator: (curve.family, curve.control) for curve in chart(shown(suite_results)).curves}
+    assert found["var-grad"] == found["grad~blurred"] == ("grad", False)
+    assert found["random"] == ("random", True)
+    assert found["sobel"] == ("sobel", True)
+
+
+def test_the_axis_says_what_is_removed_or_what_is_kept(suite_results):
+    assert chart(shown(suite_results)).axis is Axis.REMOVED
+    assert chart(shown(suite_results, KAR)).axis is Axis.KEPT
+
+
+def test_title_and_caption_say_what_it_is_of(suite_results):
+    made = chart(shown(suite_results))
+    assert made.title == "made-up v1: ROAR"
+    assert made.caption.startswith(shown(suite_results).caption)
+    assert made.caption.endswith("Bands: 95% intervals over images and seeds.")
+    assert chart(shown(held(one_seed(SUITE)))).caption.endswith("One training per cell: no bands.")
+
+
+def test_a_missing_point_is_none_and_a_row_without_points_no_curve(suite_results):
+    kept = {
+        p: r
+        for p, r in suite_results.results.items()
+        if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]
+    }
+    (curve,) = chart(shown(SuiteResults(SUITE, "", None, kept))).curves
+    assert curve.estimator == "random"
+    assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
+    assert None not in curve.accuracy[:-1]
+
+
+@pytest.mark.parametrize("protocol", [ROAR, KAR])
+def test_published_curves_are_those_of_the_rows_that_are_shown(suite_results, protocol):
+    found = {curve.estimator: curve for curve in chart(shown(suite_results, protocol, MAIN), "imagenet").published}
+    table = published_curves("imagenet", Order.MORF if protocol is ROAR else Order.LERF)
+    assert set(found) == set(MAIN) & set(table)
+    for name, curve in found.items():
+        assert dict(zip(curve.levels, curve.accuracy, strict=True)) == table[name]
+        assert set(curve.low) == {None}
+
+
+def test_published_curves_are_asked_for(suite_results):
+    assert chart(shown(suite_results)).published == ()
+    with pytest.raises(UnknownName, match="imagenet"):
+        chart(shown(suite_results), "imagenette")

@@ -1,0 +1,102 @@
+"""The report of the claims: the published verdicts and gains in words, and a suite of ours beside them."""
+
+import numpy as np
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.plan.runs import CLEAN, Cell, Point, Run
+from roarbench.plan.suites import find_suite
+from roarbench.report.claims import claim_records, claims_text, clear_cells, gain_records, gains_text
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import Result, pack_answers
+from roarbench.terms import Order, Retrain, Unit
+from tests.helpers.made_up import held as made_up_held
+
+HERE = Provenance("0", {}, {})
+
+
+def result(point: Point, correct: int) -> Result:
+    run = Run(point.cell, point.seed, "quick@1", "da7a", "", "")
+    answers = np.arange(100) < correct
+    return Result(run, correct, 100, pack_answers(answers), 1.0, HERE)
+
+
+def held() -> SuiteResults:
+    """One seed of `quick`: Random at 50 and 40 of 100 correct, GRAD at 60 and 30, nothing else."""
+    suite = find_suite("quick")
+    correct = {(CLEAN, 0.0): 70, ("random", 0.5): 50, ("random", 0.9): 40, ("grad", 0.5): 60, ("grad", 0.9): 30}
+    points = {
+        Point(Cell(suite.dataset, suite.model, name, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, t), 0): count
+        for (name, t), count in correct.items()
+    }
+    return SuiteResults(suite, "da7a", None, {point: result(point, count) for point, count in points.items()})
+
+
+def by_claim(name: str) -> dict[str, object]:
+    return next(row for row in claim_records(held()) if row["claim"] == name)
+
+
+def test_ours_are_judged_beside_the_published_ones() -> None:
+    row = by_claim("grad-worse-than-random")
+    assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
+    assert row["ours"] == {
+        "verdict": "fails",
+        "agree": 1,
+        "cells": 2,
+        "exceptions": ("grad at t = 0.9 on imagenette64",),
+    }
+
+
+def test_what_was_not_run_is_no_data() -> None:
+    assert by_claim("strong-ensembles-beat-random")["ours"]["verdict"] == "no data"  # type: ignore[index]
+
+
+def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
+    """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
+    clear = clear_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
+    assert clear["grad-worse-than-random"] == (2, 0)
+    assert clear["strong-ensembles-beat-random"] == (2, 0)
+    assert clear["best-ensemble-base"] == clear["ig-worse-than-random"] == (0, 0)
+
+
+def test_a_settled_cell_may_speak_against_a_claim() -> None:
+    def turned(cell: Cell) -> float:
+        return {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5)
+
+    clear = clear_cells(Evidence(made_up_held(accuracy=turned), Unit.SCALAR, Bootstrap(500)))
+    assert clear["grad-worse-than-random"] == (0, 2)
+
+
+def test_equal_rows_settle_nothing() -> None:
+    clear = clear_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
+    assert sum(sum(found) for found in clear.values()) <= 2  # of 14 cells, 1 in 20 by chance
+
+
+def test_one_training_per_cell_settles_nothing() -> None:
+    clear = clear_cells(Evidence(held(), Unit.SCALAR, Bootstrap(500)))
+    assert all(found == (0, 0) for found in clear.values())
+
+
+def test_without_a_suite_there_is_only_the_paper() -> None:
+    assert all("ours" not in row for row in claim_records(None))
+
+
+def test_words_count_cells_and_name_exceptions() -> None:
+    text = claims_text(claim_records(held()), "quick v1 (small version: 2 images a split)")
+    assert text.startswith("ours: quick v1 (small version: 2 images a split)\n")
+    assert not claims_text(claim_records(None)).startswith("ours:")
+    assert "  published  holds in 90 of 90 cells\n" in text
+    assert "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64\n" in text
+    assert "gb at t = 0.5 on imagenet and 5 more" in text
+    assert "  ours       no data" in text
+
+
+def test_published_gains_to_two_decimals() -> None:
+    gains = {(row["dataset"], row["estimator"]): row["gain"] for row in gain_records()}
+    # docs/protocol.md, section 6
+    assert gains["imagenet", "var-grad"] == 24.33
+    assert gains["imagenet", "sgsq-grad"] == 23.25
+    assert gains["food101", "sgsq-grad"] == 17.46
+    assert gains["birdsnap", "var-gb"] == 30.04
+    assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in gains_text(gain_records())

@@ -1,0 +1,306 @@
+"""Figures: what is drawn equals what was given, gaps stay gaps, names do not overlap, files are the same each time."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from PIL import Image
+
+from roarbench.errors import CallerError
+from roarbench.report.figures import Axis, Chart, draw_curves, make_figure
+from roarbench.report.panels import Curve, choose_styles, spread
+
+LEVELS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def curve(estimator, family="", *, control=False, end=0.4, levels=LEVELS, missing=(), band=True):
+    accuracy = tuple(None if k in missing else 0.8 - (0.8 - end) * t / 0.9 for k, t in enumerate(levels))
+    low = tuple(None if a is None or not band else a - 0.01 for a in accuracy)
+    high = tuple(None if a is None or not band else a + 0.02 for a in accuracy)
+    return Curve(estimator, family or estimator, control, levels, accuracy, low, high)
+
+
+def forms(base):
+    return [base, f"{base}-sq", f"sg-{base}", f"sg-{base}-sq", f"sgsq-{base}", f"var-{base}"]
+
+
+def full_chart():
+    controls = [curve("random", control=True, end=0.5), curve("sobel", control=True, end=0.501)]
+    rest = [
+        curve(name, base, end=0.5 + k / 1000) for base in ("grad", "gb", "ig") for k, name in enumerate(forms(base))
+    ]
+    return Chart("big v1 · ROAR", "Five seeds. " * 30, Axis.REMOVED, (*controls, *rest))
+
+
+def quick_chart():
+    levels = (0.0, 0.5, 0.9)
+    names = ("grad", "grad-sq", "sgsq-grad", "var-grad")
+    curves = [curve(name, "grad", end=0.4 + k / 50, levels=levels) for k, name in enumerate(names)]
+    curves += [curve("gb", levels=levels), curve("ig", levels=levels)]
+    controls = [curve(name, control=True, levels=levels) for name in ("random", "sobel")]
+    return Chart("quick v1 · ROAR", "Two seeds.", Axis.REMOVED, (*controls, *curves))
+
+
+def planted_chart():
+    curves = [
+        curve("truth", control=True, end=0.1),
+        curve("random", control=True),
+        curve("truth-inverted", "truth", control=True, end=0.7),
+    ]
+    return Chart("planted v1 · ROAR", "Three seeds.", Axis.REMOVED, tuple(curves))
+
+
+def crowded_chart():
+    """More names than fit beside a panel of the usual height."""
+    twins = [f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in forms("grad")]
+    return Chart("crowd", "", Axis.REMOVED, tuple(curve(name, "grad") for name in (*forms("grad"), *twins)))
+
+
+def lines(axes):
+    """Measured and published lines by label."""
+    return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
+
+
+def test_drawn_data_equal_the_input_in_every_panel():
+    chart = full_chart()
+    figure = make_figure(chart)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG"]
+    for axes, base in zip(figure.axes, ("grad", "gb", "ig"), strict=True):
+        drawn = lines(axes)
+        assert list(drawn) == ["random", "sobel", *forms(base)]
+        for given_curve in chart.curves:
+            if given_curve.estimator in drawn:
+                x, y = drawn[given_curve.estimator].get_data()
+                assert tuple(x) == given_curve.levels
+                assert tuple(y) == given_curve.accuracy
+
+
+def test_bands_equal_the_input():
+    chart = Chart("one", "", Axis.REMOVED, (curve("grad"),))
+    (axes,) = make_figure(chart).axes
+    (band,) = axes.collections
+    corners = {tuple(point) for point in band.get_paths()[0].vertices}
+    for t, low, high in zip(LEVELS, chart.curves[0].low, chart.curves[0].high, strict=True):
+        assert {(t, low), (t, high)} <= corners
+
+
+def test_all_panels_share_limits_that_hold_every_band():
+    wide = replace(curve("gb"), low=(0.1,) * 6, high=(0.95,) * 6)
+    figure = make_figure(Chart("two", "", Axis.REMOVED, (curve("grad"), wide)))
+    limits = {axes.get_ylim() for axes in figure.axes}
+    assert len(limits) == 1
+    low, high = limits.pop()
+    assert low < 0.1 and high > 0.95
+
+
+def test_no_interval_no_band():
+    (axes,) = make_figure(Chart("one", "", Axis.REMOVED, (curve("grad", band=False),))).axes
+    assert all(len(path.vertices) == 0 for band in axes.collections for path in band.get_paths())
+
+
+def test_a_missing_point_is_a_gap():
+    chart = Chart("gap", "", Axis.REMOVED, (curve("grad", missing=(2,)),))
+    (axes,) = make_figure(chart).axes
+    y = lines(axes)["grad"].get_ydata()
+    assert np.flatnonzero(np.isnan(y)).tolist() == [2]
+    assert axes.get_ylim()[0] > 0.3  # a zero would have pulled the limits down
+    assert len(axes.collections[0].get_paths()) == 2  # the band has two parts
+
+
+def test_a_name_stands_at_the_last_point_that_is_there():
+    chart = Chart("gap", "", Axis.REMOVED, (curve("grad", missing=(4, 5)), curve("ig")))
+    leader = next(line for line in make_figure(chart).axes[0].lines if len(line.get_xdata()) == 2)
+    assert (leader.get_xdata()[0], leader.get_ydata()[0]) == (LEVELS[3], chart.curves[0].accuracy[3])
+
+
+def test_a_curve_without_points_is_named_below_and_not_drawn():
+    chart = Chart("gap", "Shown.", Axis.REMOVED, (curve("grad"), curve("ig", missing=range(6))))
+    figure = make_figure(chart)
+    assert len(figure.axes) == 1
+    assert any("No finished point yet: ig." in text.get_text() for text in figure.texts)
+
+
+def test_nothing_to_draw_is_one_line():
+    with pytest.raises(CallerError, match="nothing to draw"):
+        make_figure(Chart("none", "", Axis.REMOVED, (curve("grad", missing=range(6)),)))
+
+
+def long_chart() -> Chart:
+    """One panel under a title that says all it can have to say."""
+    title = "planted v1 (small version: 40 images a split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
+    return replace(planted_chart(), title=f"{title} (tests the installation only): ROAR")
+
+
+def test_a_long_title_takes_lines_and_no_room_beside_the_panels():
+    assert make_figure(long_chart()).get_figwidth() == make_figure(planted_chart()).get_figwidth()
+
+
+@pytest.mark.parametrize("make", [full_chart, quick_chart, planted_chart, crowded_chart, long_chart])
+def test_no_text_overlaps_another_or_leaves_the_picture(make):
+    figure = make_figure(make())
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    texts = list(figure.texts)
+    for axes in figure.axes:
+        texts += [*axes.texts, axes.xaxis.label, axes.yaxis.label, axes._left_title]
+        texts += axes.get_xticklabels()
+        low, high = axes.get_ylim()  # a tick beyond the limits is not drawn
+        texts += [tick.label1 for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    # a label's box has its ascenders and descenders: 1 pixel of the 100 per inch is anti-aliasing
+    boxes = [
+        (t.get_text(), t.get_window_extent(renderer).padded(-1)) for t in texts if t.get_text() and t.get_visible()
+    ]
+    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+        assert not a.overlaps(b), f"'{one}' overlaps '{other}'"
+    for text, box in boxes:
+        assert box.x0 >= 0 and box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
+
+
+def test_every_estimator_is_named_once_in_its_panel():
+    for axes, base in zip(make_figure(full_chart()).axes, ("grad", "gb", "ig"), strict=True):
+        assert sorted(text.get_text() for text in axes.texts) == sorted(["random", "sobel", *forms(base)])
+
+
+def test_names_stand_in_the_order_of_the_line_ends():
+    chart = quick_chart()
+    axes = make_figure(chart).axes[0]
+    ends = {c.estimator: c.accuracy[-1] for c in chart.curves}
+    placed = sorted(axes.texts, key=lambda text: text.xy[1])
+    assert [ends[text.get_text()] for text in placed] == sorted(ends[text.get_text()] for text in placed)
+
+
+def test_controls_alone_share_one_panel():
+    (axes,) = make_figure(planted_chart()).axes
+    assert list(lines(axes)) == ["truth", "random", "truth-inverted"]
+
+
+def test_a_form_looks_the_same_in_every_panel_and_different_from_the_others():
+    styles = choose_styles(full_chart().curves)
+    for base in ("gb", "ig"):
+        assert [styles[name] for name in forms(base)] == [styles[name] for name in forms("grad")]
+    panel = [styles[name] for name in ("random", "sobel", *forms("grad"))]
+    assert len({style.colour for style in panel}) == len({style.marker for style in panel}) == 8
+
+
+def test_unknown_forms_get_looks_of_their_own():
+    twins = [curve(f"var-grad-{twin}", "grad") for twin in ("blurred", "untrained", "other-target")]
+    styles = choose_styles([*(curve(name, "grad") for name in forms("grad")), *twins])
+    assert len({(style.colour, style.marker) for style in styles.values()}) == 3 + 6 + 3
+
+
+def test_kept_axis_counts_down_while_points_stay_at_t():
+    chart = replace(full_chart(), axis=Axis.KEPT)
+    axes = make_figure(chart).axes[0]
+    assert axes.get_xlabel() == "kept = 1 - t"
+    assert axes.get_xticks().tolist() == list(LEVELS)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "0.9", "0.7", "0.5", "0.3", "0.1"]
+    assert tuple(lines(axes)["grad"].get_xdata()) == LEVELS
+
+
+def test_accuracy_is_written_in_percent():
+    axes = make_figure(quick_chart()).axes[0]
+    assert axes.yaxis.get_major_formatter()(0.75, None) == "75 %"
+    assert axes.yaxis.get_major_formatter()(0.705, None) == "70.5 %"
+
+
+def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
+    published = (curve("grad", end=0.2, levels=LEVELS[1:]), curve("var-grad", "grad", end=0.1))
+    chart = Chart("one", "", Axis.REMOVED, (curve("grad"),), published)
+    figure = make_figure(chart)
+    (axes,) = figure.axes
+    drawn = lines(axes)
+    assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
+    assert tuple(drawn["grad (published)"].get_ydata()) == published[0].accuracy
+    assert drawn["grad (published)"].is_dashed() and not drawn["grad"].is_dashed()
+    assert drawn["grad (published)"].get_color() == drawn["grad"].get_color()
+    assert to_hex(drawn["grad (published)"].get_markerfacecolor()) == "#ffffff"
+    assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
+    leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
+    assert leaders == {(0.9, chart.curves[0].accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
+    ends = {line.get_color(): to_hex(line.get_markerfacecolor()) for line in axes.lines if len(line.get_xdata()) == 1}
+    assert ends[drawn["var-grad (published)"].get_color()] == "#ffffff"  # the name of a published curve only
+    assert ends[drawn["grad"].get_color()] != "#ffffff"
+    assert any("published" in text.get_text() for text in figure.texts)
+
+
+def test_dollar_signs_are_no_formula(tmp_path):
+    chart = Chart("a $\\frac$ b", "$x$ $\\bad$", Axis.REMOVED, (curve("my$\\odd$name", "$\\also$"),))
+    draw_curves(chart, tmp_path / "a.svg")
+    assert r"my$\odd$name" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "PNG"])
+def test_files_open_and_are_the_same_each_time(tmp_path, ending):
+    for name in ("a", "b"):
+        draw_curves(quick_chart(), tmp_path / f"{name}.{ending}")
+    first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
+    assert first == second
+    if ending.lower() == "png":
+        with Image.open(tmp_path / f"a.{ending}") as image:
+            image.load()
+            assert image.format == "PNG" and image.width > 1000
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending.lower()]
+    assert first.startswith(start)
+    assert b"Date" not in first and b"Software" not in first
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
+
+
+def test_svg_is_well_formed(tmp_path):
+    from xml.etree import ElementTree
+
+    draw_curves(planted_chart(), tmp_path / "a.svg")
+    assert ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize("name", ["curves.jpg", "curves", "curves.png.txt"])
+def test_another_ending_is_refused_in_one_line(tmp_path, name):
+    with pytest.raises(CallerError, match=r"\.png, \.svg or \.pdf") as caught:
+        draw_curves(quick_chart(), tmp_path / name)
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_one_line(tmp_path):
+    with pytest.raises(CallerError, match="cannot write .*nowhere"):
+        draw_curves(quick_chart(), tmp_path / "nowhere" / "curves.png")
+
+
+def test_a_failed_write_leaves_the_old_picture(tmp_path, monkeypatch):
+    target = tmp_path / "curves.png"
+    target.write_bytes(b"old")
+
+    def full(self, file, **rest):
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    with pytest.raises(CallerError, match="No space left on device"):
+        draw_curves(quick_chart(), target)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("curves.png", b"old")]
+
+
+def test_spread_by_hand():
+    assert spread([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
+    assert spread([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
+    assert spread([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
+    assert spread([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    st.floats(0.001, 0.05),
+)
+def test_spread_keeps_gap_order_and_bounds(wanted, gap):
+    placed = spread(wanted, gap, 0.0, 1.0)
+    by_wish = [placed[i] for i in sorted(range(len(wanted)), key=lambda i: wanted[i])]
+    assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(by_wish))  # 1e-9: sums of 20 floats
+    assert min(placed) >= -1e-9 and max(placed) <= 1 + 1e-9
+    far = sorted(wanted)
+    if all(b - a >= gap for a, b in itertools.pairwise(far)):
+        np.testing.assert_allclose(placed, wanted, atol=1e-9)

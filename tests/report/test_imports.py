@@ -1,0 +1,106 @@
+"""Results of two machines in one store: what `import` says of them, and what `table` and `validity` show."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from roarbench.plan.runs import CLEAN, Block, expand
+from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.store.exchange import export_results
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR
+from tests.helpers.made_up import SUITE, held
+
+SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "sobel", "grad", "var-grad"), (0.9,), seeds=2),))
+ASKED = ("--suite", SMALL.name, "--store")
+UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    monkeypatch.setitem(SUITES, SMALL.name, SMALL)
+    monkeypatch.setitem(VERSIONS, (SMALL.name, 1), SMALL)
+
+
+def write_rows(folder, keep, **marks):
+    """A store with those rows of the suite that are kept; what explains the reference has the marks."""
+    rows = {point: row for point, row in held(SMALL).results.items() if keep(point.cell.estimator)}
+    with ResultsStore.open(default_url(folder)) as store:
+        store.add_all(replace(row, **(marks if row.run.reference else {})) for row in rows.values())
+    return folder
+
+
+def exported(folder):
+    with ResultsStore.open(default_url(folder), read_only=True) as store:
+        export_results(store, folder / "file.parquet")
+    return folder / "file.parquet"
+
+
+def turned(row):
+    """The row with one answer more, or one less."""
+    last = bytearray(row.bits)
+    last[0] ^= 128
+    return replace(row, bits=bytes(last), correct=int.from_bytes(last, "big").bit_count())
+
+
+def test_other_answers_are_counted_and_shown_and_nothing_is_replaced(call, tmp_path):
+    here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
+    rows = held(SMALL).results
+    with ResultsStore.open(default_url(tmp_path / "there")) as store:
+        store.add_all(turned(row) if point.cell.estimator == CLEAN else row for point, row in rows.items())
+    before = call("table", *ASKED, here, "--format", "json").out
+    answer = call("import", exported(tmp_path / "there"), "--store", here)
+    assert answer.code == 0
+    lines = answer.err.splitlines()
+    words = "2 results are new, 6 are stored already, 2 are stored already with other answers and were not taken"
+    assert lines[0].endswith(words)
+    clean = [row for point, row in rows.items() if point.cell.estimator == CLEAN]
+    first = min(clean, key=lambda row: row.run.key)
+    counts = f"{first.correct:,} of 2,000 correct here, {turned(first).correct:,} in the file, 1 differ"
+    assert lines[1] == f"other answers: roar none t=0 scalar seed {first.run.seed}: {counts} (key {first.run.key[:8]})"
+    after = json.loads(call("table", *ASKED, here, "--format", "json").out)
+    changed = {row["estimator"]: row for row in after["rows"] if row["estimator"] != "grad"}
+    assert {name: row["curve"] for name, row in changed.items()} == {
+        row["estimator"]: row["curve"] for row in json.loads(before)["rows"] if row["estimator"] != "grad"
+    }
+
+
+def test_a_suite_that_only_shares_runs_is_not_told_of(call, tmp_path, monkeypatch):
+    kin = replace(SMALL, name="kin", blocks=(*SMALL.blocks, Block(ROAR, ("grad",), (0.5,), seeds=2)))
+    monkeypatch.setitem(SUITES, "kin", kin)
+    monkeypatch.setitem(VERSIONS, ("kin", 1), kin)
+    here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
+    there = write_rows(tmp_path / "there", lambda name: name == "grad")
+    (line,) = call("import", exported(there), "--store", here).err.splitlines()[1:]
+    assert line.startswith("made-up v1: No place for grad")
+
+
+def test_many_conflicts_are_counted_and_ten_are_shown(call, tmp_path):
+    suite_rows = held(SMALL).results.values()
+    for folder, rows in (("here", suite_rows), ("there", map(turned, suite_rows))):
+        with ResultsStore.open(default_url(tmp_path / folder)) as store:
+            store.add_all(rows)
+    count = len(expand(SMALL)) + 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roarbench.report.imports._TOLD", 3)
+        lines = call("import", exported(tmp_path / "there"), "--store", tmp_path / "here").err.splitlines()
+    assert f"0 results are new, 0 are stored already, {count - 2} are stored already with other answers" in lines[0]
+    assert lines[-1] == f"other answers: {count - 2 - 3} more"
+    assert len(lines) == 1 + 3 + 1
+
+
+def test_rows_without_the_checksum_of_the_weights_have_no_place_and_are_named_with_the_reason(call, tmp_path):
+    here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
+    there = write_rows(tmp_path / "there", lambda name: name == "grad")
+    told = f"No place for grad (roar scalar): {UNSAID}; do it again in a fresh --store."
+    file = exported(there)
+    for _ in range(2):  # whether they are new or not
+        assert call("import", file, "--store", here).err.splitlines()[1:] == [f"made-up v1: {told}"]
+    rows = {row["estimator"]: row for row in json.loads(call("table", *ASKED, here, "--format", "json").out)["rows"]}
+    assert {name for name, row in rows.items() if row["place"] is None} == {"grad"}
+    assert rows["grad"]["gain"] is None and UNSAID in rows["grad"]["flag"]
+    assert UNSAID in " ".join(call("table", *ASKED, here).out.split())
+    assert told in " ".join(call("validity", *ASKED, here).out.split())
+    assert json.loads(call("validity", *ASKED, here, "--format", "json").out)["mixed"][0]["estimator"] == "grad"
+    assert told in call("status", *ASKED, here).out

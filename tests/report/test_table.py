@@ -1,0 +1,430 @@
+"""The table in its four formats, from a board that was written by hand."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.plan.suites import find_suite
+from roarbench.report.table import ShownTable, interval, percent, place, shown_table
+from roarbench.report.table_formats import as_text, render
+from roarbench.stats.board import Board, Covers, Row, board
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.places import Place
+from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.store.provenance import Provenance
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
+from tests.helpers.made_up import MAIN, SUITE, held
+
+DEMO = Path(__file__).parents[2] / "demo"
+NONE = Estimate()
+CLEAN = Estimate(0.9, 0.88, 0.92)
+BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
+
+
+def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
+    return Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, blurred, position, check)
+
+
+ROWS = (
+    make_row("random", (Estimate(0.8, 0.78, 0.82), Estimate(0.6, 0.5, 0.7)), Estimate(0.0, 0.0, 0.0), Place(3, 3, 4)),
+    make_row("grad", (Estimate(0.75), NONE), NONE, seeds=0),
+    make_row(
+        "ig", (Estimate(0.7, 0.6, 0.8), Estimate(0.45678, 0.4, 0.5)), Estimate(-1.25, -3.0, 0.5), Place(4, 3, 4), SAME
+    ),
+    make_row(
+        "var-grad",
+        (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6)),
+        Estimate(12.345, 10.0, 14.0),
+        Place(1, 1, 1),
+        BETTER,
+        BETTER,
+        SAME,
+    ),
+    make_row(
+        "sobel", (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6)), Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER
+    ),
+)
+BOARD = Board(
+    protocol=ROAR,
+    levels=(0.5, 0.9),
+    rows=ROWS,
+    images=2000,
+    bootstrap=Bootstrap(),
+    covers=Covers.BOTH,
+    detectable=2.25,
+    seed_deviation=0.5,
+    seed_freedom=7,
+)
+TABLE = ShownTable(SuiteResults(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
+
+
+def printed(table, width=80):
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(as_text(table, width), crop=False)
+    return console.file.getvalue()
+
+
+def json_row(name):
+    return next(row for row in json.loads(render(TABLE, "json"))["rows"] if row["estimator"] == name)
+
+
+def test_rows_come_by_gain_and_those_without_last():
+    assert [row.estimator for row in TABLE.rows] == ["var-grad", "sobel", "random", "ig", "grad"]
+    tied = replace(TABLE, board=replace(BOARD, rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2])))
+    assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
+
+
+def test_json_has_the_keys_that_others_read():
+    found = json.loads(render(TABLE, "json"))
+    assert list(found)[:3] == ["suite", "version", "levels"]
+    assert {key: found[key] for key in found if key != "rows"} == {
+        "suite": "made-up",
+        "version": 1,
+        "levels": [0.5, 0.9],
+        "protocol": "roar",
+        "unit": "scalar",
+        "fill": "mean",
+        "images": 2000,
+        "limit": None,
+        "data": "da7a",
+        "reference": None,
+        "reference_accuracy": None,
+        "complete": False,
+        "at_chance": False,
+        "confidence": 0.95,
+        "resamples": 2000,
+        "bootstrap_seed": 0,
+        "intervals_cover": "images and seeds",
+        "detectable": 2.25,
+        "chance": 0.25,
+    }
+    assert len(found["rows"]) == len(ROWS)
+
+
+def test_json_accuracies_are_fractions_and_gains_points():
+    assert json_row("var-grad") == {
+        "estimator": "var-grad",
+        "place": 1,
+        "place_low": 1,
+        "place_high": 1,
+        "verdict": "better",
+        "verdict_sobel": "better",
+        "verdict_random_blurred": "not told apart",
+        "flag": "Its masks tell the class.",
+        "gain": 12.345,
+        "gain_low": 10.0,
+        "gain_high": 14.0,
+        "seeds": 2,
+        "limit": None,
+        "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5},
+    }
+
+
+def test_json_has_null_where_something_is_missing():
+    assert json_row("grad") == {
+        "estimator": "grad",
+        "place": None,
+        "place_low": None,
+        "place_high": None,
+        "verdict": None,
+        "verdict_sobel": None,
+        "verdict_random_blurred": None,
+        "flag": None,
+        "gain": None,
+        "gain_low": None,
+        "gain_high": None,
+        "seeds": 0,
+        "limit": None,
+        "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
+    }
+
+
+def test_csv_says_the_same_and_leaves_the_missing_empty():
+    rows = list(csv.DictReader(StringIO(render(TABLE, "csv"))))
+    assert [row["estimator"] for row in rows] == ["var-grad", "sobel", "random", "ig", "grad"]
+    for row in rows:
+        plain = json_row(row["estimator"])
+        curve = plain.pop("curve")
+        flat = plain | {"chance": 0.25} | {f"accuracy_{t}": value for t, value in curve.items()}
+        assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
+    assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
+
+
+def test_a_name_that_a_spreadsheet_would_compute_is_text():
+    board = replace(BOARD, rows=(replace(ROWS[3], estimator="-2@0123abcd"),))
+    assert [*csv.DictReader(StringIO(render(replace(TABLE, board=board), "csv")))][0]["estimator"] == "'-2@0123abcd"
+
+
+def test_every_row_of_a_small_version_says_so():
+    small = replace(TABLE, suite_results=replace(TABLE.suite_results, limit=40))
+    assert {row["limit"] for row in json.loads(render(small, "json"))["rows"]} == {40}
+    assert {row["limit"] for row in csv.DictReader(StringIO(render(small, "csv")))} == {"40"}
+    assert "small version" in render(small, "markdown").splitlines()[0]
+
+
+def test_markdown_is_a_table_with_its_caption():
+    assert render(TABLE, "markdown").splitlines() == [
+        "**made-up v1**",
+        "",
+        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred | t=0.5 | t=0.9 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not told apart | 70.0 | 50.0 |",
+        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | 70.0 | 50.0 |",
+        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | 80.0 | 60.0 |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | – | 70.0 | 45.7 |",
+        "| – | grad | – | – | – | – | 75.0 | – |",
+        "",
+        f"{TABLE.caption}. {TABLE.footnote}",
+    ]
+
+
+def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
+    assert TABLE.caption == (
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean; "
+        "untouched images (t=0) 90.0%; chance 25.0%"
+    )
+    assert TABLE.footnote == (
+        "95% intervals over images and seeds (2000 paired resamples, seed 0); places hold together. "
+        "Smallest difference of two gains that this suite finds 4 times in 5: 2.2 points. "
+        "Verdicts and places are adjusted for all rows together, so that another row can change them. "
+        "(!) `roarbench validity --suite made-up` says why to doubt a row."
+    )
+
+
+def test_text_has_the_same_cells():
+    text = printed(TABLE)
+    for row in TABLE.rows:
+        line = next(line for line in text.splitlines() if f" {row.estimator} " in line)
+        assert [cell for cell in (place(row), interval(row.gain)) if cell not in line] == []
+        assert [percent(accuracy) for accuracy in row.accuracies if percent(accuracy) not in line] == []
+        assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
+    assert "≈ not told apart" in text
+
+
+def test_checks_stand_below_all_rows_without_places():
+    check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
+    table = replace(TABLE, board=replace(BOARD, rows=(check, *ROWS)))
+    assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
+    (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
+    assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
+    assert table.remarks.endswith("The last row is a check of another row, without place and verdict.")
+    lines = printed(table).splitlines()
+    below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
+    assert not lines[below - 1].strip() and " grad " in lines[below - 2]
+    assert lines[below].split()[:2] == ["–", "ig~blurred"]
+    assert "check of another row" not in TABLE.footnote
+
+
+def test_masks_alone_give_accuracies_without_gains_and_places():
+    suite_results = held()
+    table = ShownTable(suite_results, suite_results.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
+    (first, *_) = rows = json.loads(render(table, "json"))["rows"]
+    assert set(first) == set(json_row("var-grad"))
+    unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
+    assert {row[key] for row in rows for key in unknown} == {None}
+    assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
+    assert {row["seeds"] for row in rows} == {2}
+    flat = list(csv.DictReader(StringIO(render(table, "csv"))))
+    assert {row[key] for row in flat for key in unknown} == {""}
+    assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
+    text = printed(table)
+    assert text.splitlines()[2].split() == ["estimator", "t=0.3", "t=0.9"]
+    for part in (table.caption, table.footnote, text):
+        assert not any(word in part for word in ("untouched", "gain against", "places hold", "no seeds"))
+    of = f"; 2 seeds; 2000 test images; unit scalar; fill mean; {suite_results.reference_words}; chance 25.0%"
+    assert table.caption.endswith(of)
+
+
+def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():
+    scores = held().scores(MASK_ONLY, Unit.SCALAR)
+    clean = held().scores(ROAR, Unit.SCALAR).correct[UNTOUCHED]
+    whole = replace(scores, correct={**scores.correct, UNTOUCHED: clean})
+    rows = board(whole, MASK_ONLY, Bootstrap(100)).rows
+    assert {(row.gain, row.place, row.random) for row in rows} == {(NONE, None, None)}
+
+
+def test_the_command_that_says_why_can_be_copied(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
+    command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
+    assert TABLE.advice == f"(!) {command} says why to doubt a row."
+    assert TABLE.advice in printed(TABLE).splitlines()
+    assert command in TABLE.footnote
+
+
+def test_latex_has_the_same_cells():
+    check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
+    lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, check))), "latex").splitlines()
+    top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
+    assert lines[top - 4] == r"\begin{tabular}{rlrlllrr}"
+    assert lines[top : top + 2] == [
+        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not told apart & 70.0 & 50.0 \\",
+        r"2 & sobel & $+3.0$ [$+1.0$, $+5.0$] & better & -- & -- & 70.0 & 50.0 \\",
+    ]
+    assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
+    assert bottom - top == len(ROWS) + 1
+    assert r"untouched images (t=0) 90.0\%; chance 25.0\%. 95\% intervals" in lines[-2]
+    assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
+
+
+def wide_table(levels):
+    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels))
+    return replace(TABLE, board=replace(BOARD, levels=levels, rows=(row,)))
+
+
+def test_columns_that_do_not_fit_are_left_out_whole_and_told():
+    levels = tuple(n / 20 for n in range(1, 20))
+    text = printed(wide_table(levels))
+    assert max(map(len, text.splitlines())) <= 80
+    shown = [t for t in levels if f" t={t:g} " in text.splitlines()[2]]
+    assert shown == list(levels[-len(shown) :])  # where the most is gone
+    assert len(shown) >= 2
+    assert text.count("98.8") == len(shown)
+    left = "".join(text.split()).partition("Leftouthere:")[2].partition(";")[0]
+    assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
+    assert printed(wide_table(levels), width=400).count("98.8") == len(levels)
+
+
+def test_text_is_never_cut_however_narrow_the_terminal():
+    text = printed(wide_table((0.5, 0.9)), width=20)
+    assert "var-grad (!)" in text
+    assert "+12.3 [+10.0, +14.0]" in text
+    assert "…" not in text
+
+
+def test_the_demo_fits_into_80_columns():
+    with ResultsStore.open(default_url(DEMO), read_only=True) as results:
+        shown = shown_table(collect(find_suite("quick"), results), "roar", None, None)
+    assert shown.suite_results.complete
+    assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
+    text = printed(shown)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Left out here" not in text
+
+
+@pytest.mark.parametrize(
+    "position, words",
+    [(None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1"), (Place(2, 1, 2), "1-2")],
+)
+def test_a_place_is_an_interval(position, words):
+    assert place(replace(ROWS[0], place=position)) == words
+
+
+@pytest.mark.parametrize(
+    "gain, words",
+    [
+        (NONE, "–"),
+        (Estimate(1.26), "+1.3"),
+        (Estimate(-0.04), "0.0"),
+        (Estimate(-0.04, -0.96, -0.0), "0.0 [-1.0, 0.0]"),
+        (Estimate(-1.26, -2.0, 0.04), "-1.3 [-2.0, 0.0]"),
+    ],
+)
+def test_a_gain_has_its_sign(gain, words):
+    assert interval(gain) == words
+
+
+def test_an_accuracy_is_a_percentage_to_the_eye():
+    assert (percent(Estimate(0.12345)), percent(Estimate(1.0)), percent(NONE)) == ("12.3", "100.0", "–")
+
+
+def test_the_footnote_says_what_is_known():
+    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={})
+    assert once.footnote == "One training per cell: no intervals, no verdicts."
+    nothing = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, images=0, detectable=None), flags={})
+    assert nothing.footnote == "Nothing of this has been run yet."
+    images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
+    assert images.footnote == (
+        "95% intervals over images (2000 paired resamples, seed 0); places hold together. "
+        "Verdicts and places are adjusted for all rows together, so that another row can change them."
+    )
+    assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
+
+
+def test_the_caption_counts_seeds_where_something_was_trained():
+    assert "; 2 seeds; " in TABLE.caption
+    one = tuple(replace(row, seeds=1) for row in ROWS)
+    assert "; 1 seed; " in replace(TABLE, board=replace(BOARD, rows=one)).caption
+    assert "; 1 or 2 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*one, *ROWS))).caption
+    assert "; no seeds; " in replace(TABLE, board=replace(BOARD, rows=())).caption
+    assert "; the reference as it is; " in replace(TABLE, board=replace(BOARD, protocol=MORF)).caption
+
+
+def test_a_small_version_is_marked_in_every_format():
+    small = replace(TABLE, suite_results=replace(TABLE.suite_results, limit=40))
+    assert json.loads(render(small, "json"))["limit"] == 40
+    for text in (render(small, "markdown"), printed(small)):
+        assert "made-up v1 (small version: 40 images a split)" in text
+
+
+@pytest.mark.parametrize("style", ["json", "csv", "markdown"])
+def test_an_empty_store_gives_rows_without_numbers(style):
+    empty = SuiteResults(SUITE, "", None, {})
+    table = ShownTable(empty, empty.board(ROAR, Unit.SCALAR), Unit.SCALAR, {})
+    text = render(table, style)
+    assert all(name in text for name in SUITE.blocks[0].estimators)
+    if style == "json":
+        assert {value for row in json.loads(text)["rows"] for value in row["curve"].values()} == {None}
+
+
+def test_a_store_of_results_gives_numbers_that_json_can_hold():
+    suite_results = held()
+    found = json.loads(
+        render(ShownTable(suite_results, suite_results.board(ROAR, Unit.SCALAR), Unit.SCALAR, {}), "json")
+    )
+    assert found["complete"] is True
+    for row in found["rows"]:
+        assert row["place"] is None or row["place_low"] <= row["place"] <= row["place_high"]
+        assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+        assert all(0 <= accuracy <= 1 for accuracy in row["curve"].values())
+
+
+def made_on(machines, default):
+    """ROAR's table of a store whose rows were computed on these machines, by estimator and seed."""
+    results = {
+        point: replace(row, provenance=Provenance("0", {}, machines.get((point.cell.estimator, point.seed), default)))
+        for point, row in held().results.items()
+    }
+    return shown_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
+
+
+def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
+    epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
+    assert "machines" not in made_on({}, epyc).footnote
+    one = made_on({("grad", 1): card}, epyc)
+    said = "Within one curve the machines differ (grad): device H200 or cpu; precision bf16 or float32."
+    assert said in one.footnote
+    assert said in render(one, "markdown")
+    assert said in " ".join(printed(one).split())
+    every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
+    assert "(random, grad, var-grad): device" in every.footnote
+    assert "machines" not in made_on({("sobel", 0): card}, epyc).footnote  # not shown
+
+
+def test_a_row_that_does_not_say_its_machine_is_like_any_other():
+    old, new = {"device": "cpu", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16", "cpu": "EPYC"}
+    assert "machines" not in made_on({("grad", 1): new}, old).footnote
+    assert "machines" not in made_on({("grad", 1): new}, {}).footnote
+    assert "(grad): processor EPYC or other." in made_on({("grad", 1): {"cpu": "other"}}, old).footnote
+
+
+def test_a_row_without_a_place_says_why_in_every_format():
+    results = {
+        point: replace(row, weights=("b" if point.seed == 1 else "a") * 64) if point.cell.estimator == "grad" else row
+        for point, row in held().results.items()
+    }
+    shown = shown_table(replace(held(), results=results), "roar", None, None)
+    why = "made from 2 different references; do it again in a fresh --store"
+    rows = {row["estimator"]: row for row in json.loads(render(shown, "json"))["rows"]}
+    assert rows["grad"]["place"] is None
+    assert rows["grad"]["flag"].startswith(why)
+    assert rows["var-grad"]["place"] is not None
+    assert f"No place for grad: {why}." in render(shown, "markdown")
+    assert f"No place for grad: {why}." in " ".join(shown.footnote.split())

@@ -1,0 +1,207 @@
+"""The validity panel as text, markdown and JSON, and the flags in the suite's table, from a store."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.validity import Panel, panel
+from roarbench.cli.main import app
+from roarbench.plan import suites
+from roarbench.plan.runs import Block, Cell, Suite
+from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sections
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import KAR, MORF, ROAR, Retrain, Unit
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
+
+BOOTSTRAP = Bootstrap(200)
+
+
+@pytest.fixture(scope="module")
+def made() -> Panel:
+    return panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
+
+
+def text(panel: Panel, width: int = 300) -> str:
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(as_text(panel, width), crop=False)
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def cells(panel: Panel, title: str, estimator: str) -> dict[str, str]:
+    found = next(section for section in sections(panel) if section.title == title)
+    line = next(line for line in found.lines if line[0] == estimator)
+    return dict(zip(found.columns, line, strict=True))
+
+
+def test_every_number_is_in_its_column(made: Panel) -> None:
+    grad = next(row for row in made.rows if row.estimator == "grad")
+    maps, twins = cells(made, "Removed-maps", "grad"), cells(made, "Twins", "grad")
+    (alone, lead), blurred = (grad.masks[1], grad.over_random[1]), grad.twins["blurred"]
+    half = 100 * ((lead.high or 0) - (lead.value or 0))
+    assert maps["mask-only t=0.9"] == f"{100 * (alone.value or 0):.1f} ({100 * (lead.value or 0):+.1f} ± {half:.1f})"
+    assert twins["blurred"] == f"{blurred.gain.value:+.1f}"
+    value, low, high = blurred.difference
+    assert twins["blurred - itself"] == f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
+    assert list(twins) == ["estimator"] + [
+        heading
+        for kind in ("blurred", "untrained", "other-target", "redrawn")
+        for heading in (kind, f"{kind} - itself")
+    ]
+    areas = cells(made, "Orders, units, fills", "grad")
+    assert list(areas) == [
+        "estimator", "gain", "gain, scalar", "gain, pixel", "LeRF - MoRF, retrained", "LeRF - MoRF, reference"
+    ]  # fmt: skip
+    assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
+    for heading, number in (("retrained", grad.retrained_gap), ("reference", grad.reference_gap)):
+        assert areas[f"LeRF - MoRF, {heading}"].startswith(f"{number.value:+.1f} [")
+
+
+def test_what_is_missing_is_a_dash(made: Panel) -> None:
+    assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
+    assert cells(made, "Removed-maps", "grad")["smoothness t=0.9"] == "–"
+    empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
+    for section in sections(empty):
+        assert {cell for line in section.lines for cell in line[1:]} == {"–"}
+    assert "runs are missing; what needs them is –" in text(empty)
+
+
+def test_a_suite_shows_only_the_parts_that_it_has() -> None:
+    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(MORF, MAIN, LEVELS, seeds=1)))
+    found = sections(panel(held(suite), BOOTSTRAP))
+    assert [list(section.columns) for section in found] == [
+        ["estimator", "smoothness t=0.3", "smoothness t=0.9"],
+        ["estimator", "gain"],
+    ]
+
+
+def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
+    lines = text(made).splitlines()
+    assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
+    flagged = [f"{row.estimator} (!) {row.flag}" for row in made.rows if row.flag]
+    assert lines[-2:] == flagged and [line.split()[0] for line in flagged] == ["grad", "var-grad"]
+    assert any("chance 25.0" in line for line in lines)
+    assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
+    assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_terminal_breaks_no_number(made: Panel, width: int) -> None:
+    lines = text(made, width).splitlines()
+    assert max(map(len, lines)) <= width
+    for section in sections(made):
+        for row in section.lines:
+            begun = [line for line in lines if line.split()[:1] == [row[0]]]
+            for cell in row[1:]:
+                assert any(f" {cell} " in f"{line} " for line in begun), (row[0], cell)
+    whole = " ".join(" ".join(lines).split())
+    assert all(reason in whole for reason in doubts(made))
+
+
+def test_the_name_of_a_submission_is_what_a_narrow_terminal_breaks() -> None:
+    name = f"{'long-' * 8}@0123abcd"
+    blocks = tuple(replace(block, estimators=(*MAIN, name)) for block in SUITE.blocks[:1])
+    lines = text(panel(held(replace(SUITE, blocks=blocks)), BOOTSTRAP), 50).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert "".join(line.split()[0] for line in lines if "long-" in line or "@" in line).startswith("long-long-")
+
+
+def test_without_reasons_it_says_why_there_are_none() -> None:
+    kept = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(KAR, MAIN, LEVELS, seeds=1)))
+    assert text(panel(held(kept), BOOTSTRAP)).rstrip().endswith("No row is flagged.")
+    single = panel(held(one_seed(SUITE)), BOOTSTRAP)
+    assert text(single).rstrip().endswith("One training per cell: no intervals, no flags.")
+    assert cells(single, "Twins", "grad")["blurred - itself"].count("[") == 0
+
+
+def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
+    def smooth(cell: Cell) -> float:
+        steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
+        clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
+        return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
+
+    (note, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
+    assert note.startswith("Smoothness alone, in random-blurred, gains +6.")
+    assert note.endswith(" points; more than that gains: var-grad.") and rest == ["No row is flagged."]
+
+    def smoothest(cell: Cell) -> float:
+        return smooth(cell) - (0.4 if cell.estimator == "random-blurred" else 0.0)
+
+    assert doubts(panel(held(accuracy=smoothest), BOOTSTRAP))[0].endswith("more than that gains: no row.")
+
+
+def test_a_blurred_random_that_is_not_told_apart_says_nothing(made: Panel) -> None:
+    assert [line.split()[0] for line in doubts(made)] == ["grad", "var-grad"]
+    redrawn = replace(SUITE, blocks=(Block(ROAR, (*MAIN, "random-redrawn"), LEVELS, seeds=2),))
+    assert doubts(panel(held(redrawn), BOOTSTRAP)) == ["No row is flagged."]
+
+
+def test_markdown_has_the_same_cells(made: Panel) -> None:
+    page = as_markdown(made)
+    for section in sections(made):
+        for line in section.lines:
+            assert f"| {' | '.join(line)} |" in page
+    assert page.splitlines()[0] == "**made-up v1**" and page.count("\n| --- ") == 3
+    assert "- grad (!) Its blurred twin" in page.splitlines()[-2]
+
+
+def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
+    found = json.loads(as_json(made))
+    grad, var = (next(row for row in found["rows"] if row["estimator"] == name) for name in ("grad", "var-grad"))
+    row = next(row for row in made.rows if row.estimator == "grad")
+    assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
+    assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
+    assert grad["flag"] == row.flag and grad["gain"] == row.gain._asdict()
+    assert grad["mask_only"]["0.9"]["over_random"] == row.over_random[1]._asdict()
+    assert grad["twins"]["blurred"]["difference"] == row.twins["blurred"].difference._asdict()
+    assert grad["units"]["pixel"] == row.units[Unit.PIXEL]._asdict() and set(grad["fills"]) == {"mean"}
+    assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
+    empty = json.loads(as_json(panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)))
+    nothing = {"value": None, "low": None, "high": None}
+    assert empty["rows"][2]["retrained_gap"] == nothing and empty["rows"][2]["flag"] is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of the made-up suite, which the command line knows."""
+    monkeypatch.setitem(suites.SUITES, SUITE.name, SUITE)
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add_all(held(accuracy=leaky(0.5)).results.values())
+    return tmp_path
+
+
+def asked(folder: Path, command: str, *more: str, suite: Suite = SUITE) -> str:
+    found = CliRunner().invoke(app, [command, "--suite", suite.name, "--store", str(folder), *more])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_the_command_prints_the_panel(folder: Path) -> None:
+    whole = panel(held(accuracy=leaky(0.5)))
+    assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
+    assert asked(folder, "validity", "--format", "markdown").rstrip("\n") == as_markdown(whole)
+    assert "\nvar-grad (!) Where its features are missing tells" in asked(folder, "validity")
+
+
+def test_another_suite_is_compared_with(folder: Path) -> None:
+    against = json.loads(asked(folder, "validity", "--against", SUITE.name, "--format", "json"))["agreements"]
+    assert list(against)[-1] == SUITE.title and against[SUITE.title]["tau"]["value"] == pytest.approx(1, abs=1e-12)
+    assert SUITE.title not in json.loads(asked(folder, "validity", "--format", "json"))["agreements"]
+
+
+def test_the_table_shows_the_same_flags(folder: Path) -> None:
+    flagged = {row.estimator: row.flag or None for row in panel(held(accuracy=leaky(0.5))).rows}
+    rows = json.loads(asked(folder, "table", "--format", "json"))["rows"]
+    assert {row["estimator"]: row["flag"] for row in rows if row["estimator"] in flagged} == flagged
+    assert not any(row["flag"] for row in rows if row["estimator"] not in flagged)
+    shown = asked(folder, "table")
+    assert shown.count("grad (!)") == 2 and "random (!)" not in shown
+    assert "roarbench validity --suite made-up" in " ".join(shown.split())
+    pixels = json.loads(asked(folder, "table", "--format", "json", "--unit", "pixel"))["rows"]
+    assert {row["flag"] for row in pixels} == {None}

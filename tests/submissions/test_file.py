@@ -1,0 +1,101 @@
+"""What is known of a file without running it, and what validation says of good ones."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from roarbench.cli.main import app
+from roarbench.errors import CallerError
+from roarbench.estimators import find_estimator
+from roarbench.sandbox.faults import SubmissionFault
+from roarbench.submissions.checks import _compare, _warnings, picture
+from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template
+
+FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
+
+
+def test_a_file_is_read_and_not_run() -> None:
+    found = check_source(FILE)
+    assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
+    assert found.id == f"mine@{found.sha256[:8]}"
+    assert found.source == FILE
+
+
+def test_a_changed_file_is_another_entry() -> None:
+    assert check_source(FILE).id != check_source(FILE + b"#").id
+
+
+def test_an_entry_is_an_estimator_of_its_own() -> None:
+    sandboxed, trusted = find_estimator("mine@0123abcd"), find_estimator("mine@0123abcd~trusted")
+    other = find_estimator("mine@0123abce")
+    assert sandboxed.submitted
+    assert not sandboxed.control
+    assert len({sandboxed.fingerprint, trusted.fingerprint, other.fingerprint}) == 3
+    for wrong in ("mine@0123abc", "Mine@0123abcd", "mine@0123abcd~blured", "mine@0123ABCD"):
+        with pytest.raises(CallerError):
+            find_estimator(wrong)
+
+
+@pytest.mark.parametrize(
+    ("last", "line"),
+    [
+        ("NAME = 'x y'", "NAME is 'x y'"),
+        ("NAME = None", "NAME is missing or no plain string"),
+        ("NAME = 'none'", "NAME 'none' is a built-in"),
+        ("DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
+        ("PAPER = 3", "PAPER is no plain string"),
+    ],
+)
+def test_the_last_value_of_a_name_counts(last: str, line: str) -> None:
+    with pytest.raises(Refusal, match=f"^{line}") as caught:
+        check_source(FILE + last.encode())
+    assert caught.value.fault.kind is SubmissionFault.NAMES
+
+
+def test_the_template_is_a_submission_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_template("my-own-1")
+    assert path == Path("my_own_1.py")
+    assert read_submission(path).name == "my-own-1"
+    changed = [line for line in path.read_text().splitlines() if line not in TEMPLATE.read_text().splitlines()]
+    assert len(changed) == 1
+    with pytest.raises(CallerError, match="is there already"):
+        write_template("my-own-1")
+    for name in ("../up", "Upper", "", 'a"; import os #'):
+        with pytest.raises(Refusal):
+            write_template(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
+
+
+def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches() -> None:
+    once = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    turned = once.flip(0)
+    _compare(once, once.clone(), once.clone(), turned)
+    _compare(once, once.clone(), once * 1.001, turned * 1.001)
+    with pytest.raises(Refusal, match="two fresh runs"):
+        _compare(once, once + 1e-6, once, turned)
+    for twice, other_way in ((once, turned * 1.05), (once * 1.05, turned), (once, once)):
+        with pytest.raises(Refusal, match="depends on its batch"):
+            _compare(once, once.clone(), twice, other_way)
+
+
+def test_maps_that_explain_nothing_are_told() -> None:
+    first = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(0))
+    other = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(1))
+    assert _warnings(first, other, other) == []
+    assert "model" in _warnings(first, other, first)[0]
+    assert "target" in _warnings(first, first, other)[0]
+    assert "same everywhere" in _warnings(first * 0, other, other)[0]
+
+
+def test_a_picture_is_dark_where_a_map_is_high() -> None:
+    importance = torch.zeros(64, 64)
+    importance[:16, 32:] = 1
+    lines = picture(importance, columns=16).split("\n")
+    assert lines == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6
+
+
+def test_the_command_line_knows_it_all() -> None:
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert names >= {"validate", "new", "reproduce", "export", "import"}

@@ -1,0 +1,50 @@
+"""Files that are there whole or not at all, on file systems that can do less than others."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from roarbench.errors import StoreError
+from roarbench.files import sync, write_whole, writing
+
+
+def refuse(monkeypatch, number, folders):
+    """Let fsync of folders, or of files, fail in this way; what was flushed to the disk."""
+    fsync, flushed = os.fsync, []
+
+    def refusing(descriptor):
+        folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if folder is folders:
+            raise OSError(number, os.strerror(number))
+        flushed.append(folder)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    return flushed
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_that_cannot_flush_folders_is_written_to(tmp_path, monkeypatch, number):
+    flushed = refuse(monkeypatch, number, folders=True)
+    path = tmp_path / "whole"
+    with writing(path):
+        write_whole(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
+    assert path.read_text() == "all of it"
+    assert flushed == [False]  # the file itself is on the disk
+    sync(tmp_path)
+
+
+def test_a_folder_on_a_broken_disk_is_an_error(tmp_path, monkeypatch):
+    refuse(monkeypatch, errno.EIO, folders=True)
+    with pytest.raises(OSError, match="Input/output error"):
+        sync(tmp_path)
+
+
+def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path, monkeypatch):
+    refuse(monkeypatch, errno.EINVAL, folders=False)
+    path = tmp_path / "whole"
+    with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), writing(path):
+        write_whole(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
+    assert list(tmp_path.iterdir()) == []
