@@ -12,7 +12,7 @@ from roarbench.terms import PROTOCOLS, Unit
 
 ASK = """
 import sys
-from roarbench.cli import main
+from roarbench.cli.main import main
 sys.argv = ["roarbench"]
 try:
     main()

@@ -191,7 +191,7 @@ def test_a_read_only_store_can_be_read_and_not_run(whole, small_disk):
 
 MODULES = """
 import sys
-from roarbench.cli import main
+from roarbench.cli.main import main
 heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy"}
 for words in %r:
     sys.argv = ["roarbench", *words]

@@ -484,7 +484,7 @@ def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
     def take(owner):
         beat(owner)
         if engine.done == [runs[0].key]:
-            assert store.claim([runs[0].key], other) == {runs[0].key}
+            assert store.lease([runs[0].key], other) == {runs[0].key}
             store.add(scheduler.result_of(runs[0], jobs.score(context, runs[0])))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -517,8 +517,8 @@ def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_
     context = make_context(tmp_path)
     runs = make_runs(context)[:2]  # untouched images, two seeds
     living, dead = Owner.here(), replace(Owner.here(), pid=2**22 + 1)  # beyond the largest process number
-    store.claim([runs[0].key], living)
-    store.claim([runs[1].key], dead)
+    store.lease([runs[0].key], living)
+    store.lease([runs[1].key], dead)
     engine = InlineEngine()
     looks = []
 
@@ -652,7 +652,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monk
     context = make_context(tmp_path)
     blocked = [run for run in make_runs(context) if run.cell.retrain is Retrain.NONE][:2]
     living = Owner.here()
-    store.claim([blocked[0].key], living)
+    store.lease([blocked[0].key], living)
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: store.release([blocked[0].key], living))
     failed = [event.step.run for event in complete(context, blocked, store, InlineEngine()) if event.step.run]
     assert failed == [blocked[1], blocked[0]]  # the first one only once it was free

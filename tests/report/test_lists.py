@@ -121,7 +121,7 @@ def test_each_run_is_in_one_state(store):
     done, running, failed, repaired = points[0], points[1], points[2], points[3]
     results = held().results
     store.add_all([results[done], results[repaired]])
-    store.claim([run_of(running).key], Owner.here())
+    store.lease([run_of(running).key], Owner.here())
     store.add_failure(run_of(failed), "first reason")
     store.add_failure(run_of(failed), "loss nan at step 3")
     store.add_failure(run_of(repaired), "no memory")
@@ -143,7 +143,7 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert not status_record(load_from(store, SUITE, Question(tmp_path)), store)["preparing"]
-    store.claim([reference_of(SUITE, DATA).key, run_of(expand(SUITE)[0]).key], Owner.here())
+    store.lease([reference_of(SUITE, DATA).key, run_of(expand(SUITE)[0]).key], Owner.here())
     found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
     assert (found["preparing"], found["running"]) == (True, 1)
     small = status_record(load_from(store, SUITE, Question(tmp_path, limit=40)), store)
@@ -173,7 +173,7 @@ def test_rows_that_do_not_belong_together_are_told(store):
 def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
     point = expand(SUITE)[1]
     store.add_failure(run_of(point), "no memory")
-    store.claim([run_of(point).key], Owner.here())
+    store.lease([run_of(point).key], Owner.here())
     assert run_states(collect(SUITE, store, data=DATA), store)[point] == ("running", "")
 
 

@@ -85,7 +85,7 @@ def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
     row, failed = make_result(make_run(estimator=MINE)), make_run(seed=1, estimator=MINE)
     store.add(row)
     store.add_failure(failed, "died")
-    store.claim([failed.key], Owner.here())
+    store.lease([failed.key], Owner.here())
     with pytest.raises(CallerError, match="1 of these runs are being done right now"):
         forget(store.database, [row.run.key, failed.key], "in haste")
     assert store.done([row.run.key]) and store.failures([failed.key])

@@ -46,71 +46,71 @@ def dead_process() -> Owner:
 
 def test_each_run_has_one_owner(store: ResultsStore):
     one, two = Owner.here(), Owner.here()
-    assert store.claim(KEYS[:4], one) == set(KEYS[:4])
-    assert store.claim(KEYS, two) == set(KEYS[4:])
-    assert store.claim(KEYS, one) == set(), "its own claims are not given twice"
-    assert {(claim.key, claim.owner) for claim in store.running()} == {
+    assert store.lease(KEYS[:4], one) == set(KEYS[:4])
+    assert store.lease(KEYS, two) == set(KEYS[4:])
+    assert store.lease(KEYS, one) == set(), "its own leases are not given twice"
+    assert {(lease.key, lease.owner) for lease in store.running()} == {
         (key, one if number < 4 else two) for number, key in enumerate(KEYS)
     }
-    assert all(abs(datetime.now(UTC) - claim.since) < timedelta(minutes=5) for claim in store.running())
+    assert all(abs(datetime.now(UTC) - lease.since) < timedelta(minutes=5) for lease in store.running())
 
 
-def test_a_done_run_is_not_claimed(store: ResultsStore):
+def test_a_done_run_is_not_leased(store: ResultsStore):
     store.add(make_result(RUNS[2]))
-    assert store.claim(KEYS, Owner.here()) == set(KEYS) - {KEYS[2]}
+    assert store.lease(KEYS, Owner.here()) == set(KEYS) - {KEYS[2]}
 
 
-def test_a_result_ends_the_claim(store: ResultsStore):
-    store.claim(KEYS, Owner.here())
+def test_a_result_ends_the_lease(store: ResultsStore):
+    store.lease(KEYS, Owner.here())
     store.add(make_result(RUNS[0]))
     store.add_all(make_result(run) for run in RUNS[1:3])
-    assert {claim.key for claim in store.running()} == set(KEYS[3:])
-    assert store.claim(KEYS, Owner.here()) == set()
+    assert {lease.key for lease in store.running()} == set(KEYS[3:])
+    assert store.lease(KEYS, Owner.here()) == set()
 
 
-def test_a_failure_keeps_the_claim_until_it_is_released(store: ResultsStore):
+def test_a_failure_keeps_the_lease_until_it_is_released(store: ResultsStore):
     owner = Owner.here()
-    store.claim(KEYS, owner)
+    store.lease(KEYS, owner)
     store.add_failure(RUNS[0], "no")
-    assert store.claim(KEYS, Owner.here()) == set()
+    assert store.lease(KEYS, Owner.here()) == set()
     store.release([KEYS[0]], owner)
-    assert store.claim(KEYS, Owner.here()) == {KEYS[0]}
+    assert store.lease(KEYS, Owner.here()) == {KEYS[0]}
 
 
 def test_only_the_owner_releases(store: ResultsStore):
-    store.claim(KEYS, Owner.here())
+    store.lease(KEYS, Owner.here())
     store.release(KEYS, Owner.here())
     assert len(store.running()) == len(KEYS)
 
 
-def test_the_claims_of_a_dead_process_are_free_at_once(store: ResultsStore):
-    assert store.claim(KEYS, dead_process()) == set(KEYS)
+def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
+    assert store.lease(KEYS, dead_process()) == set(KEYS)
     assert store.running() == []
     heir = Owner.here()
-    assert store.claim(KEYS, heir) == set(KEYS)
-    assert {claim.owner for claim in store.running()} == {heir}
+    assert store.lease(KEYS, heir) == set(KEYS)
+    assert {lease.owner for lease in store.running()} == {heir}
 
 
 def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store: ResultsStore):
-    store.claim(KEYS, ELSEWHERE)
+    store.lease(KEYS, ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
-    assert store.claim(KEYS, Owner.here()) == set()
+    assert store.lease(KEYS, Owner.here()) == set()
     assert len(store.running()) == len(KEYS)
     age(store, ELSEWHERE, 31)
     assert store.running() == []
-    assert store.claim(KEYS, Owner.here()) == set(KEYS)
+    assert store.lease(KEYS, Owner.here()) == set(KEYS)
 
 
-def test_a_heartbeat_keeps_the_claims(store: ResultsStore):
-    store.claim(KEYS, ELSEWHERE)
+def test_a_heartbeat_keeps_the_leases(store: ResultsStore):
+    store.lease(KEYS, ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
     store.beat(ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
-    assert store.claim(KEYS, Owner.here()) == set()
+    assert store.lease(KEYS, Owner.here()) == set()
 
 
 def test_heartbeats_in_quick_succession_are_not_written(store: ResultsStore):
-    store.claim(KEYS, ELSEWHERE)
+    store.lease(KEYS, ELSEWHERE)
     age(store, ELSEWHERE, 10)
     before = beat_of(store, ELSEWHERE)
     store.beat(ELSEWHERE)
@@ -120,11 +120,11 @@ def test_heartbeats_in_quick_succession_are_not_written(store: ResultsStore):
     assert beat_of(store, ELSEWHERE) > before
 
 
-def test_many_claims_at_once(store: ResultsStore):
+def test_many_leases_at_once(store: ResultsStore):
     keys = [f"{number:032x}" for number in range(25_000)]
-    assert store.claim(keys, Owner.here()) == set(keys)
-    assert store.claim(keys, Owner.here()) == set()
-    assert store.claim([], Owner.here()) == set()
+    assert store.lease(keys, Owner.here()) == set(keys)
+    assert store.lease(keys, Owner.here()) == set()
+    assert store.lease([], Owner.here()) == set()
 
 
 def test_a_living_process_is_known_by_number_and_start():
