@@ -1,0 +1,123 @@
+"""Draw docs/architecture.svg: the rooms of the source in their layers, and the way of one image and of one cell.
+
+    python scripts/draw_architecture.py
+
+Layers are read from the contract in pyproject.toml, words and ways from docs/architecture.md.
+"""
+
+import argparse
+import re
+import tomllib
+from html import escape
+from pathlib import Path
+from textwrap import wrap
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, OUT = ROOT / "docs" / "architecture.md", ROOT / "docs" / "architecture.svg"
+_BOXES, _PANEL, _STEP = 540, 306, 24  # widths in pixels: of the rooms, of one way, of one step of it
+_LINE, _GAP, _MARGIN, _TOP = 50, 6, 16, 34  # heights of a layer and between two; around all; of the headings
+_INK, _FAINT, _ROOM, _BAND = "#1f2430", "#5b6475", "#ffffff", "#eef1f6"
+_COLOURS = {"image": "#0b6e4f", "cell": "#7a28d0"}
+_LETTER = 6.4  # pixels of a letter of the small type, about
+
+
+class Step(NamedTuple):
+    """A step of a way: the module, and what happens there."""
+
+    module: str
+    words: str
+
+
+def rooms() -> dict[str, str]:
+    """Return what each room is for, by its full name, in the order of the page."""
+    return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
+
+
+def way(of: str) -> list[Step]:
+    """Return the steps of one image or one cell, as the page lists them."""
+    section = PAGE.read_text().partition(f"## The way of one {of}\n")[2].partition("\n## ")[0]
+    return [Step(*found) for found in re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)]
+
+
+def layers() -> list[list[str]]:
+    """Return the full names of the rooms of each layer, top first."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (own,) = (contract["layers"] for contract in contracts if contract.get("exhaustive"))
+    inner = [[f"roarbench.{room}" for room in re.findall(r"\w+", layer)] for layer in own]
+    return [inner[0], ["leaderboard"], ["toy"], *inner[1:]]
+
+
+def draw() -> str:
+    """Return the picture as SVG."""
+    width = 2 * _MARGIN + _BOXES + 2 * _PANEL
+    height = _TOP + len(layers()) * (_LINE + _GAP) + _MARGIN
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="DejaVu Sans, sans-serif" role="img">',
+        "<title>Layers of the source, with the way of one image and of one cell through them</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for number, layer in enumerate(layers()):
+        lines += _layer(layer, _TOP + number * (_LINE + _GAP), width)
+    for number, of in enumerate(_COLOURS):
+        lines += _way(of, _MARGIN + _BOXES + number * _PANEL)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _layer(layer: list[str], top: int, width: int) -> list[str]:
+    """Return a band over the whole width, with the boxes of its rooms on the left."""
+    band = f'<rect x="{_MARGIN}" y="{top}" width="{width - 2 * _MARGIN}" height="{_LINE}" rx="5" fill="{_BAND}"/>'
+    each = (_BOXES - 4 - _GAP * (len(layer) - 1)) / len(layer)
+    return [
+        band,
+        *(line for place, room in enumerate(layer) for line in _room(room, _MARGIN + place * (each + _GAP), top, each)),
+    ]
+
+
+def _room(room: str, left: float, top: int, width: float) -> list[str]:
+    name, words = room.removeprefix("roarbench."), wrap(rooms()[room], int((width - 16) / _LETTER))
+    frame = f'x="{left:.0f}" y="{top}" width="{width:.0f}" height="{_LINE}" rx="5" fill="{_ROOM}" stroke="#9aa3b2"'
+    first = top + (19 if len(words) < 2 else 16)
+    return [
+        f"<rect {frame}/>",
+        _text(left + 8, first, name, 13, 'font-weight="bold"'),
+        *(_text(left + 8, first + 15 + 13 * line, each, 11) for line, each in enumerate(words)),
+    ]
+
+
+def _way(of: str, left: int) -> list[str]:
+    """Return one way: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
+    levels = {room: number for number, layer in enumerate(layers()) for room in layer}
+    colour, dots = _COLOURS[of], []
+    for number, step in enumerate(way(of)):
+        level = levels[".".join(step.module.split(".")[:2])]
+        dots.append((left + 22 + number * _STEP, _TOP + level * (_LINE + _GAP) + _LINE // 2, step))
+    path = " ".join(f"{x},{y}" for x, y, _ in dots)
+    lines = [
+        _text(left + 11, 22, f"the way of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
+    ]
+    for number, (x, y, step) in enumerate(dots, 1):
+        said = f"<title>{escape(f'{step.module}: {step.words}')}</title>"
+        lines += [
+            f'<circle cx="{x}" cy="{y}" r="11" fill="{colour}">{said}</circle>',
+            _text(x, y + 4, str(number), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
+        ]
+    return lines
+
+
+def _text(x: float, y: float, words: str, size: int, style: str = f'fill="{_FAINT}"') -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" {style}>{escape(words)}</text>'
+
+
+def main() -> None:
+    """Write the picture."""
+    description = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("-o", "--output", type=Path, default=OUT, help="where to write it (default: %(default)s)")
+    parser.parse_args().output.write_text(draw())
+
+
+if __name__ == "__main__":
+    main()

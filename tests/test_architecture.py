@@ -1,0 +1,54 @@
+"""The page of the architecture is held to the source: its rooms, their layers, the modules it names, its picture."""
+
+import re
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/architecture.md").read_text()
+
+
+@pytest.fixture
+def picture(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return import_module("draw_architecture")
+
+
+def test_the_page_the_layers_and_the_source_have_the_same_rooms(picture):
+    """A package is a folder with an `__init__.py`, a room of the ground floor a module."""
+    folders = {f"roarbench.{path.parent.name}" for path in (ROOT / "roarbench").glob("*/__init__.py")}
+    ground = {f"roarbench.{path.stem}" for path in (ROOT / "roarbench").glob("*.py") if path.stem != "__init__"}
+    roots = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"])
+    source = folders | ground | roots - {"roarbench"}
+    layers = [room for layer in picture.layers() for room in layer]
+    assert sorted(layers) == sorted(source)
+    assert list(picture.rooms()) == layers
+
+
+def test_the_ground_floor_is_small():
+    assert len(list((ROOT / "roarbench").glob("*.py"))) <= 8
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:roarbench|leaderboard|toy)[\w.]*)`", PAGE))))
+def test_every_module_that_the_page_names_exists(name):
+    assert find_spec(name)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"\b(?:tests|scripts|docs)/[\w/.]+\w", PAGE))))
+def test_every_file_that_the_page_names_exists(path):
+    assert (ROOT / path).is_file()
+
+
+def test_the_ways_are_numbered_without_gaps_and_all_of_their_steps_are_drawn(picture):
+    for of in ("image", "cell"):
+        section = PAGE.partition(f"## The way of one {of}\n")[2].partition("\n## ")[0].strip().split("\n")
+        assert [line.partition(". ")[0] for line in section] == [str(n + 1) for n in range(len(picture.way(of)))]
+
+
+def test_the_picture_is_that_of_the_page(picture):
+    assert picture.OUT.read_text() == picture.draw()
