@@ -21,7 +21,7 @@ TAKEN = {  # which options of the call under way a proposed command takes over
 
 
 def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
-    """A command line for a shell, with the program's path where it is not on PATH.
+    """Write a command line for a shell, with the program's path where it is not on PATH.
 
     Args:
         command: Such as `table`.
@@ -36,7 +36,7 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
 
 
 def program_name() -> str:
-    """How this program is called: by its name where the shell finds it so, else by the path that was written."""
+    """Return how this program is called: by its name where the shell finds it so, else by the path written."""
     called = sys.argv[0]
     if not _is_called() or os.sep not in called:
         return _NAME
@@ -45,12 +45,12 @@ def program_name() -> str:
 
 
 def _is_called() -> bool:
-    """Whether this process is the program, and no script or notebook that imports it."""
+    """Return whether this process is the program, and no script or notebook that imports it."""
     return Path(sys.argv[0]).name == _NAME
 
 
 def _said() -> dict[str, tuple[str, str]]:
-    """The options that proposals may take over, with their values in the call under way."""
+    """Return the options that proposals may take over, with their values in the call under way."""
     words = sys.argv[1:] if _is_called() else []
     said = {"--suite": "quick", "--store": os.environ.get("ROARBENCH_STORE", "")}
     for word, following in zip(words, [*words[1:], ""], strict=False):

@@ -18,7 +18,7 @@ VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels,
 
 
 def device() -> torch.device:
-    """The GPU that this process sees first, else the processor; each worker is shown one GPU.
+    """Return the GPU that this process sees first, else the processor; each worker is shown one GPU.
 
     Raises:
         MachineError: This is a worker that was given a GPU, and there is none any more.
@@ -31,19 +31,19 @@ def device() -> torch.device:
 
 
 def gpus() -> tuple[str, ...]:
-    """The GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
     count = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
 
 
 def gpu_memory() -> float:
-    """Bytes of its GPU that this process may count on: all of them, or an equal part where workers share it."""
+    """Return how many bytes of its GPU a process may use: all of them, or an equal part where workers share it."""
     return torch.cuda.get_device_properties(device()).total_memory / int(os.environ.get(SHARING, "1"))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the processor on a device, without waiting for the device.
+    """Send a tensor from the processor to a device, without waiting for the device.
 
     A copy from ordinary memory to a GPU waits until the GPU has done all that was launched: then it has nothing to do.
     From pinned memory nothing waits; torch keeps that memory until the copy is done.
@@ -52,7 +52,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The network, compiled. Networks that differ in nothing but their weights share one compilation in a process.
+    """Compile the network. Networks that differ in nothing but their weights share one compilation in a process.
 
     After eight variants torch would run all networks of a class uncompiled for the rest of the process, and say so in
     its log alone; a worker that lives long meets more of them.
@@ -64,23 +64,23 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def device_name(device: torch.device) -> str:
-    """`cpu`, or what the GPU is called."""
+    """Return `cpu`, or what the GPU is called."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def gpu_libraries(device: torch.device) -> dict[str, str]:
-    """Versions of CUDA and cuDNN where the device is a GPU; nothing else computes with them."""
+    """Return the versions of CUDA and cuDNN where the device is a GPU; nothing else computes with them."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
 
 
 def precision_used(asked: Precision, device: torch.device) -> Precision:
-    """What is computed with on this device where this is asked for."""
+    """Return what is computed with on this device where this is asked for."""
     return Precision.BF16 if uses_bf16(asked, device) else Precision.FLOAT32
 
 
 def uses_bf16(precision: Precision, device: torch.device) -> bool:
-    """Whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
+    """Return whether to compute in bfloat16: asked for, and in the hardware (on x86: AVX512-BF16), not emulated."""
     if precision is Precision.FLOAT32:
         return False
     if device.type == "cuda":
@@ -89,13 +89,13 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out, on a processor or a GPU."""
+    """Return whether an error says that memory ran out, on a processor or a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def machine_failed(error: Exception) -> bool:
-    """Whether an error is the machine's, and the same work may succeed later or elsewhere: no memory, a lost GPU."""
+    """Return whether an error is the machine's, such as no memory or a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)
     return lost or isinstance(error, torch.AcceleratorError) or out_of_memory(error)

@@ -62,7 +62,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def sha256(path: Path) -> str:
-    """Checksum of a file, 64 hex digits.
+    """Return the checksum of a file, 64 hex digits.
 
     Raises:
         StoreError: The file cannot be read.

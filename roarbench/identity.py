@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 
 
 def record(item: object) -> dict[str, object]:
-    """A frozen record as plain JSON values, without later fields that still have their default."""
+    """Return a frozen record as plain JSON values, without later fields that still have their default."""
     kept = {}
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)
@@ -17,7 +17,7 @@ def record(item: object) -> dict[str, object]:
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    """Return the one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

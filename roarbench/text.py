@@ -8,7 +8,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
 
 
 def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
-    """Records of the same names as CSV, with a line of these names; None is empty.
+    """Write records of the same names as CSV, with a line of these names; None is empty.
 
     A text that a spreadsheet would compute gets an apostrophe in front, which it takes for "this is text".
     """
@@ -24,12 +24,12 @@ def _harmless(value: object) -> object:
 
 
 def counted(count: int, what: str) -> str:
-    """A number of things in words: `no results`, `1 result`, `1,234 results`."""
+    """Write a number of things in words: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
+    """Write seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
+    """Write bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
     if count < 1e6:
         return f"{count / 1e3:.0f} kB"
     if count < 1e9:

@@ -17,7 +17,7 @@ def draw(result: ToyResult, path: Path) -> None:
 
 
 def make_chart(result: ToyResult) -> Chart:
-    """Two panels, as in the paper: without retraining, and with; the band is two standard errors to each side."""
+    """Make two panels, as in the paper: without retraining, and with; the band is two standard errors each side."""
     caption = (
         f"{FEATURES} features, {INFORMATIVE} informative, least squares. Mean of {result.draws} draws, seed "
         f"{result.seed}, {result.train} training and {result.test} test examples each. "

@@ -107,7 +107,7 @@ def experiment(seed: int = 0, draws: int = 50) -> ToyResult:
 
 
 def score_draw(rng: np.random.Generator) -> Floats:
-    """Test accuracies of one draw, shape (rankings, 2, levels): retrained first, then without retraining."""
+    """Return test accuracies of one draw, shape (rankings, 2, levels): retrained first, then without retraining."""
     world = draw_world(rng)
     train, test = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
     true = true_ranking(world, rng)
@@ -143,13 +143,13 @@ def draw_examples(world: World, n: int, rng: np.random.Generator) -> Examples:
 
 
 def true_ranking(world: World, rng: np.random.Generator) -> Ranking:
-    """Feature indices by |signal|, largest first; the uninformative ones tie and follow in random order."""
+    """Return feature indices by |signal|, largest first; the uninformative ones tie and follow in random order."""
     ties = rng.permutation(FEATURES)
     return np.lexsort((ties, -np.abs(world.signal)))
 
 
 def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
-    """A copy of x, shape (n, 16), with the first t * 16 features of the ranking replaced by their fill, shape (16,)."""
+    """Return a copy of x, (n, 16), with the first t * 16 features of the ranking replaced by their fill, (16,)."""
     removed = ranking[: round(t * FEATURES)]
     degraded = x.copy()
     degraded[:, removed] = fill[removed]
@@ -157,7 +157,7 @@ def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
 
 
 def fit(examples: Examples) -> Floats:
-    """Least squares weights for the label, shape (17,), the constant last; the smallest ones where many fit.
+    """Return the least squares weights for the label, (17,), the constant last; the smallest ones where many fit.
 
     Solves the normal equations. A removed feature is constant, so they are singular but for rounding (1e-16 of the
     largest entry); the distractor's variance is about 2,000 times the noise's, so that nothing real is below 1e-10.
@@ -170,7 +170,7 @@ def fit(examples: Examples) -> Floats:
 
 
 def accuracy(weights: Floats, examples: Examples) -> float:
-    """Fraction of examples on the right side of one half."""
+    """Return the fraction of examples on the right side of one half."""
     predicted = np.einsum("ni,i->n", _with_constant(examples.x), weights) > 0.5
     return float(np.mean(predicted == (examples.y > 0.5)))
 

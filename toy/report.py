@@ -9,7 +9,7 @@ COLUMN = 15  # characters
 
 
 def to_text(result: ToyResult) -> str:
-    """A table: one row per level, one column per curve, mean accuracy in percent with its standard error."""
+    """Write a table: one row per level, one column per curve, mean accuracy in percent with its standard error."""
     spread = "" if result.draws == 1 else " +- its standard error"
     second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
@@ -31,5 +31,5 @@ def _cell(curve: ToyCurve, k: int) -> str:
 
 
 def to_json(result: ToyResult) -> str:
-    """The whole record; accuracies are fractions, the error of a single draw is null."""
+    """Return the whole record; accuracies are fractions, the error of a single draw is null."""
     return json.dumps(asdict(result), indent=2)

@@ -242,7 +242,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """The record of the data set of this name.
+    """Return the record of the data set of this name.
 
     Raises:
         UnknownName: There is none.

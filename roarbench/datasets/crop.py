@@ -6,7 +6,7 @@ from PIL import Image
 
 
 def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
-    """The centred square of an image whose side is `crop` times its short side, at `size` x `size`.
+    """Cut the centred square whose side is `crop` times an image's short side, at `size` x `size`.
 
     With `crop = 224 / 256` it is the usual test-time crop of ImageNet: short side 256, centre 224. Resized by Pillow's
     bicubic filter, which widens its support when it shrinks an image and so does not alias. An image that has the
@@ -19,7 +19,7 @@ def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Ima
 
 
 def to_pixels(image: Image.Image, channels: int, size: int, crop: float = 1.0) -> NDArray[np.uint8]:
-    """Centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
+    """Return the centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode = "L" if channels == 1 else "RGB"
     plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
     pixels = np.asarray(centre_square(plain, size, crop))

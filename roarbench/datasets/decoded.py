@@ -72,7 +72,7 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """A decoded data set that is there already; decodes nothing and reaches for nothing.
+    """Open a decoded data set that is there already; decodes nothing and reaches for nothing.
 
     Args:
         folder: Its own folder, `ImageData.folder`.
@@ -105,7 +105,7 @@ def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: Datas
 
 
 def _map(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """A file as an array. A stray write stays in this process; the system sets no memory aside for such writes.
+    """Map a file as an array. A stray write stays in this process; the system reserves no memory for such writes.
 
     A read-only map would make torch warn of every array; without `_NO_RESERVE` a file larger than the machine's memory
     could not be mapped.

@@ -77,12 +77,12 @@ class Tally:
         return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged)
 
     def record(self) -> dict[str, object]:
-        """As plain values."""
+        """Return it as plain values."""
         return vars(self) | {"histogram": self.histogram.tolist()}
 
     @staticmethod
     def of(values: dict[str, Any]) -> "Tally":
-        """The tally that `record` was made of."""
+        """Return the tally that `record` was made of."""
         return Tally(**values | {"histogram": np.array(values["histogram"]), "damaged": tuple(values["damaged"])})
 
 
@@ -107,7 +107,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the journal calls it."""
+        """Return its name in the journal."""
         return f"{self.split} {self.start} {len(self.rows)}"
 
 
@@ -160,7 +160,7 @@ def decode_splits(
 
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Bytes that are free, if they are enough for what is not yet written."""
+    """Return how many bytes are free, if they are enough for what is not yet written."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
@@ -183,7 +183,7 @@ def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
 
 
 def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Counts of each channel's values, int64 (c, 256), of pixels (n, c, h, w)."""
+    """Count each channel's values, int64 (c, 256), of pixels (n, c, h, w)."""
     channels = pixels.shape[1]
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
 
@@ -198,7 +198,7 @@ def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> It
 
 
 def _read_journal(path: Path) -> dict[str, Tally]:
-    """Tallies of the parts that are done; a last line that was cut off is taken away, so that others can follow."""
+    """Read the tallies of finished parts; a last line that was cut off is removed, so that others can follow."""
     done: dict[str, Tally] = {}
     kept = 0
     with path.open("ab+") as journal:

@@ -19,12 +19,12 @@ UINT8 = 8
 
 
 def has_idx(folder: Path) -> bool:
-    """Whether a folder holds IDX files of images."""
+    """Return whether a folder holds IDX files of images."""
     return any(folder.glob("*-images-idx3-ubyte*"))
 
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split.
+    """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split.
 
     Raises:
         DataError: A file is missing or damaged.

@@ -74,7 +74,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits as grey of 8; Pillow's own conversion cuts off at 255 and makes nearly all of it white."""
+    """Return grey of 16 bits as grey of 8; Pillow's own conversion cuts off at 255 and whitens nearly all of it."""
     if image.mode == "F":
         raise ValueError("floats have no fixed range")
     if not _is_deep(image.mode):
@@ -106,7 +106,7 @@ def _conversion(mode: str, channels: int) -> tuple[str, ...]:
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
-    """What had to be put right in a data set, in one line."""
+    """Say in one line what had to be put right in a data set."""
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),

@@ -34,7 +34,7 @@ def decode_dataset(
     workers: int = 1,
     note: Callable[[Progress], object] = lambda progress: None,
 ) -> ImageData:
-    """A data set from the decoded store, which is filled first if it has not this one yet.
+    """Return a data set from the decoded store, which is filled first if it has not this one yet.
 
     Args:
         record: The data set.
@@ -63,7 +63,7 @@ def decode_dataset(
 
 
 def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = None, limit: int | None = None) -> str:
-    """Fingerprint of a data set that lies decoded in the store; empty where its images are still to be decoded.
+    """Return the fingerprint of a data set decoded in the store; empty where its images are still to be decoded.
 
     Args:
         record: The data set.
@@ -84,7 +84,7 @@ def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = Non
 
 
 def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:
-    """Folder name of a decoded set; whatever would change its content changes the name."""
+    """Return the folder name of a decoded set; whatever would change its content changes the name."""
     named = {"format": FORMAT, "record": identity.record(record), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
     return "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
@@ -160,7 +160,7 @@ def _manifest(
 
 
 def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel from counts of its values, int64 (c, 256)."""
+    """Return mean and standard deviation of each channel from counts of its values, int64 (c, 256)."""
     values = np.arange(256)
     total = histogram.sum(axis=1)
     mean = histogram @ values / total

@@ -23,7 +23,7 @@ STRIPE = 2  # pixels, width of a stripe
 
 
 def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """One split of planted data; the same record gives the same images.
+    """Generate one split of planted data; the same record gives the same images.
 
     Args:
         record: Gives numbers of images, classes (up to four) and channels, the size, and the seed.
@@ -44,13 +44,13 @@ def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], ND
 
 
 def patterns(size: int) -> NDArray[np.int64]:
-    """The four classes, +1 and -1, (4, size, size): stripes that lie, stand, fall and rise."""
+    """Return the four classes, +1 and -1, (4, size, size): stripes that lie, stand, fall and rise."""
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 
 
 def draw_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Strength of each feature, (count, channels, size, size): greatest near a random point of the image.
+    """Draw the strength of each feature, (count, channels, size, size): greatest near a random point.
 
     Features are ranked by their distance from the point plus jitter; the one of place r among d has the strength
     exp(-DECAY * r / d). So the strengths of one image are all different, and their set is the same for all images.

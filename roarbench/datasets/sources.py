@@ -37,7 +37,7 @@ class RawSplit:
     truth: NDArray[np.float32] | None = None
 
     def subset(self, limit: int | None) -> "RawSplit":
-        """`limit` of its images, as evenly over the classes as they allow; all of them if None."""
+        """Choose `limit` of its images, as evenly over the classes as they allow; all of them if None."""
         kept = balanced_subset(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[kept]
         truth = None if self.truth is None else self.truth[kept]
@@ -45,7 +45,7 @@ class RawSplit:
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Identity of the place that images come from, cheap to find: another source or a changed file gives another one.
+    """Return the identity of the images' source, cheap to find: another source or a changed file changes it.
 
     Raises:
         DataError: `data` is no folder that can be read, or the data set is generated.
@@ -75,7 +75,7 @@ def _files(folder: Path) -> list[list[object]]:
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
-    """Both splits of a data set, labels read and checked, images still undecoded.
+    """Open both splits of a data set, labels read and checked, images still undecoded.
 
     Args:
         record: The data set.
@@ -137,7 +137,7 @@ def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSpl
 
 
 def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Split, Iterable[Path]]:
-    """The files of both splits in the order of their rows."""
+    """Find the files of both splits in the order of their rows."""
     folder = BUNDLED / record.bundled if record.bundled and data is None else data
     found: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
@@ -162,7 +162,7 @@ def _in_folder(record: DatasetRecord, folder: Path, where: str) -> dict[str, lis
 
 
 def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
-    """The first files of a split, as many as the data set takes images from."""
+    """Return the first files of a split, as many as the data set takes images from."""
     kept: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
@@ -184,7 +184,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
-    """Labels of the hub's splits; names become numbers in the order of the alphabet."""
+    """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
     values = {split: tables.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return {split: column.astype(np.int64) for split, column in values.items()}
@@ -196,7 +196,7 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
 
 
 def _download(record: DatasetRecord) -> Path:
-    """The files of both splits in the hub's cache, which keeps what was fetched before."""
+    """Fetch the files of both splits into the hub's cache, which keeps what was fetched before."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
@@ -214,13 +214,13 @@ def _download(record: DatasetRecord) -> Path:
 
 
 def _patterns(record: DatasetRecord) -> dict[str, str]:
-    """Names of the files of each split on the hub."""
+    """Return the names of the files of each split on the hub."""
     folder = record.config or "data"
     return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
 
 
 def _list_hub(record: DatasetRecord) -> list[str]:
-    """Names of all files on the hub."""
+    """List the names of all files on the hub."""
     import huggingface_hub
 
     about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
@@ -228,7 +228,7 @@ def _list_hub(record: DatasetRecord) -> list[str]:
 
 
 def _list_cache(record: DatasetRecord) -> list[str]:
-    """Names of the files that were fetched before.
+    """List the names of the files that were fetched before.
 
     Raises:
         FileNotFoundError: There are none.
@@ -244,7 +244,7 @@ def _list_cache(record: DatasetRecord) -> list[str]:
 
 
 def _fetched_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
-    """The files of each split; a file is fetched when it is asked for."""
+    """Yield the files of each split; a file is fetched when it is asked for."""
     from datasets.config import HF_HUB_OFFLINE
 
     try:
@@ -266,7 +266,7 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
 
 
 def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:
-    """What to say of files that cannot be read."""
+    """Return the error for files that cannot be read."""
     return DataError(f"cannot read {where} ({_seen(error)}); expected parquet files in the layout of {record.hub}")
 
 

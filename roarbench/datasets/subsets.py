@@ -53,7 +53,7 @@ def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
 
 
 def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows of the hub's split that belong to the data set's, ascending.
+    """Choose the rows of the hub's split that belong to the data set's, ascending.
 
     Args:
         record: Says whether one split of the hub serves both (`holdout`), which classes are kept (`class_step`), and
@@ -73,7 +73,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
 
 
 def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
-    """Whether the first images of the hub's split, with these labels, hold all that the data set takes of it."""
+    """Return whether these labels, the first of the hub's split, cover all that the data set takes of it."""
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
         return False
     found = np.bincount(labels[labels >= 0], minlength=record.classes)

@@ -30,7 +30,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """An error of pyarrow's says which file it is about: a set has hundreds."""
+    """Name the file in an error of pyarrow's: a set has hundreds."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -38,7 +38,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def hugging_face() -> Any:
-    """The library `datasets`, imported late (half a second) and told to send no statistics."""
+    """Import the library `datasets`, late (half a second), and tell it to send no statistics."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
     import datasets
@@ -49,13 +49,13 @@ def hugging_face() -> Any:
 
 
 def split_files(folder: Path) -> dict[str, list[Path]]:
-    """The parquet files of each split of a folder, in the order of their rows."""
+    """Return the parquet files of each split of a folder, in the order of their rows."""
     found = hugging_face().load_dataset_builder(str(folder)).config.data_files
     return {str(split): [Path(file) for file in files] for split, files in found.items()}
 
 
 def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
-    """All row groups of a split, in the order of their rows."""
+    """Return all row groups of a split, in the order of their rows."""
     groups = []
     for file in files:
         with _named(file), pq.ParquetFile(file) as table:
@@ -65,14 +65,14 @@ def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
 
 
 def column_names(file: Path) -> list[str]:
-    """Names of a file's columns."""
+    """Return the names of a file's columns."""
     with _named(file):
         names: list[str] = pq.read_schema(file).names
     return names
 
 
 def read_column(files: list[Path], name: str) -> NDArray[Any]:
-    """A column of numbers or of words, (n,), where missing ones are None or NaN; nothing else of the files is read."""
+    """Read one column of numbers or words, (n,), where missing ones are None or NaN."""
     parts = []
     for file in files:
         with _named(file):
@@ -81,7 +81,7 @@ def read_column(files: list[Path], name: str) -> NDArray[Any]:
 
 
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Stored images of a row group, `CHUNK` at most at a time; a missing one is empty.
+    """Yield stored images of a row group, `CHUNK` at most at a time; a missing one is empty.
 
     Args:
         group: Where they lie.

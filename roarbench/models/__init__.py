@@ -33,7 +33,7 @@ MODELS: dict[str, Maker] = {
 
 
 def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator) -> nn.Module:
-    """A network with random weights, in training mode, on the CPU.
+    """Build a network with random weights, in training mode, on the CPU.
 
     Convolutions are Kaiming-normal by fan-out (He et al. 2015), the linear layer N(0, 0.01) with zero bias, the last
     batch-norm gamma of each block 0, momentum 0.1 and eps 1e-5 (docs/protocol.md, section 5).

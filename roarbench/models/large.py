@@ -18,7 +18,7 @@ class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
         self.relu1, self.relu2 = nn.ReLU(), nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float (n, c, h, w) to (n, planes, h / stride, w / stride)."""
+        """Map float (n, c, h, w) to (n, planes, h / stride, w / stride)."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
@@ -35,7 +35,7 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
         self.relu1, self.relu2, self.relu3 = nn.ReLU(), nn.ReLU(), nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float (n, c, h, w) to (n, 4 * planes, h / stride, w / stride)."""
+        """Map float (n, c, h, w) to (n, 4 * planes, h / stride, w / stride)."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
         y = self.relu2(self.bn2(self.conv2(y)))
@@ -45,7 +45,7 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
 
 
 def large_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
-    """A ResNet of torchvision, its stem adapted to the size of the images.
+    """Build a ResNet of torchvision, its stem adapted to the size of the images.
 
     Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without the max-pooling. Up to
     32: a 3x3 stem with stride 1, no max-pooling. So the last feature map has 3 to 7 positions a side up to 224 pixels.

@@ -36,7 +36,7 @@ class Block(nn.Module):
         nn.init.zeros_(self.norm2.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float (n, inputs, h, w) to (n, width, h / stride, w / stride)."""
+        """Map float (n, inputs, h, w) to (n, width, h / stride, w / stride)."""
         y = self.relu1(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(y))
         out: Tensor = self.relu2(y + self.shortcut(x))
@@ -62,7 +62,7 @@ class SmallResNet(nn.Module):
         self.linear = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised images, float (n, channels, h, w), to logits (n, classes)."""
+        """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
         x = self.blocks(self.relu(self.norm(self.conv(x))))
         logits: Tensor = self.linear(x.mean(dim=(2, 3)))
         return logits

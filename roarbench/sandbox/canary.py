@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Arguments: search paths, a file, a port, a Unix socket, a process id, a variable's name and value, namespaces."""
+    """Print which of these can be reached: a file, a port, a Unix socket, a process, a variable, other namespaces."""
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),
@@ -44,7 +44,7 @@ def _connects(family: int, address: object) -> bool:
 
 
 def _sees(process: int, value: str) -> bool:
-    """Whether a process of this number is the one outside: its command line holds the value."""
+    """Return whether a process of this number is the one outside: its command line holds the value."""
     return value in Path(f"/proc/{process}/cmdline").read_text()
 
 

@@ -24,7 +24,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """A new memory file, sealed; its descriptor is the caller's to close.
+    """Write a request to a new sealed memory file and return its descriptor, which the caller closes.
 
     Args:
         about: Plain JSON values.
@@ -47,7 +47,7 @@ def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
 
 
 def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
-    """What `write_request` wrote; the arrays are copies."""
+    """Return what `write_request` wrote; the arrays are copies."""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         start = _PREFIX + int.from_bytes(memory[:_PREFIX], "little")
         header = json.loads(memory[_PREFIX:start])
@@ -61,7 +61,7 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def new_answer(numbers: int) -> int:
-    """An empty answer for a map of at most so many float32 numbers; it can neither grow nor shrink."""
+    """Return an empty answer for a map of at most so many float32 numbers; it can neither grow nor shrink."""
     descriptor = os.memfd_create("answer", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     os.ftruncate(descriptor, HEADER + 4 * numbers)
     _seal(descriptor, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
@@ -83,7 +83,7 @@ def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
 
 
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
-    """Header and all numbers of an answer, which nobody can change from now on.
+    """Return header and all numbers of an answer, which nobody can change from now on.
 
     Returns:
         The header, empty if none was written, None if it is no JSON object; and float32 (numbers,).

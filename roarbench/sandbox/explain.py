@@ -43,12 +43,12 @@ class Network(NamedTuple):
 
 @cache
 def cost(network: Network) -> NetworkCost:
-    """What one image costs."""
+    """Return what one image costs."""
     return network_cost(*network)
 
 
 def at_once(network: Network) -> int:
-    """Images that a submission is given in one call: what fits into its memory; always the same for one network."""
+    """Return how many images one call gets: what fits into its memory; always the same for one network."""
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * cost(network).activations)))
 
 
@@ -145,7 +145,7 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
 
 
 def seeds(ids: Sequence[int]) -> NDArray[np.int64]:
-    """The seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
+    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); it does not tell the image's number."""
     hashes = (fingerprint({"submission's generator": number}) for number in ids)
     return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
 
@@ -198,7 +198,7 @@ _UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer tha
 
 
 def _stopped(death: Death, limits: Limits) -> Fault | None:
-    """A limit that it went over."""
+    """Return the fault of a submission that went over a limit."""
     words = {
         SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor in {death.wall:.0f} s and had not ended; be faster",
         SubmissionFault.MEMORY: f"took {death.peak / GIB:.1f} GiB of memory, allowed are {limits.memory / GIB:g}; "
@@ -213,7 +213,7 @@ def _stopped(death: Death, limits: Limits) -> Fault | None:
 
 
 def _accused(header: dict[str, Any] | None) -> Fault | None:
-    """A fault that was found inside; the program there can accuse, it cannot acquit."""
+    """Return a fault that was found inside; the program there can accuse, it cannot acquit."""
     if header is None:
         return _UNREADABLE
     kind = header.get("fault")
@@ -225,7 +225,7 @@ def _accused(header: dict[str, Any] | None) -> Fault | None:
 
 
 def _ended(death: Death, header: dict[str, Any] | None) -> Fault | None:
-    """It ended its process, which may be by its own wish or for lack of something."""
+    """Return the fault of one that ended its process, by its own wish or for lack of something."""
     if death.code == 0 and header:
         return None
     how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
@@ -233,7 +233,7 @@ def _ended(death: Death, header: dict[str, Any] | None) -> Fault | None:
 
 
 def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
-    """The map of each part, if what lies there can be one; none otherwise."""
+    """Return the map of each part, if what lies there can be one; none otherwise."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
         return
@@ -254,5 +254,5 @@ def _wrong(maps: tuple[Tensor, ...]) -> Fault | None:
 
 
 def images_a_sandbox(shape: tuple[int, int, int]) -> int:
-    """Images of this shape, (channels, height, width), whose maps one sandbox makes, whole batches."""
+    """Return how many images of this shape (channels, height, width) one sandbox explains: whole batches."""
     return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED

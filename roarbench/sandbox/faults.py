@@ -57,17 +57,17 @@ class Fault(NamedTuple):
 
 
 def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
-    """A fault whose texts are fit for a terminal and a page, whoever wrote them."""
+    """Make a fault whose texts are fit for a terminal and a page, whoever wrote them."""
     lines = [printable(line) for line in trace[:_TRACE].splitlines()]
     return Fault(kind, one_line(words), "\n".join(lines))
 
 
 def one_line(text: str) -> str:
-    """At most 189 characters without control characters and line breaks."""
+    """Return at most 189 characters, without control characters and line breaks."""
     line = " ".join(printable(text).split())
     return line if len(line) <= LINE else line[: LINE - 1] + "…"
 
 
 def printable(text: str) -> str:
-    """Every control, format and private character as a space: none of them moves a cursor or hides a letter."""
+    """Replace control, format and private characters by spaces: none of them moves a cursor or hides a letter."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)

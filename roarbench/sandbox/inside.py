@@ -92,7 +92,7 @@ def main(request: int, answer: int, started: int) -> None:
 
 
 def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Part:
-    """One part of a request: its arrays' names begin with its number."""
+    """Return one part of a request: its arrays' names begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
     images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
@@ -103,7 +103,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Part:
 
 
 def _limit(cpu: float, memory: int) -> None:
-    """What the kernel holds each process to; the watchdog outside holds all of them together."""
+    """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),
@@ -159,7 +159,7 @@ def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, A
 
 
 def _maps(estimate: Estimate, part: _Part) -> Iterator[tuple[Tensor, bool]]:
-    """The checked maps of a part, and whether chance was drawn for them.
+    """Return the checked maps of a part, and whether chance was drawn for them.
 
     An image's generator has a seed of its own. As long as the submission draws nothing from it, images are explained in
     batches; from the first draw on one at a time, so that no map depends on the other images of its batch.
@@ -176,7 +176,7 @@ def _maps(estimate: Estimate, part: _Part) -> Iterator[tuple[Tensor, bool]]:
 
 
 def _memory() -> int:
-    """The most bytes that this process has had."""
+    """Return the most bytes that this process has had."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -186,7 +186,7 @@ def _batches(n: int, size: int) -> Iterator[slice]:
 
 
 def _call(estimate: Estimate, part: _Part, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
-    """One call of the submission: its map, checked, and whether it drew from the generator."""
+    """Call the submission once and return its map, checked, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()
@@ -231,7 +231,7 @@ class _State(NamedTuple):
 
     @staticmethod
     def _look(model: nn.Module) -> list[tuple[type, bool, int]]:
-        """Each module's type, mode and number of hooks."""
+        """Return each module's type, mode and number of hooks."""
         hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         return [
             (type(module), module.training, sum(len(getattr(module, name)) for name in hooks))
@@ -271,7 +271,7 @@ class _accused:  # noqa: N801 (reads like a word at its use)
 
 
 def _said(error: BaseException) -> str:
-    """An exception's name and message, on one line and short."""
+    """Return an exception's name and message, on one line and short."""
     try:
         words = " ".join(str(error).split())
     except BaseException:  # its __str__ is the submission's code, too

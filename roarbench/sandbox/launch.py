@@ -26,7 +26,7 @@ _FIRST_UID = (
 
 
 def sandboxed(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
-    """The command that runs one of roarbench's scripts inside.
+    """Return the command that runs one of roarbench's scripts inside.
 
     Args:
         script: File name in `roarbench/sandbox`.
@@ -46,18 +46,18 @@ _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--
 
 
 def trusted(script: str, arguments: list[str]) -> list[str]:
-    """The command that runs a script without any sandbox."""
+    """Return the command that runs a script without any sandbox."""
     return [*python(Path(roarbench.__file__).parents[1], script), *arguments]
 
 
 def python(root: Path, script: str) -> list[str]:
-    """Python without the environment's and the user's settings; its first arguments say where modules are found."""
+    """Return a call of Python without the environment's and the user's settings; `script` sees only these paths."""
     paths = os.pathsep.join([str(root), *packages()])
     return [_executable(), "-I", "-S", "-B", str(root / "roarbench" / "sandbox" / script), paths]
 
 
 def packages() -> list[str]:
-    """Folders of the installed packages."""
+    """Return the folders of the installed packages."""
     return list(dict.fromkeys(os.path.realpath(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")))
 
 
@@ -72,7 +72,7 @@ def _drop() -> list[str]:
 
 
 def _files(root: bool, gpu: bool) -> list[str]:
-    """The tree inside: read-only but for /tmp, which is private and small."""
+    """Build the tree inside: read-only but for /tmp, which is private and small."""
     package = Path(roarbench.__file__).parent
     same = [_executable(), *_standard_library(), *_libpython(), *packages()]
     same += ["/usr/bin/setpriv"] if root else []
@@ -99,7 +99,7 @@ def _gpus() -> list[str]:
 
 
 def _parents(places: list[str]) -> list[str]:
-    """The folders above these places that have to be made, outer ones first."""
+    """Return the folders above these places that have to be made, outer ones first."""
     found = {str(parent) for place in places for parent in Path(place).parents}
     return sorted(found - {"/", "/tmp", "/proc"})
 
@@ -110,6 +110,6 @@ def _standard_library() -> list[str]:
 
 
 def _libpython() -> list[str]:
-    """Python's shared library, where it has one."""
+    """Return Python's shared library, where it has one."""
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     return [f"{folder}/{name}"] if folder and name and ".so" in name else []

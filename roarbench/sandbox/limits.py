@@ -31,7 +31,7 @@ _PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so m
 
 
 def suite_limits(images: int, flops: int) -> Limits:
-    """For the maps of that many images.
+    """Return the limits of a sandbox that makes the maps of so many images.
 
     Args:
         images: How many.

@@ -35,7 +35,7 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal tha
 
 @cache
 def policy() -> bytes:
-    """The filter as the kernel takes it."""
+    """Return the filter as the kernel takes it."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:
@@ -53,7 +53,7 @@ def policy() -> bytes:
 
 @contextmanager
 def opened_policy() -> Iterator[int]:
-    """Descriptor of a memory file that holds the filter, to be read from its beginning."""
+    """Yield the descriptor of a memory file that holds the filter, to be read from its beginning."""
     descriptor = os.memfd_create("policy")
     try:
         os.write(descriptor, policy())

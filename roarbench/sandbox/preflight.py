@@ -84,7 +84,7 @@ def _run(arguments: list[str]) -> Death:
 
 
 def _found(death: Death) -> list[str]:
-    """What the program could reach.
+    """Return what the program could reach.
 
     Raises:
         SandboxError: It could not even be started.

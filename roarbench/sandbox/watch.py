@@ -106,7 +106,7 @@ class _Watch:
         )
 
     def _over(self) -> SubmissionFault | None:
-        """Which limit was gone over."""
+        """Return which limit was exceeded."""
         self._read()
         self._find_first()
         use = _group(self._process.pid)
@@ -125,7 +125,7 @@ class _Watch:
         return SubmissionFault.TIME if use.cpu - cpu > self._limits.cpu or now - begin > self._limits.wall else None
 
     def _has_started(self) -> bool:
-        """Whether the submission's code was reached; what was told once cannot be taken back."""
+        """Return whether the submission's code was reached; what was told once cannot be taken back."""
         self._told = self._told or bool(select.select([self._started], [], [], 0)[0] and os.read(self._started, 1))
         return self._told
 
@@ -156,7 +156,7 @@ class _Watch:
 
 
 def _group(process: int) -> _Group:
-    """Processor time and memory of a process and its descendants; of those that died, what their parents were told."""
+    """Count processor time and memory of a process and its descendants; the dead by what their parents were told."""
     cpu, memory = 0.0, 0
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
@@ -167,14 +167,14 @@ def _group(process: int) -> _Group:
 
 
 def _memory(process: int) -> int:
-    """Bytes that belong to nobody else's files: private, and shared without a file or in a private one."""
+    """Return bytes that belong to nobody else's files: private, and shared without a file or in a private one."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     sizes = [line.split() for line in lines if line.startswith(("RssAnon", "RssShmem"))]
     return sum(1024 * int(size) for _, size, _ in sizes)
 
 
 def _share(process: int) -> int:
-    """The same, of what several processes share only this one's part: exact, and slower to find out."""
+    """Return the same, of what several processes share only this one's part: exact, and slower to find out."""
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))

@@ -29,7 +29,7 @@ class CheckpointFile:
         self.note = ""
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last, tensors on the CPU; None if nothing was, or of a training on other rankings.
+        """Return what was saved last, on the CPU; None if nothing was, or of a training on other rankings.
 
         A damaged file is dropped, so that the training starts anew.
 
@@ -66,14 +66,14 @@ class CheckpointFile:
                 write_whole(self._path, lambda beside: beside.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
-        """The training is over and what it found is stored; what killed writers left goes, too."""
+        """Remove it: the training is over and its outcome stored; what killed writers left goes, too."""
         self._path.unlink(missing_ok=True)
         for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
             partial.unlink(missing_ok=True)
 
 
 def _state(content: bytes) -> dict[str, Any]:
-    """What a checkpoint holds; any exception if it is damaged, in a single bit even."""
+    """Read what a checkpoint holds; any exception if it is damaged, in a single bit even."""
     with ZipFile(io.BytesIO(content)) as parts:  # torch reads numbers without looking at their checksums
         if broken := parts.testzip():
             raise ValueError(f"{broken} is damaged")

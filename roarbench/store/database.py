@@ -58,7 +58,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that no other writing transaction of the store overlaps.
+        """Open a transaction that no other writing transaction of the store overlaps.
 
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code.
@@ -68,7 +68,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads, and never makes a writer wait.
+        """Open a transaction that only reads, and never makes a writer wait.
 
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
@@ -115,13 +115,13 @@ def open_database(url: str, read_only: bool) -> Database:
 def matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """The rows whose key is among these, in few statements however many there are."""
+    """Return the rows whose key is among these, in few statements however many there are."""
     for chunk in chunks(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
 def chunks(keys: Collection[str]) -> Iterator[list[str]]:
-    """The keys, each once, in lists that fit into one statement."""
+    """Divide the keys, each once, into lists that fit into one statement."""
     rest = iter(sorted(set(keys)))
     while chunk := list(islice(rest, _CHUNK)):
         yield chunk
@@ -214,7 +214,7 @@ def _check(database: Database, read_only: bool) -> None:
 
 
 def _version(connection: Connection, where: str) -> str:
-    """The schema's number; empty for an empty database."""
+    """Return the schema's number; empty for an empty database."""
     names = inspect(connection).get_table_names()
     if schema.VERSION_TABLE in names:
         return str(connection.scalar(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")) or "")

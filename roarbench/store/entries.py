@@ -44,7 +44,7 @@ def keep_entry(database: Database, submission: Submission) -> None:
 
 
 def put_entry(connection: Connection, submission: Submission) -> None:
-    """The same within a transaction."""
+    """Store an entry within a transaction."""
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id))
     if known is None:
         row = {"id": submission.id, "sha256": submission.sha256, "source": submission.source}
@@ -54,7 +54,7 @@ def put_entry(connection: Connection, submission: Submission) -> None:
 
 
 def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """What was submitted, by id: all of it, or what is among these ids."""
+    """Return what was submitted, by id: all of it, or what is among these ids."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.read() as connection:
         if ids is None:
@@ -65,14 +65,14 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 
 
 def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """The submissions among these estimators, by the estimator's id, which also has what follows `~`."""
+    """Return the submissions among these estimators, by the estimator's id, which also has what follows `~`."""
     ids = {name: name.partition("~")[0] for name in estimators if "@" in name}
     found = find_entries(database, ids.values()) if ids else {}
     return {name: found[entry] for name, entry in ids.items() if entry in found}
 
 
 def submitted_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Ids of submissions that were run on a data set and network, also of those that only failed; `~trusted` apart."""
+    """Return the ids of submissions run on a data set and network, failed ones too; `~trusted` apart."""
     of_place = (results.c.dataset == dataset, results.c.model == model, results.c.estimator.contains("@"))
     failed = select(failures.c.record).where(failures.c.record.contains("@")).distinct()
     with database.read() as connection:
@@ -83,7 +83,7 @@ def submitted_ids(database: Database, dataset: str, model: str) -> list[str]:
 
 
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
-    """Who vouches for each of the stored rows; of several reproductions the last one counts."""
+    """Return who vouches for each of the stored rows; of several reproductions the last one counts."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     with database.read() as connection:
         stored = matching(connection, select(results.c.key, results.c.estimator), results.c.key, keys)
@@ -101,7 +101,7 @@ _DOUBTS = {
 
 
 def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
-    """Why, in words, for each estimator of which a row is not verified."""
+    """Say why, for each estimator of which a row is not verified."""
     estimators = {result.run.key: result.run.cell.estimator for result in stored}
     found = origins(database, estimators)
     return {estimators[key]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
@@ -114,7 +114,7 @@ def _origin(name: str, imported: bool) -> Origin:
 
 
 def reproductions_of(database: Database, key: str) -> list[tuple[datetime, str, int]]:
-    """When a row was computed again, with the verdict and the number of correct answers, oldest first."""
+    """Return when a row was computed again, with verdict and number of correct answers, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
     with database.read() as connection:

@@ -83,7 +83,7 @@ class Conflict(NamedTuple):
 
     @property
     def differing(self) -> int:
-        """How many test images are answered correctly by one of the two alone."""
+        """Count the test images that one of the two alone answers correctly."""
         return int((self.stored.answers != self.found.answers).sum())
 
 
@@ -137,7 +137,7 @@ def import_results(store: ResultsStore, path: Path) -> Imported:
 
 
 def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Boards compare rows image by image, so all on the same images have as many answers."""
+    """Refuse rows that differ in the number of answers: boards compare rows image by image."""
     new = {(row["data"], row["total"]) for row in rows}
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     known = matching(connection, stored, schema.results.c.data, {data for data, _ in new})
@@ -149,7 +149,7 @@ def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: 
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], dict[bytes, bytes]]:
-    """The rows of a file and what it says of itself."""
+    """Read the rows of a file and what it says of itself."""
     try:
         table = pq.read_table(path)
         rows, metadata = table.to_pylist(), table.schema.metadata or {}
@@ -172,7 +172,7 @@ def _imported(rows: Iterable[dict[str, Any]], path: Path) -> Iterator[tuple[Resu
 
 
 def _exported_notes(notes: Iterable[ImageNote]) -> bytes:
-    """Which folders images came from, without their paths; of a suite's own images every machine knows for itself."""
+    """Return which folders images came from, without paths; every machine knows a suite's own images itself."""
     local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
     return canonical([record(note) for note in local]).encode()
 
@@ -186,7 +186,7 @@ def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]
 
 
 def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
-    """A row as a result, if all its checksums fit."""
+    """Return a row as a result, if all its checksums fit."""
     stated, source = row.pop("sha256"), row.get("source")
     if stated != _checksum(row):
         raise ValueError("its checksum is not that of its values")

@@ -18,31 +18,31 @@ class Workspace:
 
     @property
     def data(self) -> Path:
-        """Decoded images."""
+        """Return the folder of the decoded images."""
         return self.root / "data"
 
     def decoded(self, dataset: str) -> list[ImageNote]:
-        """Where the decoded images of a data set came from, whole or small; those decoded last are last."""
+        """Say where decoded images of a data set came from, whole or small; those decoded last are last."""
         return [note for note in decoded_notes(self.data) if note.dataset == dataset]
 
     @property
     def references(self) -> Path:
-        """Weights and predictions of the explained models."""
+        """Return the folder of the explained models' weights and predictions."""
         return self.root / "references"
 
     @property
     def rankings(self) -> Path:
-        """Bit-planes of the rankings."""
+        """Return the folder of the rankings' bit-planes."""
         return self.root / "rankings"
 
     @property
     def checkpoints(self) -> Path:
-        """Trainings that are under way or were cut off."""
+        """Return the folder of trainings that are under way or were cut off."""
         return self.root / "checkpoints"
 
     @property
     def submissions(self) -> Path:
-        """Files of what was submitted, by id."""
+        """Return the folder of submitted files, by id."""
         return self.root / "submissions"
 
     def keep_submission(self, entry: str, source: bytes) -> None:
@@ -63,7 +63,7 @@ class Workspace:
             write_whole(path, lambda place: place.write_bytes(source), beside)
 
     def submission(self, entry: str) -> bytes:
-        """The file of a submission, of this id, whatever follows its `~`.
+        """Return the file of a submission, of this id, whatever follows its `~`.
 
         Raises:
             StoreError: It is not there, or is not the one of this id.

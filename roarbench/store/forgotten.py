@@ -55,7 +55,7 @@ class Counted(NamedTuple):
 
 
 def keys_of(database: Database, estimator: str) -> list[str]:
-    """Keys of all results and failures of an estimator and of its twins."""
+    """Return the keys of all results and failures of an estimator and of its twins."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(estimator, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(estimator, autoescape=True))
     with database.read() as connection:
@@ -69,7 +69,7 @@ def _parent(name: str) -> str:
 
 
 def known_keys(database: Database, beginning: str) -> list[str]:
-    """Keys of results, failures and forgotten rows that begin like this."""
+    """Return the keys of results, failures and forgotten rows that begin like this."""
     tables = [results, failures, forgotten]
     with database.read() as connection:
         there = [table for table in tables if inspect(connection).has_table(table.name)]
@@ -105,7 +105,7 @@ def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
 
 
 def forgotten_rows(database: Database, keys: Collection[str]) -> list[Forgotten]:
-    """What was taken off of these runs, oldest first; nothing in a store that is older than the table."""
+    """Return what was taken off of these runs, oldest first; nothing in a store older than the table."""
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []
@@ -120,7 +120,7 @@ def _rows(connection: Connection, table: Table, keys: Collection[str]) -> list[d
 
 
 def _plain(row: Any) -> Iterator[tuple[str, Any]]:
-    """Values that JSON can hold."""
+    """Yield names and values that JSON can hold."""
     for name, value in row.items():
         if isinstance(value, bytes):
             yield name, value.hex()

@@ -59,7 +59,7 @@ class ImageNotes:
             put_notes(connection, new)
 
     def all(self) -> list[ImageNote]:
-        """All notes, oldest first."""
+        """Return all notes, oldest first."""
         columns = [images.c[name] for name in ("data", "dataset", "limit", "kind", "folder", "files")]
         with self._database.read() as connection:
             if not inspect(connection).has_table(images.name):
@@ -69,7 +69,7 @@ class ImageNotes:
 
 
 def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
-    """The same within a transaction."""
+    """Store notes within a transaction."""
     notes = {note.key: note for note in new}
     now = datetime.now(UTC)
     known = {row.key for row in matching(connection, select(images.c.key), images.c.key, notes)}
@@ -79,7 +79,7 @@ def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
 
 
 def checked_note(note: ImageNote) -> ImageNote:
-    """A note from outside.
+    """Check a note from outside and return it.
 
     Raises:
         ValueError: Its values are not of their kinds, or its folder is no plain name.
@@ -92,7 +92,7 @@ def checked_note(note: ImageNote) -> ImageNote:
 
 
 def decoded_notes(folder: Path) -> list[ImageNote]:
-    """What the manifests of a folder of decoded data sets say, those decoded last at the end."""
+    """Return what the manifests of a folder of decoded data sets say, those decoded last at the end."""
     found = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images

@@ -40,7 +40,7 @@ class Owner:
 
     @classmethod
     def here(cls) -> "Owner":
-        """A new owner: this process."""
+        """Make a new owner: this process."""
         return cls(uuid4().hex, _host(), os.getpid(), _start_time(os.getpid()) or "")
 
 
@@ -59,7 +59,7 @@ class Lease(NamedTuple):
 
 
 def _host() -> str:
-    """Process numbers mean the same only within one boot of one kernel and one process namespace."""
+    """Name this host: process numbers mean the same only within one boot of one kernel and one process namespace."""
     parts = [socket.gethostname()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -70,7 +70,7 @@ def _host() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process started, in ticks since boot; empty if it has ended, None if it is not there or not to be seen."""
+    """Read when a process started, in ticks since boot; empty if it has ended, None if it cannot be seen."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -80,7 +80,7 @@ def _start_time(pid: int) -> str | None:
 
 
 def _exists(pid: int) -> bool:
-    """Whether there is a process of this number, whosever it is."""
+    """Return whether there is a process of this number, whosever it is."""
     try:
         os.kill(pid, 0)
     except PermissionError:  # another user's
@@ -91,7 +91,7 @@ def _exists(pid: int) -> bool:
 
 
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
-    """Whether an owner still works.
+    """Return whether an owner still works.
 
     The kernel may hide other users' processes (`hidepid`, proc(5)). It then still tells that a process has this number,
     but not since when: that may be a later one, so that the heartbeat has to tell.
@@ -138,14 +138,14 @@ def drop(connection: Connection, keys: Collection[str], owner: Owner | None = No
 
 
 def under_way(connection: Connection) -> list[Lease]:
-    """The leases of living owners, oldest first."""
+    """Return the leases of living owners, oldest first."""
     rows = connection.execute(select(leases).order_by(leases.c.since, leases.c.key)).all()
     living = _living(rows, _now(connection))
     return [Lease(row.key, _owner(row), row.since) for row in rows if row.owner in living]
 
 
 def _living(rows: Collection[Any], now: datetime) -> set[str]:
-    """Ids of the owners that still work; each is asked for once."""
+    """Return the ids of the owners that still work; each is asked for once."""
     owners = {row.owner: row for row in rows}
     return {owner for owner, row in owners.items() if is_alive(_owner(row), row.beat, now)}
 
@@ -155,6 +155,6 @@ def _owner(row: Any) -> Owner:
 
 
 def _now(connection: Connection) -> datetime:
-    """The database's clock: hosts need not agree on theirs."""
+    """Return the database's clock: hosts need not agree on theirs."""
     seconds = connection.execute(select(extract("epoch", func.now()))).scalar_one()
     return datetime.fromtimestamp(float(seconds), UTC)

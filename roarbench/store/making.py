@@ -19,7 +19,7 @@ class Made(NamedTuple):
 
 
 def merged(parts: Iterable[Made]) -> list[Made]:
-    """The same, with neighbours that were made alike as one."""
+    """Join neighbours that were made alike."""
     found: list[Made] = []
     for part in parts:
         if found and found[-1][1:] == part[1:]:
@@ -29,7 +29,7 @@ def merged(parts: Iterable[Made]) -> list[Made]:
 
 
 def without(first: int, parts: Iterable[Made]) -> Iterator[Made]:
-    """The same without the first so many images."""
+    """Leave out the first so many images."""
     for part in parts:
         gone = min(first, part.images)
         first -= gone

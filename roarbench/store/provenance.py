@@ -31,7 +31,7 @@ class Provenance:
 
     @property
     def known(self) -> dict[str, str]:
-        """Versions and hardware by name, without what is not known, in letters that nothing takes for markup.
+        """Return versions and hardware by name, where known, in letters that nothing takes for markup.
 
         Rows without a precision are from before workers were asked: all of them say `cpu`, whatever the device was.
         """
@@ -42,7 +42,7 @@ class Provenance:
 
     @property
     def computed_with(self) -> dict[str, str]:
-        """What changes a result by rounding alone, as far as it is known, under the names that people use."""
+        """Return what changes a result by rounding alone, where known, under the names people use."""
         known = self.known
         return {word: known[name] for name, word in _WORDS.items() if name in known}
 
@@ -53,7 +53,7 @@ _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cud
 def provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """What computes here and now.
+    """Return what computes here and now.
 
     Args:
         device: What the tensors are on: `cpu`, or the name of the accelerator.
@@ -68,7 +68,7 @@ def provenance(
 
 @cache
 def code_version() -> str:
-    """Version of roarbench, such as `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
+    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
     return " ".join(part for part in (_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
@@ -80,7 +80,7 @@ def _version(name: str) -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Short hash of the commit that this file belongs to; empty where it is no part of a checkout."""
+    """Return the short hash of the commit that this file belongs to; empty where it is no part of a checkout."""
     try:
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # an environment may lie in another's checkout
         dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
@@ -105,5 +105,5 @@ def _cpu() -> str:
 
 
 def cores() -> int:
-    """Cores that this process may use; a container may have fewer than the machine."""
+    """Count the cores that this process may use; a container may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

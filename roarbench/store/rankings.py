@@ -68,7 +68,7 @@ class RankingSpec:
 
     @property
     def layout(self) -> Layout:
-        """What the bit-planes hold."""
+        """Return what the bit-planes hold."""
         return Layout(self.shape, self.unit, self.levels)
 
 
@@ -93,7 +93,7 @@ class Rankings:
     weights: str
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
-        """Bit-planes of one split, uint8 (n, planes, width)."""
+        """Return the bit-planes of one split, uint8 (n, planes, width)."""
         return self.splits[split]
 
     @property
@@ -124,12 +124,12 @@ class RankingsStore:
     root: Path
 
     def folder(self, spec: RankingSpec) -> Path:
-        """Where these rankings lie, finished or not."""
+        """Return where these rankings lie, finished or not."""
         name = f"{spec.name}-{spec.unit}-{fingerprint(_identity(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     def finished(self, checksum: str) -> list[Path]:
-        """Folders of finished rankings of this checksum."""
+        """Return the folders of finished rankings of this checksum."""
         return [path.parent for path in sorted(self.root.glob(f"*/*/*/{_MANIFEST}")) if _checksum(path) == checksum]
 
     @contextmanager
@@ -151,15 +151,15 @@ class RankingsStore:
             yield
 
     def has(self, spec: RankingSpec) -> bool:
-        """Whether these rankings are finished."""
+        """Return whether these rankings are finished."""
         return (self.folder(spec) / _MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Whether the images `start` … `stop - 1` are done, however they were divided."""
+        """Return whether the images `start` … `stop - 1` are done, however they were divided."""
         return self.has(spec) or covers(self.ranked(spec, split), start, stop)
 
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
-        """Images of which there are parts, ascending; ranges that meet are one."""
+        """Return the ranges of images of which there are parts, ascending; ranges that meet are one."""
         done: list[range] = []
         for part in _parts(self.folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
@@ -277,18 +277,18 @@ class RankingsStore:
 
 
 def covers(done: Iterable[range], start: int, stop: int) -> bool:
-    """Whether one of the ranges holds all of `start` … `stop - 1`."""
+    """Return whether one of the ranges holds all of `start` … `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
 
 
 def _identity(spec: RankingSpec) -> dict[str, Any]:
-    """The spec and the rule for ties as JSON has them."""
+    """Return the spec and the rule for ties as JSON has them."""
     identity: dict[str, Any] = json.loads(json.dumps(record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
 
 def _about(spec: RankingSpec, split: Split) -> dict[str, Any]:
-    """What an Arrow file says about itself, enough to read it without this package."""
+    """Describe an Arrow file within itself, enough to read it without this package."""
     layout = spec.layout
     codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
     return _identity(spec) | codes | {"split": split.value}
@@ -307,7 +307,7 @@ class _Part(NamedTuple):
 
 
 def _parts(folder: Path, split: Split) -> list[_Part]:
-    """What there is of a split, by the first image; of those that begin together the longest first."""
+    """List what there is of a split, by the first image; of those that begin together the longest first."""
     found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
@@ -316,7 +316,7 @@ def _parts(folder: Path, split: Split) -> list[_Part]:
 
 
 def _chain(folder: Path, split: Split, count: int) -> list[tuple[_Part, int]]:
-    """Parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
+    """Choose parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
 
     Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.
     """
@@ -331,7 +331,7 @@ def _chain(folder: Path, split: Split, count: int) -> list[tuple[_Part, int]]:
 
 
 def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
-    """Checksum of the explained model that all parts are of; empty where one of them does not say."""
+    """Return the checksum of the explained model that all parts are of; empty where one does not say."""
     used = [part.path for split, count in counts.items() for part, _ in _chain(parts, split, count)]
     said = {read_planes(path).about.get("weights", "") for path in used}
     if len(said - {""}) > 1:
@@ -340,7 +340,7 @@ def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
-    """The bit-planes of one split, uint8 (n, planes, width), without a copy."""
+    """Map the bit-planes of one split, uint8 (n, planes, width), without a copy."""
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {_remedy(path.parent)}")
@@ -355,7 +355,7 @@ def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _checksum(manifest: Path) -> str:
-    """Of the rankings that a manifest describes; empty where it cannot be read."""
+    """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
     try:
         return _content(json.loads(manifest.read_text())["files"])
     except (OSError, ValueError, TypeError, LookupError, AttributeError):

@@ -48,7 +48,7 @@ class ReferenceStore:
         self._root = root
 
     def folder(self, reference: Reference) -> Path:
-        """Where this reference lies, or will."""
+        """Return where this reference lies, or will."""
         return self._root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
 
     @contextmanager
@@ -68,11 +68,11 @@ class ReferenceStore:
             lock.release()
 
     def has(self, reference: Reference) -> bool:
-        """Whether its weights are there."""
+        """Return whether its weights are there."""
         return self.folder(reference).is_dir()
 
     def predicted(self, reference: Reference, split: Split) -> bool:
-        """Whether it is noted what it says of the untouched images of a split."""
+        """Return whether its predictions on the untouched images of a split are stored."""
         return (self.folder(reference) / f"{split}.npz").exists()
 
     def save(self, reference: Reference, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
@@ -119,7 +119,7 @@ class ReferenceStore:
             )
 
     def weights(self, reference: Reference) -> dict[str, torch.Tensor]:
-        """Its state dict, on the CPU.
+        """Return its state dict, on the CPU.
 
         Raises:
             StoreError: It is damaged, or not what was saved.
@@ -131,7 +131,7 @@ class ReferenceStore:
         return loaded
 
     def checksum(self, reference: Reference) -> str:
-        """Checksum of its weights; empty for one that was saved before this was noted.
+        """Return the checksum of its weights; empty for one that was saved before this was noted.
 
         Raises:
             StoreError: It is damaged.
@@ -140,7 +140,7 @@ class ReferenceStore:
             return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
 
     def norm(self, reference: Reference) -> Normalisation | None:
-        """What images are normalised with for it; None for that of the data set, and while it is not there.
+        """Return what images are normalised with for it; None for the data set's own, and while it is missing.
 
         Raises:
             StoreError: It is damaged.
@@ -152,7 +152,7 @@ class ReferenceStore:
             return Normalisation(tuple(said["mean"]), tuple(said["std"])) if said else None
 
     def predictions(self, reference: Reference, split: Split) -> Predictions:
-        """What it says of the untouched images.
+        """Return its predictions on the untouched images.
 
         Raises:
             StoreError: It is damaged.
@@ -163,7 +163,7 @@ class ReferenceStore:
 
 
 def checksum(weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 of names, types, shapes and values, 64 hex digits: two machines train weights that differ slightly."""
+    """Hash names, types, shapes and values, 64 hex digits: weights trained on two machines differ slightly."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -90,12 +90,12 @@ class Result:
 
     @property
     def answers(self) -> NDArray[np.bool_]:
-        """Which test images were answered correctly, bool (total,)."""
+        """Return which test images were answered correctly, bool (total,)."""
         return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).astype(bool)
 
     @property
     def probabilities(self) -> NDArray[np.float32] | None:
-        """Softmax probability of the originally predicted class, float32 (total,); None for a retrained network."""
+        """Return the softmax probability of the class predicted at t = 0, float32 (total,); None if retrained."""
         return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
 
 
@@ -117,17 +117,17 @@ class Failure:
 
 
 def pack_answers(answers: NDArray[np.bool_]) -> bytes:
-    """One bit per test image, from bool (n,)."""
+    """Pack bool (n,) into one bit per test image."""
     return np.packbits(answers).tobytes()
 
 
 def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
-    """Four bytes per test image, from float32 (n,)."""
+    """Pack float32 (n,) into four bytes per test image."""
     return probabilities.astype("<f4").tobytes()
 
 
 def default_url(store: Path) -> str:
-    """Where the results of a store folder lie if no other database is named."""
+    """Return where the results of a store folder lie if no other database is named."""
     return URL.create("sqlite", database=str(store / DEFAULT_FILE)).render_as_string()
 
 
@@ -152,22 +152,22 @@ class ResultsStore:
 
     @property
     def database(self) -> Database:
-        """For what else is kept beside results: entries, imports, reproductions."""
+        """Return the database, for what else is kept with results: entries, imports, reproductions."""
         return self._database
 
     @property
     def where(self) -> str:
-        """The file, or the URL without its password."""
+        """Return the file, or the URL without its password."""
         return self._database.where
 
     @property
     def scores(self) -> Scores:
-        """What other libraries say of the maps."""
+        """Return the scores that other libraries gave the maps."""
         return Scores(self._database)
 
     @property
     def images(self) -> ImageNotes:
-        """Where the images came from."""
+        """Return the notes on where the images came from."""
         return ImageNotes(self._database)
 
     def close(self) -> None:
@@ -211,23 +211,23 @@ class ResultsStore:
             connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
 
     def done(self, keys: Collection[str]) -> set[str]:
-        """Those of the keys that have a result."""
+        """Return those of the keys that have a result."""
         with self._database.read() as connection:
             return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
 
     def keys(self, beginning: str) -> list[str]:
-        """Keys of results that begin like this."""
+        """Return the keys of results that begin like this."""
         wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
         with self._database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
     def results(self, keys: Collection[str]) -> dict[str, Result]:
-        """The results that there are of these keys."""
+        """Return the results that there are of these keys."""
         with self._database.read() as connection:
             return {row.key: stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
 
     def failures(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """What failed of these keys, oldest first; a run that succeeded later is still in it."""
+        """Return failures of these keys, oldest first; a run that succeeded later is still among them."""
         found: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
             for row in matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
@@ -236,7 +236,7 @@ class ResultsStore:
         return found
 
     def failed_on(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Fingerprints of the data that runs failed on, each with the images per split, oldest first."""
+        """Return fingerprints of the data that runs failed on, each with the images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
             runs = [_stored_run(row) for row in connection.execute(records)]
@@ -244,7 +244,7 @@ class ResultsStore:
         return list(dict.fromkeys((run.data, run.limit) for run in asked))
 
     def versions(self, dataset: str, model: str) -> list[tuple[str, int | None, str]]:
-        """What the results on a data set and network are of, oldest first.
+        """Return what the results on a data set and network are of, oldest first.
 
         Returns:
             Fingerprints of images, each with the images per split if the data set was made small, and with the given
@@ -257,13 +257,13 @@ class ResultsStore:
         return list(dict.fromkeys((data, made.get("limit"), made.get("given", "")) for data, made in rows))
 
     def stamp(self, dataset: str, model: str) -> str:
-        """A stamp that changes with every result on a data set and network, and when anyone vouches for any rows."""
+        """Return a stamp that changes with every result on a data set and network, and when rows are vouched for."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         return self._values([wanted, *map(_growth, _VOUCHED)])
 
     def state(self) -> str:
-        """A stamp that changes whenever a result or a failure is added, or when anyone vouches for rows."""
+        """Return a stamp that changes with every result and failure, and when anyone vouches for rows."""
         return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
 
     def _values(self, statements: Iterable[Select[int, Any]]) -> str:
@@ -291,7 +291,7 @@ class ResultsStore:
             drop(connection, keys, owner)
 
     def running(self) -> list[Lease]:
-        """The runs that living owners have leased, oldest first."""
+        """Return the runs that living owners have leased, oldest first."""
         with self._database.read() as connection:
             return under_way(connection)
 
@@ -303,13 +303,13 @@ def _stored_run(row: Any) -> Run:
 
 
 def stored_result(row: Any) -> Result:
-    """The result of a row of the table `results`; ValueError if it is damaged."""
+    """Return the result of a row of the table `results`; ValueError if it is damaged."""
     provenance = Provenance(row.code_version, row.versions, row.hardware)
     return Result(run=_stored_run(row), provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
 
 
 def row_of(result: Result) -> dict[str, Any]:
-    """A result as a row of the table `results`."""
+    """Return a result as a row of the table `results`."""
     run, cell = result.run, result.run.cell
     return {
         "key": run.key,
@@ -335,12 +335,12 @@ def row_of(result: Result) -> dict[str, Any]:
 
 
 def _growth(table: Table) -> Select[int, Any]:
-    """How many rows a table has, and when the last one was added; none is ever changed."""
+    """Count the rows of a table and say when the last one was added; none is ever changed."""
     return select(func.count(), func.max(table.c.created)).select_from(table)
 
 
 def one_line(reason: str) -> str:
-    """A reason without control characters, line breaks and overlong text, fit for a terminal and a page."""
+    """Return a reason without control characters, line breaks and overlong text, fit for a terminal and a page."""
     printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in reason)
     line = " ".join(printable.split())
     return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 1] + "…"

@@ -81,7 +81,7 @@ class Scores:
                 connection.execute(insert(scores), fresh)
 
     def values(self, keys: Collection[str]) -> dict[str, float | None]:
-        """The scores that there are of these keys."""
+        """Return the scores that there are of these keys."""
         columns = select(scores.c.key, scores.c.value)
         with self._database.read() as connection:
             return {row.key: row.value for row in matching(connection, columns, scores.c.key, keys)}

@@ -9,7 +9,7 @@ from roarbench.terms import Precision, Unit
 
 
 def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit) -> RankingSpec:
-    """Under what identity the ranking of an estimator is stored, for all suites that can share it.
+    """Return the identity under which an estimator's ranking is stored, for all suites that can share it.
 
     Args:
         suite: What asks for it; its estimators need not hold this one.

@@ -60,7 +60,7 @@ class Pace(NamedTuple):
     start: float
 
     def of(self, suite: Suite) -> float:
-        """Seconds of a core for the map of one image of a suite, with its share of a sandbox's start."""
+        """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
         network = suite_network(suite)
         shape = (network.channels, network.size, network.size)
         return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / images_a_sandbox(shape)
@@ -87,7 +87,7 @@ class Accepted:
     warnings: tuple[str, ...]
 
     def text(self) -> str:
-        """For a terminal."""
+        """Return the report for a terminal."""
         entry = self.submission
         how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
         lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
@@ -133,7 +133,7 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
 
 
 def _explain(submission: Submission, *parts: Part) -> Answer:
-    """The maps of a submission from a fresh sandbox."""
+    """Return the maps of a submission from a fresh sandbox."""
     answer = explain(Task(submission.source, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(answer.fault)
@@ -142,7 +142,7 @@ def _explain(submission: Submission, *parts: Part) -> Answer:
 
 @cache
 def _case() -> Part:
-    """Images with a shape on a soft background, and a network with random weights."""
+    """Draw images with a shape on a soft background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
     model = _model(0)
     coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
@@ -156,7 +156,7 @@ def _case() -> Part:
 
 
 def _model(seed: int) -> nn.Module:
-    """Random weights; batch-norm gammas that start at 0 would leave the residual blocks out, here all are 1."""
+    """Build random weights; batch-norm gammas that start at 0 would skip the residual blocks, here all are 1."""
     model = build(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -165,12 +165,12 @@ def _model(seed: int) -> nn.Module:
 
 
 def _turned(case: Part) -> Part:
-    """The images the other way round, in batches of another size."""
+    """Return the images the other way round, in batches of another size."""
     return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
 
 
 def _others(case: Part) -> tuple[Part, Part, Part]:
-    """The images with the next class as target, with another model, and many at once."""
+    """Return the images with the next class as target, with another model, and many at once."""
     copies = _MANY // _IMAGES
     many = Part(
         case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
@@ -203,14 +203,14 @@ def _compare(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None
 
 
 def _same(one: Tensor, other: Tensor) -> Tensor:
-    """Whether maps are the same but for rounding, bool (n,)."""
+    """Return whether maps are the same but for rounding, bool (n,)."""
     a, b = one.double().flatten(1), other.double().flatten(1)
     same: Tensor = (a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)
     return same
 
 
 def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[str]:
-    """The sanity checks of Adebayo et al. 2018: a map that stays with other weights or targets explains neither."""
+    """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
     found = []
     if bool(_same(first, other_model).all()):
         found.append("it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)")
@@ -222,7 +222,7 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 
 
 def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[Cost]:
-    """What was measured on a small network, for each suite's own: as its passes have more operations and outputs."""
+    """Scale what was measured on a small network to each suite's own, by its operations and outputs."""
     small = cost(_NETWORK)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     for suite in SUITES.values():
@@ -241,13 +241,13 @@ def _count_networks() -> None:
 
 
 def suite_network(suite: Suite) -> Network:
-    """The network that a suite explains."""
+    """Return the network that a suite explains."""
     record = find_dataset(suite.dataset)
     return Network(suite.model, record.classes, record.channels, record.size)
 
 
 def picture(importance: Tensor, columns: int = 48) -> str:
-    """A map as text, two rows of it in each line: the more important, the darker.
+    """Draw a map as text, two rows of it in each line: the more important, the darker.
 
     Args:
         importance: Float (h, w).

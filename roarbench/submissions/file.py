@@ -54,12 +54,12 @@ class Submission:
 
     @property
     def sha256(self) -> str:
-        """Checksum of the file, 64 hex digits."""
+        """Return the checksum of the file, 64 hex digits."""
         return hashlib.sha256(self.source).hexdigest()
 
     @property
     def id(self) -> str:
-        """The entry's id: its name and the first digits of the file's hash. A changed file is another entry."""
+        """Return the entry's id: its name and the first digits of the file's hash. A changed file is another entry."""
         return f"{self.name}@{self.sha256[:8]}"
 
 
@@ -73,7 +73,7 @@ def read_submission(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """The submission that these bytes are.
+    """Return the submission that these bytes are.
 
     Raises:
         Refusal: They are none.
@@ -134,7 +134,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _literals(tree: ast.Module) -> dict[str, object]:
-    """The constants that the module gives to names at its top level; anything else is no constant."""
+    """Return the constants that the module gives to names at its top level; anything else is no constant."""
     found: dict[str, object] = {}
     for statement in tree.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else []

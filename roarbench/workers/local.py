@@ -73,7 +73,7 @@ class LocalEngine:
 
     @property
     def idle(self) -> int:
-        """How many workers wait for a job."""
+        """Return how many workers wait for a job."""
         return len(self._idle)
 
     def submit(self, job: Job) -> None:
@@ -87,7 +87,7 @@ class LocalEngine:
         self._busy[worker.connection] = (worker, job)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        """The jobs that ended, waiting `timeout` seconds at most for the first of them."""
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
         ready = wait(list(self._busy), timeout)
         return [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
 
@@ -122,7 +122,7 @@ def _bury(worker: _Worker) -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started here never hear Ctrl-C, which reaches the whole group: the parent decides."""
+    """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -148,7 +148,7 @@ def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int) -
 
 
 def _do(job: Job) -> tuple[Any, Exception | None]:
-    """Its value or its error; errors travel as their base class and their one line, which always pickle."""
+    """Return a job's value or error; errors travel as base class and one line, which always pickle."""
     try:
         return job.call(*job.arguments), None
     except CallerError as error:

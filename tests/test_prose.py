@@ -1,0 +1,51 @@
+"""Every docstring of a function says what the function does, beginning with a verb."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    "roarbench/datasets roarbench/models roarbench/sandbox roarbench/store roarbench/submissions roarbench/workers toy"
+).split()
+VERBS = frozenset(
+    """
+    Add Apply Ask Bind Build Call Change Check Choose Close Compile Complete Compute Copy Count Cut Decode Degrade
+    Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain Export Fetch Fill Find Finish Fit Flush Follow Forget
+    Generate Give Hash Import Install Join Judge Keep Leave Lease Let List Load Make Map Mark Measure Merge Mix Move Name
+    Note Open Pack Paste Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remove Repeat
+    Replace Reproduce Rerun Resample Return Run Save Say Scale Score Seal Send Serve Set Show Simulate Start Stop Store
+    Stretch Submit Take Tell Train Translate Try Turn Undo Unpack Update Use Validate Verify Wait Write Yield
+    """.split()
+)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def sources() -> list[Path]:
+    """Return the modules that the rule holds for: the ground floor, and the packages in order."""
+    packages = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return sorted([*(ROOT / "roarbench").glob("*.py"), *packages])
+
+
+def docstrings(source: str) -> Iterator[tuple[str, str]]:
+    """Yield each function that has a docstring, `line name`, and the docstring's first word."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, FUNCTIONS) and (text := ast.get_docstring(node)):
+            word = re.match(r"\w*", text)
+            yield f"{node.lineno} {node.name}", word.group() if word else ""
+
+
+@pytest.mark.parametrize("module", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_docstrings_of_functions_begin_with_a_verb(module: Path) -> None:
+    first = dict(docstrings(module.read_text("utf-8")))
+
+    assert {name: word for name, word in first.items() if word not in VERBS} == {}
+
+
+def test_a_noun_clause_is_found() -> None:
+    source = 'class A:\n    def of(self):\n        """What it is."""\n\n\nasync def read():\n    """Read it."""\n'
+
+    assert dict(docstrings(source)) == {"2 of": "What", "6 read": "Read"}
