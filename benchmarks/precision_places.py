@@ -26,7 +26,6 @@ from roarbench.execution.runner import Finished, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.runs import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.report.table import MISSING, place
 from roarbench.stats.agreement import agreement
 from roarbench.stats.board import Board, Row, board, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, draw, estimate, half_width
@@ -34,6 +33,7 @@ from roarbench.stats.curves import POINTS, Scores
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
+from roarbench.text import MISSING, place_interval
 
 RULE = """no verdict differs, no two estimators are told apart in opposite orders, and every gain differs, with its
 interval, by less than the difference that the board finds 4 times in 5"""
@@ -101,7 +101,7 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
         cells += [told(each[name].gain) for each in rows]
         cells += [told(estimate(gains[name + _SHORT].minus(gains[name]), _BOOTSTRAP.confidence))]
         cells += [changed(*(verdicts(each[name]) for each in rows))]
-        cells += [changed(*(place(each[name]) for each in rows))]
+        cells += [changed(*(place_interval(each[name].place) for each in rows))]
         yield f"| `{name}` | {' | '.join(cells)} |"
     own, theirs = ({name: gains[name + mark] for name in estimators} for mark in ("", _SHORT))
     alike = agreement(own, theirs, _BOOTSTRAP.confidence)

@@ -13,8 +13,8 @@ from leaderboard.words import HEADINGS, plain, signed
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.report.claims import claim_records
-from roarbench.report.table import MISSING, interval
 from roarbench.report.validity import sections
+from roarbench.text import MISSING, interval
 
 
 def figure_words(table: CurveTable) -> str:

@@ -14,9 +14,9 @@ from leaderboard.tables import BoardTable, Entry
 from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
 from roarbench import text as formatting
 from roarbench.report.latex import latex_table
-from roarbench.report.table import MISSING, interval
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
+from roarbench.text import MISSING, interval
 
 ASSETS = Path(__file__).parent / "assets"
 Records = Sequence[Mapping[str, Any]]

@@ -1,14 +1,77 @@
-"""Numbers in words, and CSV that opens safely in a spreadsheet, which computes a text that begins like a formula."""
+"""Format places, intervals, signed numbers, counts and text from outside: the same for terminal, files and pages."""
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
+MISSING = "–"
+Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, lower and upper end
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
 
 
+def signed(number: float) -> str:
+    """Return a number with its sign and one decimal; `0.0`, without a sign, where it rounds to that."""
+    text = f"{number:+.1f}"
+    return text[1:] if text[1:] == "0.0" else text
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction in percent with one decimal and without the sign `%`."""
+    return MISSING if fraction is None else f"{100 * fraction:.1f}"
+
+
+def decimals(number: float | None, count: int) -> str:
+    """Return a number with this many decimals."""
+    return MISSING if number is None else f"{number:.{count}f}"
+
+
+def interval(measured: Measured, form: Callable[[float], str] = signed, unit: str = "") -> str:
+    """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval.
+
+    Args:
+        measured: Value, lower and upper end.
+        form: How each of the three is written.
+        unit: What follows the value.
+    """
+    value, low, high = measured
+    if value is None:
+        return MISSING
+    return f"{form(value)}{unit}" + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
+
+
+def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...]] | None) -> str:
+    """Return a place interval such as `2-4`, or the place where it has none.
+
+    Args:
+        place: A `stats.places.Place`: the place, the best and the worst that the data allow, and its tie groups.
+    """
+    if place is None:
+        return MISSING
+    position, low, high, _ = place
+    return str(position if low is None else low) if low == high else f"{low}-{high}"
+
+
+def printable(text: str) -> str:
+    """Return a text with a space for every control, format and private character: none can move or hide a letter."""
+    return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """Return a text from outside as one printable line, with an ellipsis where it is longer than `longest`."""
+    line = " ".join(printable(text).split())
+    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table; the cells are written as they are."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
-    """Write records of the same names as CSV, with a line of these names; None is empty.
+    """Return records of the same names as CSV, with a line of these names; None is empty.
 
     A text that a spreadsheet would compute gets an apostrophe in front, which it takes for "this is text".
     """
@@ -24,12 +87,12 @@ def _harmless(value: object) -> object:
 
 
 def counted(count: int, what: str) -> str:
-    """Write a number of things in words: `no results`, `1 result`, `1,234 results`."""
+    """Return a number of things in words: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 
 
 def duration(seconds: float) -> str:
-    """Write seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
+    """Return seconds in words: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -38,7 +101,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Write bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
+    """Return bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
     if count < 1e6:
         return f"{count / 1e3:.0f} kB"
     if count < 1e9:

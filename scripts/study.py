@@ -17,12 +17,12 @@ from study_figures import draw_gains, draw_leaks
 from roarbench.analysis.agreements import agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.report.claims import Clear, claim_records, clear_cells
-from roarbench.report.table import MISSING, interval
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.terms import ROAR, Unit
+from roarbench.text import MISSING, interval, markdown_table, percent
 
 TRIAL = {  # accuracies at t = .9 of trials with narrow networks and one seed, before this study
     "imagenette64": {
@@ -72,7 +72,7 @@ def accuracy_table(part: Part) -> str:
     clean = _percent(board.rows[0].clean)
     smallest = MISSING if board.detectable is None else f"{board.detectable:.1f} points"
     note = f"Untouched images: {clean}; {board.images} test images; smallest difference found 4 times in 5: {smallest}."
-    return f"### {part.title}\n\n{_table(heading, lines)}\n\n{note}"
+    return f"### {part.title}\n\n{markdown_table(heading, lines)}\n\n{note}"
 
 
 def leak_table(part: Part) -> str:
@@ -89,7 +89,7 @@ def leak_table(part: Part) -> str:
         )
         for row in sorted(leaks(part), key=lambda row: row.images.value)
     ]
-    return f"### {part.title}\n\n{_table(heading, lines)}"
+    return f"### {part.title}\n\n{markdown_table(heading, lines)}"
 
 
 def explained_table(parts: Sequence[Part]) -> str:
@@ -106,7 +106,7 @@ def explained_table(parts: Sequence[Part]) -> str:
         found = explained(leaks(part), part.evidence.bootstrap.confidence)
         counts = (str(len(names)) for names in (found.above, found.beat, found.whole))
         lines.append((part.title, _tau(found.order), *counts))
-    return _table(heading, lines)
+    return markdown_table(heading, lines)
 
 
 def claims_table(parts: Sequence[Part]) -> str:
@@ -127,7 +127,7 @@ def claims_table(parts: Sequence[Part]) -> str:
         "Cells in which the claim holds / all its cells; in brackets the cells that are told apart from equal, each by "
         "its own interval: + for the claim, - against it."
     )
-    return f"{legend}\n\n{_table(('claim', 'published', *(part.title for part in parts)), lines)}"
+    return f"{legend}\n\n{markdown_table(('claim', 'published', *(part.title for part in parts)), lines)}"
 
 
 def _claim(own: dict[str, int], clear: Clear) -> str:
@@ -149,7 +149,7 @@ def agreement_lines(parts: Sequence[Part]) -> str:
         own, theirs = ({name: areas[name] for name in rows} for areas in gains)
         found = agreement(own, theirs, one.evidence.bootstrap.confidence)
         lines.append((f"{one.dataset} and {other.dataset}, scalar", *_agreed(found)))
-    return _table(("orders", "Kendall's tau [95%]", "pairs that both tell apart", "of them opposed"), lines)
+    return markdown_table(("orders", "Kendall's tau [95%]", "pairs that both tell apart", "of them opposed"), lines)
 
 
 def _agreed(found: Agreement | None) -> tuple[str, str, str]:
@@ -170,7 +170,7 @@ def trial_table(parts: Sequence[Part]) -> str:
         for name, accuracy in TRIAL_MASKS.get(part.dataset, {}).items():
             seen = _percent(masks.accuracy(name, T))
             lines.append((part.title, f"{name}, masks alone", f"{100 * accuracy:.0f}", seen, ""))
-    return _table(("", "row at t = .9", "trial (minus Random)", "here (minus Random)", "side of Random"), lines)
+    return markdown_table(("", "row at t = .9", "trial (minus Random)", "here (minus Random)", "side of Random"), lines)
 
 
 def _judged(gap: float, own: Estimate) -> str:
@@ -191,7 +191,7 @@ def trial_order(parts: Sequence[Part]) -> str:
         known = {name: sample for name, sample in ours.items() if sample}
         fixed = {name: Sample(trial[name], np.full(len(known[name].draws), trial[name])) for name in known}
         lines.append((part.title, *_agreed(agreement(fixed, known, part.evidence.bootstrap.confidence))))
-    return _table(("", "tau of the trial's order and ours [95%]", "pairs told apart", "of them opposed"), lines)
+    return markdown_table(("", "tau of the trial's order and ours [95%]", "pairs told apart", "of them opposed"), lines)
 
 
 def seeds_table(parts: Sequence[Part]) -> str:
@@ -213,7 +213,7 @@ def seeds_table(parts: Sequence[Part]) -> str:
     r, p, pairs = luck_along_curves(parts)
     text = f"Luck along a curve (accuracy, level by level): correlation {r:+.2f} over {pairs} pairs, p = {p:.2f}."
     heading = ("", "cells", "all pairs of cells", "cells of one estimator", "sd of seed 0 - seed 1", "its mean ± se")
-    return f"{_table(heading, lines)}\n\n{text}"
+    return f"{markdown_table(heading, lines)}\n\n{text}"
 
 
 def cost_line(helds: Iterable[SuiteResults]) -> str:
@@ -222,33 +222,25 @@ def cost_line(helds: Iterable[SuiteResults]) -> str:
     for held in helds:
         seconds = sum(result.seconds for result in held.results.values())
         lines.append((held.title, str(len(held.results)), "yes" if held.complete else "no", f"{seconds / 60:.0f}"))
-    return _table(("suite", "runs", "complete", "minutes of a worker, by the clock"), lines)
+    return markdown_table(("suite", "runs", "complete", "minutes of a worker, by the clock"), lines)
 
 
 def _share(found: Estimate) -> str:
-    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    return interval(found, "{:+.3f}".format)
 
 
 def _tau(found: Agreement | None) -> str:
-    if found is None:
-        return MISSING
-    tau, low, high = found.tau
-    return f"{tau:+.2f} [{low:+.2f}, {high:+.2f}]"
+    return interval(found.tau, "{:+.2f}".format) if found else MISSING
 
 
 def _percent(found: Estimate) -> str:
     if found.value is None:
         return MISSING
-    return f"{POINTS * found.value:.1f}" + (f" ± {POINTS * (found.high - found.value):.1f}" if found.high else "")
+    return percent(found.value) + (f" ± {POINTS * (found.high - found.value):.1f}" if found.high else "")
 
 
 def _points(found: Estimate) -> str:
     return interval(Estimate(*(None if value is None else POINTS * value for value in found)))
-
-
-def _table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [heading, ["---"] * len(heading), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def report(parts: Sequence[Part]) -> str:

@@ -19,7 +19,7 @@ from roarbench.calls import program_name
 from roarbench.cli.commands import lists, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.errors import CallerError, RunError
-from roarbench.sandbox.faults import printable
+from roarbench.text import one_line
 
 app = typer.Typer(
     name="roarbench",
@@ -147,6 +147,6 @@ def _check_words(words: list[str]) -> None:
 
 def _complain(message: str) -> None:
     """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
-    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in printable(message).split())
+    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
     with suppress(OSError):  # where nothing can be said, the exit code says it
         print("roarbench:", " ".join(words), file=sys.stderr)

@@ -16,12 +16,12 @@ from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN, Point, Run, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.report.lists import run_states
-from roarbench.report.table import MISSING
 from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
 from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import Failure, Result, ResultsStore
+from roarbench.text import MISSING
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
 

@@ -14,10 +14,8 @@ from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
 from roarbench.stats.board import RANDOM, Board, Covers, Row
-from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import PROTOCOLS, Protocol, Retrain, Unit
-
-MISSING = "–"
+from roarbench.text import decimals, percent
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class ShownTable:
         """What the columns on that probability are; empty where there are none."""
         if suite_trains(self.board):
             return ""
-        before = next((f", p_0 = {probability(found.untouched)} there" for found in self.falls.values()), "")
+        before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.falls.values()), "")
         return (
             f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
             "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."
@@ -98,8 +96,8 @@ class ShownTable:
             "fill mean",
             self.suite_results.reference_words,
         ]
-        parts += [f"untouched images (t=0) {percent(board.rows[0].clean)}%"] if self.judged and board.rows else []
-        return "; ".join(filter(None, [*parts, f"chance {100 * self.chance:.1f}%"]))
+        parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []
+        return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
 
     @property
     def footnote(self) -> str:
@@ -181,48 +179,6 @@ def _seeds(counts: list[int]) -> str:
 def suite_trains(board: Board) -> bool:
     """Whether the board's networks were trained for it."""
     return board.protocol.retrain is not Retrain.NONE
-
-
-def place(row: Row) -> str:
-    """A place interval such as 2-4; a dash where a cell is missing."""
-    if row.place is None:
-        return MISSING
-    low, high = row.place.low, row.place.high
-    if low is None or high is None:
-        return str(row.place.place)
-    return str(low) if low == high else f"{low}-{high}"
-
-
-def interval(gain: Estimate) -> str:
-    """A gain in accuracy points with its interval in brackets, as far as they are there."""
-    if gain.value is None:
-        return MISSING
-    if gain.low is None or gain.high is None:
-        return _signed(gain.value)
-    return f"{_signed(gain.value)} [{_signed(gain.low)}, {_signed(gain.high)}]"
-
-
-def _signed(points: float) -> str:
-    """With its sign, unless it is 0 in print."""
-    text = f"{points:+.1f}"
-    return text[1:] if text[1:] == "0.0" else text
-
-
-def probability(found: Estimate) -> str:
-    """A probability, or a mean of some, with three decimals."""
-    return MISSING if found.value is None else f"{found.value:.3f}"
-
-
-def fall(found: Estimate) -> str:
-    """A fall in probability with its interval in brackets, as far as they are there."""
-    if found.value is None or found.low is None or found.high is None:
-        return probability(found)
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-
-
-def percent(accuracy: Estimate) -> str:
-    """An accuracy in percent."""
-    return MISSING if accuracy.value is None else f"{100 * accuracy.value:.1f}"
 
 
 def shown_table(

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from roarbench.analysis.probability_drop import Fall
 from roarbench.report.latex import latex_table
-from roarbench.report.table import MISSING, ShownTable, fall, interval, percent, place, probability, suite_trains
+from roarbench.report.table import ShownTable, suite_trains
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import to_csv
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, to_csv
 
 _AOPC = "AOPC [95%]"
 SAME = "≈"  # on a terminal: not told apart
@@ -116,15 +116,15 @@ def _wide(columns: list[_Column]) -> int:
 def _cells(table: ShownTable, row: Row) -> list[str]:
     flag = " (!)" if row.estimator in table.doubts else ""
     return [
-        place(row),
+        place_interval(row.place),
         row.estimator + flag,
         interval(row.gain),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
-        *(percent(estimate) for estimate in row.accuracies),
+        *(percent(estimate.value) for estimate in row.accuracies),
         *_falling(table, row),
-        *(MISSING if value is None else f"{value:.3f}" for value in table.quantus(row).values()),
+        *(decimals(value, 3) for value in table.quantus(row).values()),
     ]
 
 
@@ -135,7 +135,10 @@ def _falling(table: ShownTable, row: Row) -> list[str]:
     found = table.falls.get(row.estimator)
     if found is None:
         return [MISSING] * (1 + 2 * len(table.board.levels))
-    return [fall(found.aopc), *map(probability, (*found.probabilities, *found.changes))]
+    return [
+        interval(found.aopc, "{:.3f}".format),
+        *(decimals(each.value, 3) for each in (*found.probabilities, *found.changes)),
+    ]
 
 
 def _json(table: ShownTable) -> str:
@@ -218,9 +221,8 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _markdown(table: ShownTable) -> str:
     columns = _columns(table)
-    headings = [column.heading for column in columns]
-    lines = [headings, ["---"] * len(headings), *zip(*(column.cells for column in columns), strict=True)]
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = zip(*(column.cells for column in columns), strict=True)
+    rows = markdown_table([column.heading for column in columns], lines)
     return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {table.footnote} {table.falling}".rstrip()
 
 

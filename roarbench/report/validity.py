@@ -12,11 +12,11 @@ from rich.text import Text
 
 from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
 from roarbench.report.lists import drops
-from roarbench.report.table import MISSING, interval
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent
 
 Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
 
@@ -50,8 +50,7 @@ def as_markdown(panel: Panel) -> str:
     """The panel for a page."""
     parts = [f"**{panel.suite_results.title}**"]
     for section in sections(panel):
-        lines = [tuple(section.columns), ("---",) * len(section.columns), *section.lines]
-        parts += [f"*{section.title}*", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+        parts += [f"*{section.title}*", markdown_table([*section.columns], section.lines)]
     lists = (legend(panel), agreement_lines(panel), doubts(panel))
     return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
 
@@ -114,7 +113,7 @@ def _maps(panel: Panel) -> Columns:
     for i, t in enumerate(panel.mask_levels):
         columns[f"mask-only t={t:g}"] = [_accuracy(row.masks[i], row.over_random[i]) for row in panel.rows]
     for i, t in enumerate(panel.levels):
-        columns[f"smoothness t={t:g}"] = [_ratio(row.smoothness[i]) for row in panel.rows]
+        columns[f"smoothness t={t:g}"] = [decimals(row.smoothness[i], 2) for row in panel.rows]
     return columns
 
 
@@ -148,13 +147,9 @@ def _accuracy(alone: Estimate, lead: Estimate) -> str:
     if alone.value is None:
         return MISSING
     if lead.value is None:
-        return f"{POINTS * alone.value:.1f}"
+        return percent(alone.value)
     sure = "" if lead.high is None else f" ± {POINTS * (lead.high - lead.value):.1f}"
-    return f"{POINTS * alone.value:.1f} ({POINTS * lead.value:+.1f}{sure})"
-
-
-def _ratio(smoothness: float | None) -> str:
-    return MISSING if smoothness is None else f"{smoothness:.2f}"
+    return f"{percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
 
 
 def _points(gain: Estimate) -> str:
@@ -167,7 +162,7 @@ def legend(panel: Panel) -> list[str]:
     lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
     if panel.mask_levels:
-        lines += [f"mask-only: percent (minus Random's), chance {POINTS * panel.chance:.1f}; smoothness: Random 1"]
+        lines += [f"mask-only: percent (minus Random's), chance {percent(panel.chance)}; smoothness: Random 1"]
     for network, levels in (("retrained", panel.retrained_levels), ("reference", panel.reference_levels)):
         if levels:
             lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *levels))}"]
@@ -188,10 +183,8 @@ def agreement_lines(panel: Panel) -> list[str]:
 def _agreement(other: str, found: Agreement | None) -> str:
     if found is None:
         return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau, low, high = found.tau
-    sure = "" if low is None else f" [{low:+.2f}, {high:+.2f}]"
     pairs = f"of {found.settled} pairs that both tell apart, {found.opposed} the other way round"
-    return f"ROAR and {other}: Kendall's tau {tau:+.2f}{sure} over {found.rows} rows; {pairs}."
+    return f"ROAR and {other}: Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows; {pairs}."
 
 
 def _smooth_random(panel: Panel) -> list[str]:

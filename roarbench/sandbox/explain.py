@@ -19,11 +19,12 @@ from roarbench.estimators.engine import EXPLAINED
 from roarbench.identity import fingerprint
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.sandbox.channel import new_answer, read_answer, write_request
-from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault, one_line
+from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault
 from roarbench.sandbox.launch import sandboxed, trusted
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.policy import opened_policy
 from roarbench.sandbox.watch import Death, watch
+from roarbench.text import one_line
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 

@@ -1,8 +1,9 @@
 """All that can go wrong with a submission, and whose fault it is: two closed lists. Nothing here imports torch."""
 
-import unicodedata
 from enum import StrEnum
 from typing import NamedTuple
+
+from roarbench.text import one_line, printable
 
 LINE = 189  # characters; with "roarbench: " before it, a refusal has 200
 _TRACE = 4000  # characters kept of a traceback
@@ -59,15 +60,4 @@ class Fault(NamedTuple):
 def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
     """Make a fault whose texts are fit for a terminal and a page, whoever wrote them."""
     lines = [printable(line) for line in trace[:_TRACE].splitlines()]
-    return Fault(kind, one_line(words), "\n".join(lines))
-
-
-def one_line(text: str) -> str:
-    """Return at most 189 characters, without control characters and line breaks."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Replace control, format and private characters by spaces: none of them moves a cursor or hides a letter."""
-    return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
+    return Fault(kind, one_line(words, LINE), "\n".join(lines))

@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from roarbench.errors import SandboxError
-from roarbench.sandbox.faults import HarnessFault, one_line
+from roarbench.sandbox.faults import HarnessFault
 from roarbench.sandbox.launch import sandboxed
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.watch import Death, watch
+from roarbench.text import one_line
 
 _INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
 _LIMITS = Limits(cpu=10, wall=30)

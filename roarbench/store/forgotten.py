@@ -19,8 +19,9 @@ from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, chunks, matching
 from roarbench.store.leases import under_way
 from roarbench.store.provenance import code_version
-from roarbench.store.results import one_line
+from roarbench.store.results import REASON_LENGTH
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results
+from roarbench.text import one_line
 
 _KINDS = {"result": results, "failure": failures}
 _VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said of a result goes with it
@@ -86,7 +87,12 @@ def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
     Raises:
         CallerError: Somebody is doing one of them right now.
     """
-    now = {"reason": one_line(reason), "who": _who(), "code_version": code_version(), "created": datetime.now(UTC)}
+    now = {
+        "reason": one_line(reason, REASON_LENGTH),
+        "who": _who(),
+        "code_version": code_version(),
+        "created": datetime.now(UTC),
+    }
     with database.write() as connection:
         if busy := {lease.key for lease in under_way(connection)} & set(keys):
             raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")

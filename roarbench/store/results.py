@@ -5,7 +5,6 @@ A row has the raw outcome, one bit per test image, so that every table and every
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from roarbench.store.leases import Lease, Owner, drop, renew, take, under_way
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, imports, reproductions, results
 from roarbench.store.scores import Scores
+from roarbench.text import one_line
 
 _OUTCOME = (
     "correct",
@@ -205,7 +205,7 @@ class ResultsStore:
 
     def add_failure(self, run: Run, reason: str) -> None:
         """Note that a run failed. Its history stays when it succeeds later; a lease on it stays until released."""
-        row = {"key": run.key, "record": canonical(record(run)), "reason": one_line(reason)}
+        row = {"key": run.key, "record": canonical(record(run)), "reason": one_line(reason, REASON_LENGTH)}
         row |= {"code_version": code_version()}
         with self._database.write() as connection:
             connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
@@ -337,10 +337,3 @@ def row_of(result: Result) -> dict[str, Any]:
 def _growth(table: Table) -> Select[int, Any]:
     """Count the rows of a table and say when the last one was added; none is ever changed."""
     return select(func.count(), func.max(table.c.created)).select_from(table)
-
-
-def one_line(reason: str) -> str:
-    """Return a reason without control characters, line breaks and overlong text, fit for a terminal and a page."""
-    printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in reason)
-    line = " ".join(printable.split())
-    return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 1] + "…"

@@ -12,7 +12,8 @@ from pathlib import Path
 from roarbench.errors import CallerError, Refused
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.runs import CLEAN
-from roarbench.sandbox.faults import Fault, SubmissionFault, fault, printable
+from roarbench.sandbox.faults import Fault, SubmissionFault, fault
+from roarbench.text import one_line
 
 TEMPLATE = Path(__file__).with_name("template.py")
 LARGEST = 256 * 1024  # bytes
@@ -171,7 +172,7 @@ def _text(names: dict[str, object], key: str, most: int) -> str:
     if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "no plain string"
         raise _refuse(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
-    return " ".join(printable(value).split())
+    return one_line(value)
 
 
 def _refuse(kind: SubmissionFault, words: str) -> Refusal:

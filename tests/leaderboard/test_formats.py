@@ -10,7 +10,7 @@ from leaderboard.tables import BoardTable, board_table
 from leaderboard.words import LONGEST, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.report.table import interval
+from roarbench.text import interval
 
 
 @pytest.fixture(scope="module")

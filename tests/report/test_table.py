@@ -11,7 +11,7 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.plan.suites import find_suite
-from roarbench.report.table import ShownTable, interval, percent, place, shown_table
+from roarbench.report.table import ShownTable, shown_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.stats.board import Board, Covers, Row, board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -21,6 +21,7 @@ from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
+from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import MAIN, SUITE, held
 
 DEMO = Path(__file__).parents[2] / "demo"
@@ -203,8 +204,8 @@ def test_text_has_the_same_cells():
     text = printed(TABLE)
     for row in TABLE.rows:
         line = next(line for line in text.splitlines() if f" {row.estimator} " in line)
-        assert [cell for cell in (place(row), interval(row.gain)) if cell not in line] == []
-        assert [percent(accuracy) for accuracy in row.accuracies if percent(accuracy) not in line] == []
+        assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
+        assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
     assert "≈ not told apart" in text
 
@@ -307,32 +308,6 @@ def test_the_demo_fits_into_80_columns():
     text = printed(shown)
     assert max(map(len, text.splitlines())) <= 80
     assert "Left out here" not in text
-
-
-@pytest.mark.parametrize(
-    "position, words",
-    [(None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1"), (Place(2, 1, 2), "1-2")],
-)
-def test_a_place_is_an_interval(position, words):
-    assert place(replace(ROWS[0], place=position)) == words
-
-
-@pytest.mark.parametrize(
-    "gain, words",
-    [
-        (NONE, "–"),
-        (Estimate(1.26), "+1.3"),
-        (Estimate(-0.04), "0.0"),
-        (Estimate(-0.04, -0.96, -0.0), "0.0 [-1.0, 0.0]"),
-        (Estimate(-1.26, -2.0, 0.04), "-1.3 [-2.0, 0.0]"),
-    ],
-)
-def test_a_gain_has_its_sign(gain, words):
-    assert interval(gain) == words
-
-
-def test_an_accuracy_is_a_percentage_to_the_eye():
-    assert (percent(Estimate(0.12345)), percent(Estimate(1.0)), percent(NONE)) == ("12.3", "100.0", "–")
 
 
 def test_the_footnote_says_what_is_known():
