@@ -11,25 +11,25 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard import views, views_more
+from leaderboard import app_pages
 from leaderboard.commands import DATA, REFERENCE, STORE, URL
-from leaderboard.formats import ASSETS
-from leaderboard.library import library
+from leaderboard.downloads import ASSETS
 from leaderboard.session import Session, asked, link, part
+from leaderboard.snapshot import library
 from leaderboard.source import Only
-from leaderboard.words import EMPTY
+from leaderboard.text import EMPTY
 from roarbench.errors import StoreError
 
 PAGES: dict[str, Callable[[Session], None]] = {
-    "Board": views.board,
-    "Curves": views.curves,
-    "Entry": views_more.entry,
-    "Compare": views.compare,
-    "Gallery": views_more.gallery,
-    "Cost": views.cost,
-    "Claims": views_more.claims,
-    "About": views_more.about,
-    "Runs": views_more.runs,
+    "Board": app_pages.board,
+    "Curves": app_pages.curves,
+    "Entry": app_pages.entry,
+    "Compare": app_pages.compare,
+    "Gallery": app_pages.gallery,
+    "Cost": app_pages.cost,
+    "Claims": app_pages.claims,
+    "About": app_pages.about,
+    "Runs": app_pages.runs,
 }
 
 

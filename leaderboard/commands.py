@@ -1,18 +1,20 @@
 """What `roarbench leaderboard` does: the app, or the static pages."""
 
+import os
 import shutil
 import socket
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
-from leaderboard.pack import pack
 from leaderboard.source import ALL, Only, Shelf, read_shelf
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
 URL, STORE = "ROARBENCH_BOARD_URL", "ROARBENCH_BOARD_STORE"  # how the page's script learns what to show
 DATA, REFERENCE = "ROARBENCH_BOARD_DATA", "ROARBENCH_BOARD_REFERENCE"
+_FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
 
 
 def serve(url: str, store: Path, port: int, only: Only = ALL) -> None:
@@ -24,12 +26,32 @@ def serve(url: str, store: Path, port: int, only: Only = ALL) -> None:
     """
     _need("streamlit")
     _check_port(port)
-    from leaderboard.server import run
-
     with ResultsStore.open(url, read_only=True) as results:
         _check(read_shelf(results, store, only), only)
     data = str(Path(only.data).resolve()) if Path(only.data).is_dir() and only.data else only.data
-    run(_absolute(url), store.resolve(), port, only._replace(data=data))
+    run_app(_absolute(url), store.resolve(), port, only._replace(data=data))
+
+
+def run_app(url: str, store: Path, port: int, only: Only = ALL) -> None:
+    """Run the app in this process, with a thread that judges ahead of visitors, until it is stopped.
+
+    Args:
+        url: Of the results, from any working folder.
+        store: The store's folder, from any working folder.
+        port: On 127.0.0.1.
+        only: Which boards are shown; a folder in it holds from any working folder.
+
+    Raises:
+        StoreError: The store cannot be opened.
+    """
+    from streamlit.web import cli
+
+    from leaderboard.snapshot import library
+
+    Thread(target=library(url, store, only).keep_ready, daemon=True).start()
+    os.environ |= {URL: url, STORE: str(store), DATA: only.data, REFERENCE: only.reference}
+    os.chdir(_FOLDER)
+    cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
 def export_site(url: str, store: Path, folder: Path, only: Only = ALL) -> int:
@@ -40,7 +62,7 @@ def export_site(url: str, store: Path, folder: Path, only: Only = ALL) -> int:
         StoreError: The store cannot be opened.
     """
     _need("vl_convert")
-    from leaderboard.site import export
+    from leaderboard.static import export, pack
 
     with ResultsStore.open(url, read_only=True) as results, TemporaryDirectory() as made:
         shelf = read_shelf(results, store, only)

@@ -14,9 +14,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from leaderboard.formats import Records, templates, to_csv, to_json
-from leaderboard.shown import SuiteShown
-from leaderboard.words import plain
+from leaderboard.downloads import Records, templates, to_csv, to_json
+from leaderboard.snapshot import SuiteShown
+from leaderboard.text import plain
 from roarbench.store.results import ResultsStore
 
 Width = int | Literal["stretch"]  # pixels, or all that there are

@@ -1,17 +1,20 @@
-"""From a results store to what the pages show: which suites it has, and which of their rows are estimators."""
+"""From a results store to what the pages show: its suites, their rows, and the state of every run."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from leaderboard.words import plain
+from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults, collect_all
 from roarbench.analysis.load import fits, only_part, with_submitted
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
-from roarbench.plan.runs import Suite
+from roarbench.plan.runs import Suite, describe
 from roarbench.plan.suites import SUITES
+from roarbench.report.lists import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 
@@ -106,3 +109,40 @@ def known(name: str) -> Estimator:
         return find_estimator(name)
     except UnknownName:
         return Estimator(name, "", "", "not in this version's table of estimators")
+
+
+STATES = ("done", "running", "failed", "missing")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run of a suite.
+
+    Attributes:
+        run: In words.
+        protocol: Its first word.
+        state: One of `STATES`.
+        reason: Why it failed; empty otherwise.
+    """
+
+    run: str
+    protocol: str
+    state: str
+    reason: str
+
+
+def read_runs(held: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
+    """The state of every run of a suite, now."""
+    states = run_states(held, store)
+    named = [(plain(describe(point)), state, plain(reason, 500)) for point, (state, reason) in states.items()]
+    return tuple(RunState(run, run.split()[0], state, reason) for run, state, reason in named)
+
+
+def count_runs(runs: Iterable[RunState]) -> list[dict[str, str | int]]:
+    """How many are in each state, by protocol and in all, as flat records."""
+    rows = list(runs)
+    parts = {name: [run for run in rows if run.protocol == name] for name in dict.fromkeys(r.protocol for r in rows)}
+    return [
+        {"protocol": name, **{state: Counter(run.state for run in part)[state] for state in STATES}}
+        for name, part in [*parts.items(), ("all", rows)]
+    ]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ship_results import ship_results
 
+from leaderboard.gallery import read_strip, save_strip, strip_file
 from leaderboard.source import read_shelf
-from leaderboard.strip import read_strip, save_strip, strip_file
 from roarbench.store.results import ResultsStore, default_url
 
 

@@ -113,10 +113,10 @@ def serving(folder: Path, estimators: int) -> Iterator[Server]:
 
 def serve(folder: Path, port: int, estimators: int) -> None:
     """The app on that store; the tables are of this process, so it is started in it."""
-    from leaderboard import server
+    from leaderboard.commands import run_app
 
     install(estimators)
-    server.run(default_url(folder), folder, port)
+    run_app(default_url(folder), folder, port)
 
 
 def wait(driver: Chrome, found: Callable[[str], bool]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaderboard.strip import Strip
+from leaderboard.gallery import Strip
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets import PINNED, find_dataset
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order

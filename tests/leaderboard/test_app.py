@@ -14,12 +14,12 @@ from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
 from leaderboard.commands import STORE, URL, _absolute
-from leaderboard.formats import board_csv
-from leaderboard.site import entry_file, export
+from leaderboard.downloads import board_csv
+from leaderboard.gallery import save_strip, strip_file
+from leaderboard.rows import board_table
 from leaderboard.source import read_shelf
-from leaderboard.strip import save_strip, strip_file
-from leaderboard.tables import board_table
-from leaderboard.words import signed
+from leaderboard.static import entry_file, export
+from leaderboard.text import signed
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS

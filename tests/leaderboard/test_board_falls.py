@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
 from leaderboard.commands import STORE, URL
-from leaderboard.falls import fall_table, fall_tables
-from leaderboard.shown import SuiteShown
-from leaderboard.site import Site, _board
+from leaderboard.curves import fall_table, fall_tables
+from leaderboard.snapshot import SuiteShown
+from leaderboard.static import Site, _board
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.probability_drop import falls
 from roarbench.terms import LERF, MORF, Retrain, Unit

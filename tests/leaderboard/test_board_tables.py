@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.formats import board_records, to_markdown
+from leaderboard.downloads import board_records, to_markdown
+from leaderboard.rows import RISING, SORTS, BoardTable, Doubts, Filter, board_table, judge, narrow, placed
 from leaderboard.source import Shelf, main_rows, read_shelf
-from leaderboard.tables import RISING, SORTS, BoardTable, Doubts, Filter, board_table, judge, narrow, placed
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import CONTROLS

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.library import Library
+from leaderboard.rows import board_table
+from leaderboard.snapshot import Library
 from leaderboard.source import Only, read_shelf
-from leaderboard.tables import board_table
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app

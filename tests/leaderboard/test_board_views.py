@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaderboard import figures, svg
-from leaderboard.beside import beside
-from leaderboard.content import figure_words
+from leaderboard import charts
+from leaderboard.compare import duel, duel_records
 from leaderboard.curves import curve_boards, curve_records, curve_tables
-from leaderboard.duel import duel, duel_records
-from leaderboard.entries import command, machines, profile, runs_of, shared
-from leaderboard.papers import HOOKER
-from leaderboard.runs import count_runs, read_runs
-from leaderboard.source import Shelf, known, read_shelf
-from leaderboard.tables import board_table, judge
+from leaderboard.entry import HOOKER, command, machines, profile, runs_of, shared
+from leaderboard.pages import figure_words
+from leaderboard.rows import beside, board_table, judge
+from leaderboard.source import Shelf, count_runs, known, read_runs, read_shelf
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import hooker2019
@@ -188,24 +185,24 @@ def test_frontier_by_slow_search(quick: SuiteResults) -> None:
             for other in entries
         )
     }
-    assert {entry.estimator for entry in figures.frontier(entries)} == wanted
+    assert {entry.estimator for entry in charts.frontier(entries)} == wanted
 
 
 def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
     table = board_table(Evidence.of(quick), seconds={"gb": 2.0, "grad": 1.0})
     evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)
     table = replace(table, entries=(evil, *table.entries[1:]))
-    charts = [
-        figures.gain_chart(table),
-        figures.cost_chart(table),
+    made = [
+        charts.gain_chart(table),
+        charts.cost_chart(table),
         *(
-            figures.curve_chart(curves)
+            charts.curve_chart(curves)
             for curves in curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")
         ),
-        figures.duel_chart(duel(Evidence.of(quick), "gb", "ig")),
+        charts.duel_chart(duel(Evidence.of(quick), "gb", "ig")),
     ]
-    for chart in charts:
-        drawn = svg.to_svg(chart)
+    for chart in made:
+        drawn = charts.to_svg(chart)
         assert drawn.startswith("<svg aria-hidden")
         assert "<script" not in drawn and "http://" not in drawn.replace("http://www.w3.org/", "")
-    assert "&lt;script&gt;" in svg.to_svg(charts[0])
+    assert "&lt;script&gt;" in charts.to_svg(made[0])

@@ -20,14 +20,14 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from leaderboard.duel import duel
-from leaderboard.formats import board_csv, board_files, board_json
-from leaderboard.shown import SuiteShown
-from leaderboard.site import export
+from leaderboard.compare import duel
+from leaderboard.downloads import board_csv, board_files, board_json
+from leaderboard.gallery import save_strip, strip_file
+from leaderboard.rows import BoardTable, Filter, narrow
+from leaderboard.snapshot import SuiteShown
 from leaderboard.source import read_shelf
-from leaderboard.strip import save_strip, strip_file
-from leaderboard.tables import BoardTable, Filter, narrow
-from leaderboard.words import signed
+from leaderboard.static import export
+from leaderboard.text import signed
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS

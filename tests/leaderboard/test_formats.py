@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.formats import board_csv, board_json, board_records, to_csv, to_latex, to_markdown
-from leaderboard.tables import BoardTable, board_table
-from leaderboard.words import LONGEST, plain
+from leaderboard.downloads import board_csv, board_json, board_records, to_csv, to_latex, to_markdown
+from leaderboard.rows import BoardTable, board_table
+from leaderboard.text import LONGEST, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.text import interval

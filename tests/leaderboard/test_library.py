@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.library import Library, library
-from leaderboard.shown import SuiteShown
-from leaderboard.tables import board_table
+from leaderboard.rows import board_table
+from leaderboard.snapshot import Library, SuiteShown, library
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError

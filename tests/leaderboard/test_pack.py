@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from leaderboard import pack
+from leaderboard import static
 from leaderboard.commands import export_site
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
@@ -36,7 +36,7 @@ def plain(quick_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(quick_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pack, "LIMIT", 0)
+        patch.setattr(static, "LIMIT", 0)
         export_site(f"sqlite:///{quick_folder}/results.sqlite", quick_folder, folder)
     return folder
 

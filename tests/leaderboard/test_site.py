@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.site import entry_file, export
+from leaderboard.rows import board_table
 from leaderboard.source import Shelf, read_shelf
-from leaderboard.tables import board_table
+from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from leaderboard import pictures
-from leaderboard.strip import Strip, _load, read_strip, save_strip, strip_file
+from leaderboard import gallery
+from leaderboard.gallery import Strip, _load, read_strip, save_strip, strip_file
 from roarbench.analysis.boards import SuiteResults
 from roarbench.kernels.ranking import Layout, encode, rank, sort_keys, tie_order
 from roarbench.terms import Order, Unit
@@ -76,13 +76,13 @@ def test_a_store_without_images_has_its_strip_file_or_none(
 def test_pictures_are_rgb_and_fit_a_page(made: tuple[Strip, np.ndarray]) -> None:
     strip, _ = made
     for picture in (
-        pictures.original(strip, 0),
-        pictures.heat(strip, "grad", 1),
-        pictures.degraded(strip, "grad", 0, 0.9),
+        gallery.original(strip, 0),
+        gallery.heat(strip, "grad", 1),
+        gallery.degraded(strip, "grad", 0, 0.9),
     ):
         assert picture.shape == (8, 8, 3) and picture.dtype == np.uint8
-        assert pictures.enlarged(picture).shape == (128, 128, 3)
-        head, _, body = pictures.data_uri(picture).partition(",")
+        assert gallery.enlarged(picture).shape == (128, 128, 3)
+        head, _, body = gallery.data_uri(picture).partition(",")
         assert head == "data:image/png;base64"
         assert Image.open(io.BytesIO(base64.b64decode(body))).size == (8, 8)
 
@@ -91,5 +91,5 @@ def test_grey_images_are_shown_in_grey() -> None:
     layout = Layout((1, 4, 4), Unit.SCALAR, (0.5,))
     pixels = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
     strip = Strip((0,), pixels, (7.0,), layout, {}, {})
-    shown = pictures.original(strip, 0)
+    shown = gallery.original(strip, 0)
     assert shown.shape == (4, 4, 3) and (shown == shown[..., :1]).all()

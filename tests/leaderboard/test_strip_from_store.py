@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaderboard.shown import SuiteShown
-from leaderboard.site_parts import gallery
+from leaderboard.gallery import IMAGES, read_strip, save_strip, strip_file
+from leaderboard.snapshot import SuiteShown
 from leaderboard.source import read_shelf
-from leaderboard.strip import IMAGES, read_strip, save_strip, strip_file
+from leaderboard.static_pages import gallery
 from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData

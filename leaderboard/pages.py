@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from leaderboard.beside import beside
+from leaderboard.charts import frontier
 from leaderboard.curves import CurveTable
-from leaderboard.figures import frontier
-from leaderboard.formats import span
-from leaderboard.shown import SuiteShown
-from leaderboard.tables import SORTS, BoardTable, Entry
-from leaderboard.words import HEADINGS, plain, signed
+from leaderboard.downloads import span
+from leaderboard.rows import SORTS, BoardTable, Entry, beside
+from leaderboard.snapshot import SuiteShown
+from leaderboard.text import HEADINGS, plain, signed
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.report.claims import claim_records

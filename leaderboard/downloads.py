@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.tables import BoardTable, Entry
-from leaderboard.words import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
+from leaderboard.rows import BoardTable, Entry
+from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
 from roarbench import text as formatting
 from roarbench.report.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
@@ -110,10 +110,10 @@ def to_json(records: Records, **of: Any) -> str:
 
 def board_json(table: BoardTable) -> str:
     """The board as JSON."""
-    return to_json(board_records(table), **about(table))
+    return to_json(board_records(table), **header_fields(table))
 
 
-def about(table: BoardTable) -> dict[str, Any]:
+def header_fields(table: BoardTable) -> dict[str, Any]:
     """Of what a board's numbers are."""
     parts = asdict(replace(table, entries=()))
     return {key: value for key, value in parts.items() if key not in ("entries", "whole", "lines")}

@@ -1,22 +1,29 @@
-"""The board as static pages: the same tables and figures as the app, laid out by templates that escape all text."""
+"""The board as static pages: the same tables and figures as the app, laid out by templates that escape all text.
 
+A large board is packed: its pages and downloads are deflated, each page still a file of its own. A page of 200
+estimators in 5 suites repeats itself so much that it shrinks to a tenth. The browser unpacks it (`assets/unpack.js`),
+with or without a server. Small boards stay as they are, and are read without scripts.
+"""
+
+import base64
+import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from leaderboard import content, site_boards, site_parts
-from leaderboard.entries import machines, profile
-from leaderboard.falls import fall_tables
-from leaderboard.formats import ASSETS, Records, board_files, templates, to_csv, to_json
-from leaderboard.pictures import png
-from leaderboard.runs import RunState, count_runs, read_runs
-from leaderboard.shown import SuiteShown
-from leaderboard.source import Shelf
-from leaderboard.strip import Bytes
-from leaderboard.words import HEADINGS, plain
+from leaderboard import pages, static_pages
+from leaderboard.curves import fall_tables
+from leaderboard.downloads import ASSETS, Records, board_files, templates, to_csv, to_json
+from leaderboard.entry import machines, profile
+from leaderboard.gallery import Bytes, png
+from leaderboard.snapshot import SuiteShown
+from leaderboard.source import RunState, Shelf, count_runs, read_runs
+from leaderboard.text import HEADINGS, plain
 from roarbench.errors import CallerError
 from roarbench.store.provenance import code_version
 from roarbench.store.results import ResultsStore
@@ -119,7 +126,7 @@ def _estimators(suites: Iterable[SuiteShown]) -> list[str]:
 
 def _entry_page(site: Site, name: str) -> None:
     file = entry_file(name)
-    said = site_parts.entry(site.suites, name, site.picture)
+    said = static_pages.entry(site.suites, name, site.picture)
     files_ = site.save(_table_files(said["boards"]), file.removesuffix(".html"))
     about = profile(name, (shown.held for shown in site.suites))
     site.write("entry.html", file, "Entry", None, title=plain(name), about=about, files=files_, **said)
@@ -138,15 +145,15 @@ def _suite_pages(site: Site, shown: SuiteShown) -> None:
     write("Board", **_board(site, shown))
     if shown is site.suites[0]:
         site.write("board.html", "index.html", "Board", shown, title=f"{title}: Board", **_board(site, shown))
-    curves = site_parts.curves(shown)
+    curves = static_pages.curves(shown)
     write("Curves", **curves, files=site.save(_table_files(curves["points"], title), f"curves-{slug}"))
-    pairs = site_parts.compare(shown)
+    pairs = static_pages.compare(shown)
     records = pairs.pop("records")
     write("Compare", **pairs, files=site.save(_table_files(records, title), f"compare-{slug}"))
-    gallery = site_parts.gallery(shown, site.picture)
+    gallery = static_pages.gallery(shown, site.picture)
     kinds = _table_files(gallery["pictures"], title)
     write("Gallery", **gallery, files=site.save(kinds, f"gallery-{slug}") if gallery["pictures"] else [])
-    cost = site_parts.cost(shown)
+    cost = static_pages.cost(shown)
     kinds = _table_files(cost["points"], title)
     write("Cost", **cost, files=site.save(kinds, f"cost-{slug}") if cost["points"] else [])
     runs = site.runs[slug]
@@ -157,21 +164,65 @@ def _suite_pages(site: Site, shown: SuiteShown) -> None:
 
 
 def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
-    page = site_boards.board_page(shown)
+    page = static_pages.board_page(shown)
     links = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
     files = [(table, site.save(board_files(table), table.stem)) for table in page.pop("tables")]
-    sorts = {key: content.Sorted("descending" if key == "gain" else "") for key in HEADINGS}
+    sorts = {key: pages.Sorted("descending" if key == "gain" else "") for key in HEADINGS}
     found = [(each, site.save(_table_files(each.records, each.title), each.stem)) for each in fall_tables(shown.held)]
     return {**page, "pages": links, "sorts": sorts, "wholes": files, "falls": found}
 
 
 def _shared_pages(site: Site) -> None:
-    claims = content.claims(site.suites)
+    claims = pages.claims(site.suites)
     records = [{"table": held.title, "numbers are": held.caption, **row} for held in claims for row in held.rows]
     files_ = site.save(_table_files(records), "claims")
     site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files_)
-    about = site_parts.about()
+    about = static_pages.about()
     files_ = site.save(_table_files(about.pop("points")), "toy")
     site.write("about.html", "about.html", "About", None, title="About", files=files_, **about)
     if not site.suites:
-        site.write("empty.html", "index.html", "Board", None, title="No results yet", **site_parts.empty())
+        site.write("empty.html", "index.html", "Board", None, title="No results yet", **static_pages.empty())
+
+
+LIMIT = 3_000_000  # bytes of a whole board
+_UNPACK = "unpack.js"
+_LINK = re.compile(r'<a href="([^"/]+)" download>')
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+$head
+<body><noscript><p>This board is large, so its pages are packed: they need scripts.</p></noscript>
+<script type="text/plain" id="packed">$page</script>
+$files
+</body>
+</html>
+""")
+
+
+def pack(folder: Path) -> None:
+    """Pack all pages of a folder with the downloads that they link, if the folder is larger than the limit."""
+    if sum(path.stat().st_size for path in folder.iterdir()) <= LIMIT:
+        return
+    linked: set[str] = set()
+    for path in sorted(folder.glob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        names = [name for name in dict.fromkeys(_LINK.findall(text)) if (folder / name).is_file()]
+        path.write_text(_packed(text, {name: (folder / name).read_bytes() for name in names}), encoding="utf-8")
+        linked.update(names)
+    for name in linked:
+        (folder / name).unlink()
+    (folder / _UNPACK).write_bytes((Path(__file__).parent / "assets" / _UNPACK).read_bytes())
+
+
+def _packed(text: str, files: dict[str, bytes]) -> str:
+    """A page that holds its own body, and the files that it links, as deflated text."""
+    head, _, body = text.partition("<body>")
+    head = head[head.index("<head>") :].rstrip().replace('src="board.js"', f'src="{_UNPACK}"')
+    kept = [
+        f'<script type="text/plain" data-file="{name}">{_deflated(content)}</script>' for name, content in files.items()
+    ]
+    return _PAGE.substitute(head=head, page=_deflated(body.rpartition("</body>")[0].encode()), files="\n".join(kept))
+
+
+def _deflated(content: bytes) -> str:
+    packer = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)  # raw deflate
+    return base64.b64encode(packer.compress(content) + packer.flush()).decode()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.words import plain
+from leaderboard.text import plain
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS, Bits
