@@ -43,7 +43,7 @@ def way(of: str) -> list[Step]:
 def layers() -> list[list[str]]:
     """Return the full names of the rooms of each layer, top first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (own,) = (contract["layers"] for contract in contracts if contract.get("exhaustive"))
+    (own,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["roarbench"])
     inner = [[f"roarbench.{room}" for room in re.findall(r"\w+", layer)] for layer in own]
     return [inner[0], ["leaderboard"], ["toy"], *inner[1:]]
 
