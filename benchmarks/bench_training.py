@@ -36,7 +36,7 @@ T = 0.5
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrainingSetting:
     """What is measured."""
 
     model: str
@@ -48,9 +48,9 @@ class Setting:
 
 
 SETTING = (
-    Setting("resnet50", replace(find_recipe("imagenet@1"), batch=256), 224, 1000, images=20_000, steps=100)
+    TrainingSetting("resnet50", replace(find_recipe("imagenet@1"), batch=256), 224, 1000, images=20_000, steps=100)
     if GPU
-    else Setting("resnet-quick", find_recipe("quick@1"), 64, 10, images=1024, steps=16)
+    else TrainingSetting("resnet-quick", find_recipe("quick@1"), 64, 10, images=1024, steps=16)
 )
 
 

@@ -22,7 +22,7 @@ _COLOURS = {"image": "#0b6e4f", "cell": "#7a28d0"}
 _LETTER = 6.4  # pixels of a letter of the small type, about
 
 
-class Step(NamedTuple):
+class DrawnStep(NamedTuple):
     """A step of a way: the module, and what happens there."""
 
     module: str
@@ -34,10 +34,10 @@ def rooms() -> dict[str, str]:
     return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-def way(of: str) -> list[Step]:
+def way(of: str) -> list[DrawnStep]:
     """Return the steps of one image or one cell, as the page lists them."""
     section = PAGE.read_text().partition(f"## The way of one {of}\n")[2].partition("\n## ")[0]
-    return [Step(*found) for found in re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)]
+    return [DrawnStep(*found) for found in re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)]
 
 
 def layers() -> list[list[str]]:

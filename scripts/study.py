@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from study_analysis import Part, T, explained, leaks, luck_along_curves, read_parts, seed_likeness
+from study_analysis import StudyPart, T, explained, leaks, luck_along_curves, read_parts, seed_likeness
 from study_figures import draw_gains, draw_leaks
 
 from roarbench.analysis.agreements import agreements
@@ -41,7 +41,7 @@ TRIAL = {  # accuracies at t = .9 of trials with narrow networks and one seed, b
 TRIAL_MASKS = {"imagenette64": {"var-grad": 0.43, "gb": 0.77}, "fashion-mnist": {"grad": 0.84}}
 
 
-def accuracy_table(part: Part) -> str:
+def accuracy_table(part: StudyPart) -> str:
     """Gains, verdicts and accuracies of all rows, best first; checks, twins among them, have no verdicts."""
     board = part.evidence.board(ROAR, part.unit, part.evidence.roar.scores.estimators)
     if board is None:
@@ -75,7 +75,7 @@ def accuracy_table(part: Part) -> str:
     return f"### {part.title}\n\n{markdown_table(heading, lines)}\n\n{note}"
 
 
-def leak_table(part: Part) -> str:
+def leak_table(part: StudyPart) -> str:
     """What masks alone tell beside what is kept."""
     confidence = part.evidence.bootstrap.confidence
     heading = ("estimator", "images", "masks alone", "images - masks", "masks - Random's images")
@@ -92,7 +92,7 @@ def leak_table(part: Part) -> str:
     return f"### {part.title}\n\n{markdown_table(heading, lines)}"
 
 
-def explained_table(parts: Sequence[Part]) -> str:
+def explained_table(parts: Sequence[StudyPart]) -> str:
     """One line per data set and unit: how far masks explain what is kept."""
     heading = (
         "",
@@ -109,7 +109,7 @@ def explained_table(parts: Sequence[Part]) -> str:
     return markdown_table(heading, lines)
 
 
-def claims_table(parts: Sequence[Part]) -> str:
+def claims_table(parts: Sequence[StudyPart]) -> str:
     """Cells in which each claim holds, and of the cells that are told apart those for and against it."""
     records = [
         (
@@ -136,7 +136,7 @@ def _claim(own: dict[str, int], clear: Clear) -> str:
     return f"{own['agree']}/{own['cells']} (+{clear.agree} -{clear.differ})"
 
 
-def agreement_lines(parts: Sequence[Part]) -> str:
+def agreement_lines(parts: Sequence[StudyPart]) -> str:
     """The order of the estimators at the scalar and at the pixel unit, and on each two data sets."""
     lines = []
     firsts = [part for part in parts if part.unit is Unit.SCALAR]
@@ -156,7 +156,7 @@ def _agreed(found: Agreement | None) -> tuple[str, str, str]:
     return (_tau(found), str(found.settled), str(found.opposed)) if found else (MISSING,) * 3
 
 
-def trial_table(parts: Sequence[Part]) -> str:
+def trial_table(parts: Sequence[StudyPart]) -> str:
     """The trial's accuracies line by line: on which side of Random, and what masks alone told."""
     lines = []
     for part in parts:
@@ -182,7 +182,7 @@ def _judged(gap: float, own: Estimate) -> str:
     return "refuted" if side else "not told apart"
 
 
-def trial_order(parts: Sequence[Part]) -> str:
+def trial_order(parts: Sequence[StudyPart]) -> str:
     """Kendall's tau of the trial's order and ours at t = .9."""
     lines = []
     for part in (part for part in parts if part.dataset in TRIAL):
@@ -194,7 +194,7 @@ def trial_order(parts: Sequence[Part]) -> str:
     return markdown_table(("", "tau of the trial's order and ours [95%]", "pairs told apart", "of them opposed"), lines)
 
 
-def seeds_table(parts: Sequence[Part]) -> str:
+def seeds_table(parts: Sequence[StudyPart]) -> str:
     """How much same-seed trainings of different cells have in common."""
     lines = []
     for part in parts:
@@ -243,7 +243,7 @@ def _points(found: Estimate) -> str:
     return interval(Estimate(*(None if value is None else POINTS * value for value in found)))
 
 
-def report(parts: Sequence[Part]) -> str:
+def report(parts: Sequence[StudyPart]) -> str:
     """All tables as one page."""
     helds = {part.dataset: part.evidence.suite_results for part in parts}.values()
     leaky = list(filter(leaks, parts))

@@ -31,7 +31,7 @@ SUITES = {  # images a split; None: all
 T = 0.9  # where masks alone were tested
 
 
-class Part(NamedTuple):
+class StudyPart(NamedTuple):
     """One data set at one unit."""
 
     dataset: str
@@ -58,7 +58,7 @@ class Leak(NamedTuple):
     random: Sample
 
 
-class Explained(NamedTuple):
+class MaskExplanation(NamedTuple):
     """How far masks alone explain what is kept at `T`.
 
     Attributes:
@@ -74,7 +74,7 @@ class Explained(NamedTuple):
     whole: list[str]
 
 
-def read_parts(store: Path) -> list[Part]:
+def read_parts(store: Path) -> list[StudyPart]:
     """Every data set and unit that has results, with draws that are shared by all tables.
 
     Read from a copy, which is brought to the newest schema: the store stays as it is.
@@ -86,7 +86,7 @@ def read_parts(store: Path) -> list[Part]:
             helds = [collect(find_suite(name), results, limit) for name, limit in SUITES.items()]
     for held in (held for held in helds if held.results):
         units = dict.fromkeys(point.cell.unit for point in held.results if point.cell.estimator != CLEAN)
-        parts += [Part(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
+        parts += [StudyPart(held.suite.dataset, unit, Evidence(held, unit, Bootstrap())) for unit in units]
     return parts
 
 
@@ -95,7 +95,7 @@ def _copy_results(store: Path, folder: Path) -> None:
         connection.execute("VACUUM INTO ?", [str(folder / DEFAULT_FILE)])
 
 
-def leaks(part: Part) -> list[Leak]:
+def leaks(part: StudyPart) -> list[Leak]:
     """The rows, without Random, whose images and masks were both learned from."""
     images, masks = part.evidence.roar.draws, part.evidence.masks.draws
     random = images.accuracy((RANDOM, T))
@@ -103,13 +103,13 @@ def leaks(part: Part) -> list[Leak]:
     return [Leak(name, seen, alone, random) for name, seen, alone in found if seen and alone and random]
 
 
-def explained(rows: Sequence[Leak], confidence: float) -> Explained:
+def explained(rows: Sequence[Leak], confidence: float) -> MaskExplanation:
     """Hold the masks against the images, row by row."""
     above = [row for row in rows if _sign(row.images.minus(row.random), confidence) > 0]
     order = agreement(
         {row.estimator: row.masks for row in rows}, {row.estimator: row.images for row in rows}, confidence
     )
-    return Explained(
+    return MaskExplanation(
         order,
         [row.estimator for row in above],
         [row.estimator for row in above if _sign(row.masks.minus(row.random), confidence) > 0],
@@ -143,7 +143,7 @@ def seed_likeness(cells: Sequence[Bits], pairs: Iterable[tuple[int, int]], boots
     return estimate(Sample(value, sums[:, 0] / sums[:, 1]), bootstrap.confidence)
 
 
-def luck_along_curves(parts: Sequence[Part]) -> tuple[float, float, int]:
+def luck_along_curves(parts: Sequence[StudyPart]) -> tuple[float, float, int]:
     """Do the seeds of one estimator's levels have their luck in common?
 
     Returns:
@@ -158,7 +158,7 @@ def luck_along_curves(parts: Sequence[Part]) -> tuple[float, float, int]:
     return real, p, sum(len(table) * len(list(combinations(range(table.shape[1]), 2))) for table in tables)
 
 
-def _seed_gaps(part: Part) -> np.ndarray:
+def _seed_gaps(part: StudyPart) -> np.ndarray:
     """Seed 0 minus seed 1 in accuracy, (estimators, levels), in standard deviations around each level's mean."""
     scores = part.evidence.roar.scores
     whole = [name for name in part.rows if all((name, t) in scores.correct for t in scores.levels)]

@@ -88,7 +88,7 @@ def test_likeness_is_the_difference_of_covariances_by_loops(analysis: ModuleType
 
 
 def part(analysis: ModuleType, unit: Unit = Unit.SCALAR, suite_results: SuiteResults | None = None) -> object:
-    return analysis.Part("planted", unit, Evidence(suite_results or held(), unit, BOOTSTRAP))
+    return analysis.StudyPart("planted", unit, Evidence(suite_results or held(), unit, BOOTSTRAP))
 
 
 def test_luck_of_a_seed_along_a_curve_is_found(analysis: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_every_row_has_a_look_of_its_own(analysis: ModuleType) -> None:
 def test_a_report_says_what_is_missing(study: ModuleType) -> None:
     """Half of a store gives a page with dashes, no error."""
     half = {point: found for point, found in held().results.items() if point.cell.t != 0.9}
-    made = study.Part(
+    made = study.StudyPart(
         "imagenette64", Unit.SCALAR, Evidence(SuiteResults(SUITE, "da7a", None, half), Unit.SCALAR, BOOTSTRAP)
     )
     page = study.report([made])

@@ -40,7 +40,7 @@ Floats = NDArray[np.floating]
 Ranking = NDArray[np.int64]
 
 
-class World(NamedTuple):
+class ToyWorld(NamedTuple):
     """What is drawn once: how signal and distractor enter the features, both of shape (16,)."""
 
     signal: Floats
@@ -127,14 +127,14 @@ def _curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[list[flo
     return retrained, untouched
 
 
-def draw_world(rng: np.random.Generator) -> World:
+def draw_world(rng: np.random.Generator) -> ToyWorld:
     """Draw how signal and distractor enter the features; the signal only the first 4."""
     signal = rng.standard_normal(FEATURES)
     signal[INFORMATIVE:] = 0
-    return World(signal, rng.standard_normal(FEATURES))
+    return ToyWorld(signal, rng.standard_normal(FEATURES))
 
 
-def draw_examples(world: World, n: int, rng: np.random.Generator) -> Examples:
+def draw_examples(world: ToyWorld, n: int, rng: np.random.Generator) -> Examples:
     """Draw n examples of a world."""
     z, distraction = rng.standard_normal((2, n, 1))
     noise = rng.standard_normal((n, FEATURES))
@@ -142,7 +142,7 @@ def draw_examples(world: World, n: int, rng: np.random.Generator) -> Examples:
     return Examples(x, (z[:, 0] > 0).astype(np.float64))
 
 
-def true_ranking(world: World, rng: np.random.Generator) -> Ranking:
+def true_ranking(world: ToyWorld, rng: np.random.Generator) -> Ranking:
     """Return feature indices by |signal|, largest first; the uninformative ones tie and follow in random order."""
     ties = rng.permutation(FEATURES)
     return np.lexsort((ties, -np.abs(world.signal)))

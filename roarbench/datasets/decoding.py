@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.images import DAMAGED, Decoded, decode_image
+from roarbench.datasets.images import DAMAGED, DecodedImage, decode_image
 from roarbench.datasets.sources import RawSplit, unreadable
 from roarbench.datasets.tables import RowGroup, read_images
 from roarbench.errors import CallerError, DataError, StoreError
@@ -86,7 +86,7 @@ class Tally:
         return Tally(**values | {"histogram": np.array(values["histogram"]), "damaged": tuple(values["damaged"])})
 
 
-class Part(NamedTuple):
+class RowGroupPart(NamedTuple):
     """Images of one row group, decoded by one process in one go.
 
     Attributes:
@@ -188,12 +188,12 @@ def histogram(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
 
 
-def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[Part]:
+def _parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[RowGroupPart]:
     first = 0
     for group in raw.groups:
         low, high = np.searchsorted(raw.rows, [first, first + group.rows])
         if low < high:
-            yield Part(record, split, group, raw.rows[low:high] - first, int(low), file)
+            yield RowGroupPart(record, split, group, raw.rows[low:high] - first, int(low), file)
         first += group.rows
 
 
@@ -213,7 +213,7 @@ def _read_journal(path: Path) -> dict[str, Tally]:
     return done
 
 
-def _run(parts: list[Part], workers: int) -> Iterator[tuple[Part, Tally]]:
+def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, Tally]]:
     """Decode parts here or in processes; they come as they are done."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
@@ -234,7 +234,7 @@ def _run(parts: list[Part], workers: int) -> Iterator[tuple[Part, Tally]]:
                 yield waiting.pop(outcome.name), outcome.value
 
 
-def decode_part(part: Part) -> Tally:
+def decode_part(part: RowGroupPart) -> Tally:
     """Decode the images of a part to their place in the file of pixels, which is on the disk when this returns.
 
     Raises:
@@ -256,14 +256,14 @@ def decode_part(part: Part) -> Tally:
     return tally
 
 
-def _read(part: Part) -> Iterator[list[bytes]]:
+def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # no field `bytes`; no such column any more
         raise unreadable(error, str(part.group.file), part.record) from error
 
 
-def _count(decoded: list[Decoded], pixels: NDArray[np.uint8], first: int) -> Tally:
+def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     return Tally(len(decoded), histogram(pixels), dict(repairs), tuple(damaged))

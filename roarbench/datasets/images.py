@@ -18,7 +18,7 @@ DAMAGED = (TRUNCATED, UNREADABLE)
 FILL = 128  # every value of an image of which nothing can be read
 
 
-class Decoded(NamedTuple):
+class DecodedImage(NamedTuple):
     """An image at the record's crop.
 
     Attributes:
@@ -30,7 +30,7 @@ class Decoded(NamedTuple):
     repairs: tuple[str, ...]
 
 
-def decode_image(content: bytes, record: DatasetRecord) -> Decoded:
+def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     """Decode a stored image; every content gives an image, and the same one always.
 
     Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
@@ -45,12 +45,12 @@ def decode_image(content: bytes, record: DatasetRecord) -> Decoded:
                 upright, repairs = _upright(image)
                 repairs += _conversion(image.mode, record.channels)
                 pixels = to_pixels(_eight_bits(upright), record.channels, record.size, record.crop)
-                return Decoded(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()))
+                return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()))
         except MemoryError:
             raise
         except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             continue
-    return Decoded(np.full((record.channels, record.size, record.size), FILL, np.uint8), (UNREADABLE,))
+    return DecodedImage(np.full((record.channels, record.size, record.size), FILL, np.uint8), (UNREADABLE,))
 
 
 @contextmanager

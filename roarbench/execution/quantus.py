@@ -16,11 +16,11 @@ from roarbench.errors import CallerError
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
 from roarbench.store.provenance import code_version, provenance
-from roarbench.store.scores import Score, Scores, ScoreSpec
+from roarbench.store.scores import Score, ScoreSpec, ScoresStore
 from roarbench.terms import Split
 
 
-class Explained(NamedTuple):
+class QuantusInput(NamedTuple):
     """What Quantus is given.
 
     Attributes:
@@ -48,7 +48,7 @@ def quantus_version() -> str:
         raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
 
 
-def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec], store: Scores) -> Iterator[str]:
+def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec], store: ScoresStore) -> Iterator[str]:
     """Compute the scores that are missing, one estimator after the other, and tell which one is stored.
 
     Args:
@@ -67,7 +67,7 @@ def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec]
         yield estimator
 
 
-def evaluate(metric: str, explained: Explained) -> NDArray[np.float64]:
+def evaluate(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
     """Score each map by one metric of Quantus.
 
     Args:
@@ -91,7 +91,7 @@ def evaluate(metric: str, explained: Explained) -> NDArray[np.float64]:
     return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps), or one number for each image
 
 
-def _call(metric: Any, explained: Explained) -> NDArray[np.float64]:
+def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
     model, images, targets, maps = explained
     if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses these
         return np.full(len(maps), np.nan)
@@ -101,13 +101,13 @@ def _call(metric: Any, explained: Explained) -> NDArray[np.float64]:
     return np.array(found, dtype=np.float64)
 
 
-def _explain(context: RunContext, estimator: str, images: int) -> Explained:
+def _explain(context: RunContext, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(context)
     count = min(images, len(context.images(Split.TEST).labels))
     batch = jobs.shard_batch(context, Split.TEST, 0, count, context.reference_norm)
     maps = jobs.timed_maps(context, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
-    return Explained(context.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
+    return QuantusInput(context.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
 
 
 def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:

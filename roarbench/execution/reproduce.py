@@ -24,7 +24,7 @@ from roarbench.plan.runs import Run, Suite
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.entries import Origin, Verdict, find_entries, note_reproduction, origins
+from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
 from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.terms import PROTOCOLS, Retrain
@@ -47,12 +47,12 @@ class Reproduction:
     margin: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReproductionOutcome:
         """Equal means every answer and every ranking."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
-            return Verdict.EQUAL
+            return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
-        return Verdict.WITHIN if near else Verdict.DIFFERENT
+        return ReproductionOutcome.WITHIN if near else ReproductionOutcome.DIFFERENT
 
     @property
     def differences(self) -> list[str]:
@@ -72,7 +72,7 @@ class Reproduction:
             f"{self.verdict}: {new.correct} of {new.total} correct, stored {old.correct}",
             f"  {answers} answers differ, {rankings}, margin {100 * self.margin:.1f} points",
         ]
-        if self.verdict is not Verdict.EQUAL:
+        if self.verdict is not ReproductionOutcome.EQUAL:
             lines += [f"  {line}" for line in self.differences or ["no difference of versions or hardware is known"]]
         return "\n".join(lines)
 

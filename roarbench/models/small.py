@@ -18,7 +18,7 @@ class Stem(NamedTuple):
     padding: int
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions beside the identity or a 1x1 projection.
 
     The last batch norm starts at gamma 0, so the block starts as its shortcut (Goyal et al. 2017, section 5.1).
@@ -58,7 +58,7 @@ class SmallResNet(nn.Module):
         self.norm = nn.BatchNorm2d(stem.width)
         self.relu = nn.ReLU()
         inputs = (stem.width, *widths[:-1])
-        self.blocks = nn.Sequential(*(Block(*shape) for shape in zip(inputs, widths, strides, strict=True)))
+        self.blocks = nn.Sequential(*(ResidualBlock(*shape) for shape in zip(inputs, widths, strides, strict=True)))
         self.linear = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -6,12 +6,12 @@ from pathlib import Path
 from roarbench.analysis.boards import Dropped
 from roarbench.plan.runs import Point, describe
 from roarbench.report.lists import drops
-from roarbench.store.exchange import Conflict, Imported
+from roarbench.store.exchange import Conflict, ImportOutcome
 
 _TOLD = 10  # conflicts that are told one by one
 
 
-def import_lines(file: Path, found: Imported, dropped: Mapping[str, list[Dropped]]) -> list[str]:
+def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
     """What became of the results of a file: counts, the runs that have other answers, and rows without a place.
 
     Args:

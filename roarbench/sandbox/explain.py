@@ -23,7 +23,7 @@ from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault
 from roarbench.sandbox.launch import sandboxed, trusted
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.policy import opened_policy
-from roarbench.sandbox.watch import Death, watch
+from roarbench.sandbox.watch import SandboxExit, watch
 from roarbench.text import one_line
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
@@ -104,7 +104,7 @@ class Answer(NamedTuple):
     drew: bool
     seconds: float
     memory: tuple[float, ...]
-    death: Death
+    death: SandboxExit
 
 
 def explain(task: Task, limits: Limits, trust: bool = False) -> Answer:
@@ -132,7 +132,7 @@ def explain(task: Task, limits: Limits, trust: bool = False) -> Answer:
     return _judge(task, limits, death, header, numbers)
 
 
-def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> Death:
+def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
     """Start the program that is inside, with the descriptors of request, answer and a pipe, and see it die."""
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
@@ -165,13 +165,13 @@ def _request(task: Task, limits: Limits) -> int:
     return write_request(about, arrays)
 
 
-def _not_started(death: Death) -> str:
+def _not_started(death: SandboxExit) -> str:
     said = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
     return f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {said}"
 
 
 def _judge(
-    task: Task, limits: Limits, death: Death, header: dict[str, Any] | None, numbers: NDArray[np.float32]
+    task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> Answer:
     found = _stopped(death, limits) or _accused(header) or _ended(death, header)
     maps: tuple[Tensor, ...] = ()
@@ -198,7 +198,7 @@ def _number(value: object) -> float:
 _UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
 
 
-def _stopped(death: Death, limits: Limits) -> Fault | None:
+def _stopped(death: SandboxExit, limits: Limits) -> Fault | None:
     """Return the fault of a submission that went over a limit."""
     words = {
         SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor in {death.wall:.0f} s and had not ended; be faster",
@@ -225,7 +225,7 @@ def _accused(header: dict[str, Any] | None) -> Fault | None:
     return fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
-def _ended(death: Death, header: dict[str, Any] | None) -> Fault | None:
+def _ended(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
     """Return the fault of one that ended its process, by its own wish or for lack of something."""
     if death.code == 0 and header:
         return None

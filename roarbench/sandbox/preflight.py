@@ -16,7 +16,7 @@ from roarbench.errors import SandboxError
 from roarbench.sandbox.faults import HarnessFault
 from roarbench.sandbox.launch import sandboxed
 from roarbench.sandbox.limits import Limits
-from roarbench.sandbox.watch import Death, watch
+from roarbench.sandbox.watch import SandboxExit, watch
 from roarbench.text import one_line
 
 _INSTALL = "write `apt-get install bubblewrap libseccomp2`, or run code that you have read with --trust-submission"
@@ -51,7 +51,7 @@ def _programs() -> tuple[str, ...]:
     return ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
 
 
-def _send_canary() -> Death:
+def _send_canary() -> SandboxExit:
     """Put out what must not be reached, and let a program look for it inside."""
     value = secrets.token_hex(16)
     with ExitStack() as stack:
@@ -72,7 +72,7 @@ def _send_canary() -> Death:
         return _run(arguments)
 
 
-def _run(arguments: list[str]) -> Death:
+def _run(arguments: list[str]) -> SandboxExit:
     from roarbench.sandbox.policy import opened_policy  # imports libseccomp, which may be missing
 
     read, write = os.pipe()
@@ -84,7 +84,7 @@ def _run(arguments: list[str]) -> Death:
         os.close(write)
 
 
-def _found(death: Death) -> list[str]:
+def _found(death: SandboxExit) -> list[str]:
     """Return what the program could reach.
 
     Raises:

@@ -18,7 +18,7 @@ _LOOK = 0.05  # seconds between two looks: at 10 GB/s of memory, half a gigabyte
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
-class Death(NamedTuple):
+class SandboxExit(NamedTuple):
     """How a sandbox ended. None of its processes is alive any more.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Group(NamedTuple):
     memory: int
 
 
-def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> Death:
+def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
     """Run a command with an empty environment until it ends or goes over a limit.
 
     Args:
@@ -84,7 +84,7 @@ class _Watch:
         self._first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
         os.set_blocking(pipe, False)
 
-    def until_dead(self) -> Death:
+    def until_dead(self) -> SandboxExit:
         stopped: SubmissionFault | None = None
         try:
             while self._process.poll() is None and stopped is None:
@@ -95,7 +95,7 @@ class _Watch:
         self._read()
         stopped = stopped or (SubmissionFault.PRINTED if len(self._output) > OUTPUT else None)
         code = self._process.returncode
-        return Death(
+        return SandboxExit(
             started=self._has_started(),
             stopped=stopped,
             code=128 - code if code < 0 else code,

@@ -25,7 +25,7 @@ class Origin(StrEnum):
     SELF_REPORTED = "self-reported"  # imported, and not reproduced here
 
 
-class Verdict(StrEnum):
+class ReproductionOutcome(StrEnum):
     """How a run that was done again compares with its row."""
 
     EQUAL = "equal"
@@ -90,7 +90,8 @@ def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
         names = {row.key: row.estimator for row in stored}
         imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
         again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
-    doubted = {key for key in imported if again.get(key, Verdict.DIFFERENT) == Verdict.DIFFERENT}
+    different = ReproductionOutcome.DIFFERENT
+    doubted = {key for key in imported if again.get(key, different) == different}
     return {key: _origin(name, key in doubted) for key, name in names.items()}
 
 
@@ -121,7 +122,7 @@ def reproductions_of(database: Database, key: str) -> list[tuple[datetime, str, 
         return [(row.created, row.verdict, row.correct) for row in connection.execute(wanted)]
 
 
-def note_reproduction(database: Database, key: str, verdict: Verdict, correct: int) -> None:
+def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
     """Note that a row was computed again."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": code_version()}
     with database.write() as connection:

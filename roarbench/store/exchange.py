@@ -87,7 +87,7 @@ class Conflict(NamedTuple):
         return int((self.stored.answers != self.found.answers).sum())
 
 
-class Imported(NamedTuple):
+class ImportOutcome(NamedTuple):
     """What became of the results of a file.
 
     Attributes:
@@ -101,7 +101,7 @@ class Imported(NamedTuple):
     conflicts: list[Conflict]
 
 
-def import_results(store: ResultsStore, path: Path) -> Imported:
+def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """Add another store's results as self-reported; rows that are stored already stay as they are.
 
     Raises:
@@ -133,7 +133,7 @@ def import_results(store: ResultsStore, path: Path) -> Imported:
         put_notes(connection, notes)
     stored = store.results(set(found) - fresh)
     conflicts = [Conflict(own, found[key]) for key, own in sorted(stored.items()) if own.bits != found[key].bits]
-    return Imported(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
+    return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
 def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:

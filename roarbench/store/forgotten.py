@@ -48,7 +48,7 @@ class Forgotten:
     created: datetime
 
 
-class Counted(NamedTuple):
+class ForgottenCounts(NamedTuple):
     """Rows that were taken off."""
 
     results: int
@@ -81,7 +81,7 @@ def known_keys(database: Database, beginning: str) -> list[str]:
         return sorted({key for keys in found for key in keys})
 
 
-def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
+def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
     """Take the results and failures of these runs off the boards, in one transaction.
 
     Raises:
@@ -107,7 +107,7 @@ def forget(database: Database, keys: Collection[str], reason: str) -> Counted:
         for table in (*_KINDS.values(), *_VOUCHED.values()):
             for chunk in chunks(keys):
                 connection.execute(delete(table).where(table.c.key.in_(chunk)))
-    return Counted(len(taken["result"]), len(taken["failure"]))
+    return ForgottenCounts(len(taken["result"]), len(taken["failure"]))
 
 
 def forgotten_rows(database: Database, keys: Collection[str]) -> list[Forgotten]:

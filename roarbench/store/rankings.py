@@ -298,7 +298,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": pyarrow.__version__}
 
 
-class _Part(NamedTuple):
+class _RankedRange(NamedTuple):
     """The bit-planes of the images `start` … `stop - 1`."""
 
     start: int
@@ -306,16 +306,16 @@ class _Part(NamedTuple):
     path: Path
 
 
-def _parts(folder: Path, split: Split) -> list[_Part]:
+def _parts(folder: Path, split: Split) -> list[_RankedRange]:
     """List what there is of a split, by the first image; of those that begin together the longest first."""
     found = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
-        found.append(_Part(start, stop, path))
+        found.append(_RankedRange(start, stop, path))
     return sorted(found, key=lambda part: (part.start, -part.stop))
 
 
-def _chain(folder: Path, split: Split, count: int) -> list[tuple[_Part, int]]:
+def _chain(folder: Path, split: Split, count: int) -> list[tuple[_RankedRange, int]]:
     """Choose parts that hold the images 0 … count - 1, in order, each with the image from which on it counts.
 
     Parts may overlap, where commands divided the images in different ways: an image's planes do not depend on that.

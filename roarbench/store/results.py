@@ -23,7 +23,7 @@ from roarbench.store.images import ImageNotes
 from roarbench.store.leases import Lease, Owner, drop, renew, take, under_way
 from roarbench.store.provenance import Provenance, code_version
 from roarbench.store.schema import failures, imports, reproductions, results
-from roarbench.store.scores import Scores
+from roarbench.store.scores import ScoresStore
 from roarbench.text import one_line
 
 _OUTCOME = (
@@ -161,9 +161,9 @@ class ResultsStore:
         return self._database.where
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> ScoresStore:
         """Return the scores that other libraries gave the maps."""
-        return Scores(self._database)
+        return ScoresStore(self._database)
 
     @property
     def images(self) -> ImageNotes:

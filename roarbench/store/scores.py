@@ -65,7 +65,7 @@ class Score:
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-class Scores:
+class ScoresStore:
     """The scores of one database."""
 
     def __init__(self, database: Database) -> None:

@@ -34,7 +34,7 @@ STAGES = 4
 _SHADES = " ░▒▓█"
 
 
-class Cost(NamedTuple):
+class SuiteCost(NamedTuple):
     """What a suite's maps should take.
 
     Attributes:
@@ -83,7 +83,7 @@ class Accepted:
     importance: Tensor
     drew: bool
     pace: Pace
-    costs: tuple[Cost, ...]
+    costs: tuple[SuiteCost, ...]
     warnings: tuple[str, ...]
 
     def text(self) -> str:
@@ -221,7 +221,7 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[Cost]:
+def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[SuiteCost]:
     """Scale what was measured on a small network to each suite's own, by its operations and outputs."""
     small = cost(_NETWORK)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
@@ -231,7 +231,7 @@ def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[Cost]:
         images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
         together = 1 if drew else at_once(network)
         memory = again.memory[-2] + together * grown * large.activations / small.activations
-        yield Cost(suite.name, images * pace.of(suite), memory)
+        yield SuiteCost(suite.name, images * pace.of(suite), memory)
 
 
 def _count_networks() -> None:

@@ -22,7 +22,7 @@ PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"),
 RUNS = 3  # untouched images, random, grad
 
 
-class Made(NamedTuple):
+class ReferenceStores(NamedTuple):
     store: Path
     weights: Path
     shown: str  # what titles call them
@@ -36,7 +36,7 @@ def explaining(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Made:
+def made(tmp_path_factory) -> ReferenceStores:
     """A store with the runs of random weights that were given; to be read only."""
     folder = tmp_path_factory.mktemp("references")
     network = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(7))
@@ -46,7 +46,7 @@ def made(tmp_path_factory) -> Made:
         patch.setitem(VERSIONS, ("planted", 1), PLANTED)
         assert command("run", *SMALL, "--reference", folder / "random.pt", "--store", folder / "store") == 0
     shown = title(str(folder / "random.pt"))[: len("file@") + 8]
-    return Made(folder / "store", folder / "random.pt", shown)
+    return ReferenceStores(folder / "store", folder / "random.pt", shown)
 
 
 def test_how_good_the_reference_is_is_told_by_every_run(call, tmp_path):

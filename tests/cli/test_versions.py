@@ -25,7 +25,7 @@ READING = (("status",), ("table",), ("validity",), ("claims",), ("plot", "-o", "
 TITLE = "quick v1 (small version: 10 images a split)"
 
 
-class Made(NamedTuple):
+class VersionedStore(NamedTuple):
     store: Path
     photos: Path
     data: str  # fingerprint of the photographs, as far as it is shown
@@ -51,7 +51,7 @@ def write_photos(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Made:
+def made(tmp_path_factory) -> VersionedStore:
     """A store with three runs on somebody's images; to be read only."""
     folder = tmp_path_factory.mktemp("versions")
     photos = write_photos(folder / "photos")
@@ -59,11 +59,11 @@ def made(tmp_path_factory) -> Made:
         patch.setitem(SUITES, "quick", QUICK)
         assert command("run", *SMALL, "--data", photos, "--store", folder / "store") == 0
     (manifest,) = (folder / "store/data").glob("*/manifest.json")
-    return Made(folder / "store", photos, json.loads(manifest.read_text())["fingerprint"][:8])
+    return VersionedStore(folder / "store", photos, json.loads(manifest.read_text())["fingerprint"][:8])
 
 
 @pytest.fixture(scope="module")
-def both(made, tmp_path_factory) -> Made:
+def both(made, tmp_path_factory) -> VersionedStore:
     """The same with runs on the suite's own images beside; to be read only."""
 
     store = Path(shutil.copytree(made.store, tmp_path_factory.mktemp("both") / "store"))

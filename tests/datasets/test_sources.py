@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from roarbench.datasets import find_dataset
-from roarbench.datasets.decoding import Part, decode_part
+from roarbench.datasets.decoding import RowGroupPart, decode_part
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import describe_source, open_source
 from roarbench.datasets.tables import CHUNK, read_images
@@ -281,7 +281,7 @@ def test_damage_in_a_process_is_the_same_line(tiny, tiny_folder, tmp_path) -> No
     (tiny_folder / "train-00000-of-00001.parquet").write_bytes(b"PAR1 nothing")
     (tmp_path / "pixels").touch()
     with pytest.raises(DataError, match=UNREADABLE):
-        decode_part(Part(tiny, Split.TRAIN, raw.groups[0], raw.rows, 0, tmp_path / "pixels"))
+        decode_part(RowGroupPart(tiny, Split.TRAIN, raw.groups[0], raw.rows, 0, tmp_path / "pixels"))
 
 
 def test_an_empty_folder_is_one_line(tiny, tmp_path) -> None:

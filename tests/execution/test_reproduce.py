@@ -16,7 +16,7 @@ from roarbench.models import build
 from roarbench.plan.runs import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, Published, title
-from roarbench.store.entries import Verdict
+from roarbench.store.entries import ReproductionOutcome
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, ROAR, Retrain
@@ -74,7 +74,7 @@ def again(store, folder, wanted, reference=""):
 def test_a_run_that_explains_a_trained_network(tmp_path, retrain):
     with filled(TRAINED, tmp_path) as store:
         wanted = key(store, retrain)
-        assert again(store, tmp_path, wanted).verdict is Verdict.EQUAL
+        assert again(store, tmp_path, wanted).verdict is ReproductionOutcome.EQUAL
         file = checkpoint(tmp_path / "w.pt")
         with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
             again(store, tmp_path, wanted, str(file))
@@ -90,13 +90,13 @@ def test_a_run_that_explains_a_file_asks_for_it(tmp_path, retrain):
             again(store, tmp_path, wanted)
         with pytest.raises(CallerError, match=f"v.pt is {title(str(other))}, this run explains {mark}; name that one"):
             again(store, tmp_path, wanted, str(other))
-        assert again(store, tmp_path, wanted, str(file)).verdict is Verdict.EQUAL
+        assert again(store, tmp_path, wanted, str(file)).verdict is ReproductionOutcome.EQUAL
 
 
 @pytest.mark.parametrize("retrain", [Retrain.NONE, Retrain.IMAGES])
 def test_published_weights_are_found_by_their_name(tmp_path, published, retrain):
     with filled(replace(TRAINED, given=title(published)), tmp_path, published) as store:
-        assert again(store, tmp_path, key(store, retrain)).verdict is Verdict.EQUAL
+        assert again(store, tmp_path, key(store, retrain)).verdict is ReproductionOutcome.EQUAL
 
 
 def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published, monkeypatch):
@@ -104,7 +104,7 @@ def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published,
     suite = replace(SCORED, given=title(published))
     monkeypatch.setitem(VERSIONS, ("scored", 1), suite)
     with filled(suite, tmp_path) as store:
-        assert again(store, tmp_path, key(store, Retrain.NONE)).verdict is Verdict.EQUAL
+        assert again(store, tmp_path, key(store, Retrain.NONE)).verdict is ReproductionOutcome.EQUAL
 
 
 def test_how_good_the_reference_is_can_be_done_again_where_no_suite_has_it_among_its_runs(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_how_good_the_reference_is_can_be_done_again_where_no_suite_has_it_among
     with filled(retrained, tmp_path) as store:
         found = store.results(store.keys("")).values()
         (score,) = [row.run.key for row in found if row.run.cell.retrain is Retrain.NONE]
-        assert again(store, tmp_path, score).verdict is Verdict.EQUAL
+        assert again(store, tmp_path, score).verdict is ReproductionOutcome.EQUAL
 
 
 def test_a_run_of_no_suite(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 
-class Tables(HTMLParser):
+class HtmlTables(HTMLParser):
     """The cells of every table of a page, by the table's caption, as rows of heading and text."""
 
     def __init__(self, text: str) -> None:

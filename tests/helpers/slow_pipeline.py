@@ -185,7 +185,7 @@ def channels_last(images: np.ndarray) -> Tensor:
 # --- training
 
 
-class Recipe:
+class SlowRecipe:
     """Of the test's trainings: the learning rate rises for one epoch, then falls in a line to 0 at the end."""
 
     epochs, batch, peak, warmup = 8, 8, 0.2, 1
@@ -196,17 +196,17 @@ def batch_order(n: int, seed: int) -> list[list[int]]:
     """Images of each step: shuffled passes one after the other, cut into full batches."""
     generator = torch.Generator().manual_seed(seed)
     waiting: list[int] = []
-    for _ in range(Recipe.epochs + 1):
+    for _ in range(SlowRecipe.epochs + 1):
         waiting += torch.randperm(n, generator=generator).tolist()
-    steps = round(Recipe.epochs * n / Recipe.batch)
-    return [waiting[step * Recipe.batch : (step + 1) * Recipe.batch] for step in range(steps)]
+    steps = round(SlowRecipe.epochs * n / SlowRecipe.batch)
+    return [waiting[step * SlowRecipe.batch : (step + 1) * SlowRecipe.batch] for step in range(steps)]
 
 
 def learning_rate(step: int, n: int) -> float:
-    epoch = step * Recipe.batch / n
-    if epoch < Recipe.warmup:
-        return Recipe.peak * epoch / Recipe.warmup
-    return Recipe.peak * (Recipe.epochs - epoch) / (Recipe.epochs - Recipe.warmup)
+    epoch = step * SlowRecipe.batch / n
+    if epoch < SlowRecipe.warmup:
+        return SlowRecipe.peak * epoch / SlowRecipe.warmup
+    return SlowRecipe.peak * (SlowRecipe.epochs - epoch) / (SlowRecipe.epochs - SlowRecipe.warmup)
 
 
 def trained(weights: Weights, inputs: np.ndarray, labels: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -220,17 +220,17 @@ def trained(weights: Weights, inputs: np.ndarray, labels: np.ndarray, seed: int)
             weight.requires_grad_()
         log_odds = F.log_softmax(logits(weights, torch.from_numpy(seen[-1]), training=True), dim=1)
         classes = log_odds.shape[1]
-        target = torch.full_like(log_odds, Recipe.smoothing / classes)
+        target = torch.full_like(log_odds, SlowRecipe.smoothing / classes)
         for row, i in enumerate(index):
-            target[row, labels[i]] += 1 - Recipe.smoothing
+            target[row, labels[i]] += 1 - SlowRecipe.smoothing
         gradients = torch.autograd.grad(-(target * log_odds).sum() / len(index), list(learnt.values()))
         rate = learning_rate(step, len(inputs))
         with torch.no_grad():
             for (name, weight), gradient in zip(learnt.items(), gradients, strict=True):
                 if weight.ndim > 1:
-                    gradient = gradient + Recipe.decay * weight
-                velocity[name] = Recipe.momentum * velocity[name] + gradient
-                weight -= rate * (gradient + Recipe.momentum * velocity[name])
+                    gradient = gradient + SlowRecipe.decay * weight
+                velocity[name] = SlowRecipe.momentum * velocity[name] + gradient
+                weight -= rate * (gradient + SlowRecipe.momentum * velocity[name])
     for weight in learnt.values():
         weight.requires_grad_(False)
     return seen

@@ -24,7 +24,7 @@ NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
 
 
-class Held:
+class FixedImages:
     """Inputs held in memory."""
 
     def __init__(self, images: Tensor) -> None:
@@ -57,7 +57,7 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def pictures(n: int, size: int = 16) -> tuple[Held, Tensor]:
+def pictures(n: int, size: int = 16) -> tuple[FixedImages, Tensor]:
     """Four classes: which quadrant is bright."""
     images = 100 * torch.rand(n, 3, size, size, generator=seeded(1))
     labels = torch.randint(0, 4, (n,), generator=seeded(2))
@@ -65,7 +65,7 @@ def pictures(n: int, size: int = 16) -> tuple[Held, Tensor]:
     for image, label in zip(images, labels.tolist(), strict=True):
         row, column = divmod(label, 2)
         image[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += 100
-    return Held(images), labels
+    return FixedImages(images), labels
 
 
 def take(drawn: Batches, count: int) -> list[Tensor]:
@@ -191,7 +191,7 @@ def test_a_training_that_diverges_says_so_early() -> None:
 def test_input_that_is_no_number_diverges_at_once() -> None:
     inputs, labels = pictures(8)
     with pytest.raises(Diverged, match="loss nan at step 0 of 4"):
-        fit(Linear(768, 4), Held(inputs.images * math.nan), labels, NORM, RECIPE, seed=0)
+        fit(Linear(768, 4), FixedImages(inputs.images * math.nan), labels, NORM, RECIPE, seed=0)
 
 
 def test_weight_decay_is_on_matrices_and_filters_only() -> None:
@@ -224,7 +224,9 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
     assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
     assert not model.training
     for n in (1, 4, 9):
-        torch.testing.assert_close(predict(model, Held(inputs.images[:n]), NORM, batch=4), logits[:n], rtol=0, atol=0)
+        torch.testing.assert_close(
+            predict(model, FixedImages(inputs.images[:n]), NORM, batch=4), logits[:n], rtol=0, atol=0
+        )
     # another batch size may round differently: float32 sums of a few hundred terms
     torch.testing.assert_close(predict(model, inputs, NORM, batch=11), logits, rtol=1e-4, atol=1e-6)
 
@@ -233,7 +235,7 @@ def test_float32_never_asks_for_bf16() -> None:
     assert not uses_bf16(Precision.FLOAT32, torch.device("cpu"))
 
 
-def plain_fit(model: nn.Module, inputs: Held, labels: Tensor, recipe: Recipe, seed: int) -> None:
+def plain_fit(model: nn.Module, inputs: FixedImages, labels: Tensor, recipe: Recipe, seed: int) -> None:
     """Training as a short loop, without parts, checkpoints or reading ahead."""
     generator, n = seeded(seed), len(inputs)
     optimiser = torch.optim.SGD(
@@ -405,5 +407,5 @@ def test_removed_maps_take_the_same_way() -> None:
     maps[labels == 1] = 1 - maps[labels == 1]  # which half is removed tells the class
     norm = Normalisation((t,), (math.sqrt(t * (1 - t)),))
     model = build("resnet-planted", 2, 1, 16, seeded(0))
-    fit(model, Held(maps), labels, norm, replace(RECIPE, augmentation=Augmentation.NONE), seed=0)
-    assert (predict(model, Held(maps), norm, batch=128).argmax(1) == labels).all()
+    fit(model, FixedImages(maps), labels, norm, replace(RECIPE, augmentation=Augmentation.NONE), seed=0)
+    assert (predict(model, FixedImages(maps), norm, batch=128).argmax(1) == labels).all()

@@ -29,7 +29,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
 from tests.helpers.board_store import made_strip, make_store, results
-from tests.helpers.html_tables import Tables
+from tests.helpers.html_tables import HtmlTables
 
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 APP = str(Path(app.__file__))
@@ -97,7 +97,7 @@ def html(test: AppTest) -> str:
 
 
 def tables(test: AppTest) -> list[list[dict[str, str]]]:
-    return list(Tables(html(test)).found.values())
+    return list(HtmlTables(html(test)).found.values())
 
 
 def rows(test: AppTest) -> dict[str, dict[str, str]]:

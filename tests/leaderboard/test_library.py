@@ -11,7 +11,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Point
 from roarbench.plan.suites import SUITES
-from roarbench.store.entries import Verdict, note_reproduction
+from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.results import ResultsStore
 from roarbench.terms import KAR, ROAR, Unit
 from tests.helpers.board_store import make_store, results
@@ -44,7 +44,7 @@ def test_who_vouches_for_a_row_is_read_again(books: Library) -> None:
     before = books.suites()["quick-v1"]
     (result, *_) = before.held.results.values()
     with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
-        note_reproduction(store.database, result.run.key, Verdict.EQUAL, result.correct)
+        note_reproduction(store.database, result.run.key, ReproductionOutcome.EQUAL, result.correct)
     assert books.suites()["quick-v1"] is not before
 
 

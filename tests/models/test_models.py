@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from roarbench.errors import UnknownName
 from roarbench.models import MODELS, build, vision
-from roarbench.models.small import Block
+from roarbench.models.small import ResidualBlock
 
 ALL = sorted(MODELS)
 BLOCKS = {"resnet8": 3, "resnet18": 8, "resnet50": 16}
@@ -67,7 +67,7 @@ def test_each_block_starts_as_its_shortcut(name: str, count: int) -> None:
 
 @pytest.mark.parametrize(("inputs", "stride"), [(4, 1), (3, 2)])
 def test_small_block_at_the_start_is_relu_of_its_shortcut(inputs: int, stride: int) -> None:
-    block, x = Block(inputs, 4, stride), torch.randn(2, inputs, 8, 8)
+    block, x = ResidualBlock(inputs, 4, stride), torch.randn(2, inputs, 8, 8)
     torch.testing.assert_close(block(x), block.shortcut(x).clamp(min=0), rtol=0, atol=0)
 
 

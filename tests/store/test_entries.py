@@ -20,7 +20,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.store import exchange, schema
 from roarbench.store.entries import (
     Origin,
-    Verdict,
+    ReproductionOutcome,
     find_entries,
     keep_entry,
     note_reproduction,
@@ -91,12 +91,12 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsSt
         zip(keys, (Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED), strict=True)
     )
     assert list(unverified(store.database, [own, trusted, foreign])) == [f"{ENTRY.id}~trusted", "gb"]
-    note_reproduction(store.database, foreign.run.key, Verdict.DIFFERENT, 3)
+    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.DIFFERENT, 3)
     assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
-    note_reproduction(store.database, foreign.run.key, Verdict.WITHIN, 3)
-    note_reproduction(store.database, trusted.run.key, Verdict.EQUAL, 3)
+    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.WITHIN, 3)
+    note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
     assert origins(store.database, keys)[foreign.run.key] is Origin.VERIFIED
-    note_reproduction(store.database, foreign.run.key, Verdict.DIFFERENT, 3)
+    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.DIFFERENT, 3)
     assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
     assert origins(store.database, keys)[trusted.run.key] is Origin.TRUSTED
 
@@ -270,7 +270,7 @@ def test_what_differs_is_told() -> None:
     origin = replace(stored.provenance, versions=versions)
     again = replace(stored, bits=bytes(bits), correct=stored.correct - 1, provenance=origin)
     near = Reproduction(stored, again, margin=1 / stored.total)
-    assert near.verdict is Verdict.WITHIN
+    assert near.verdict is ReproductionOutcome.WITHIN
     assert near.differences == ["torch 2.13.0 then, 9 now"]  # the cores are the same, the rest is not known
     there = {"cpu": "other", "device": "some card", "precision": "bf16"}
     far = replace(again, provenance=replace(origin, hardware=there))
@@ -281,9 +281,9 @@ def test_what_differs_is_told() -> None:
         "precision float32 then, bf16 now",
     ]
     assert "1 answers differ, same rankings" in near.text()
-    assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is Verdict.DIFFERENT
-    assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is Verdict.WITHIN
-    assert Reproduction(stored, replace(stored, seconds=1.0), margin=0).verdict is Verdict.EQUAL
+    assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is ReproductionOutcome.DIFFERENT
+    assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is ReproductionOutcome.WITHIN
+    assert Reproduction(stored, replace(stored, seconds=1.0), margin=0).verdict is ReproductionOutcome.EQUAL
 
 
 def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(

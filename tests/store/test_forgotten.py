@@ -8,9 +8,9 @@ from sqlalchemy import inspect, text
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical, record
-from roarbench.store.entries import Origin, Verdict, note_reproduction, origins, submitted_ids
+from roarbench.store.entries import Origin, ReproductionOutcome, note_reproduction, origins, submitted_ids
 from roarbench.store.exchange import export_results, import_results
-from roarbench.store.forgotten import Counted, Forgotten, forget, forgotten_rows, keys_of, known_keys
+from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url, stored_result
 from tests.helpers.store_rows import make_result, make_run
@@ -39,7 +39,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     store.add_failure(make_run(seed=1, estimator=OTHER), "died, too")
     keys = keys_of(store.database, MINE)
     assert set(keys) == {mine.run.key, failed.key}
-    assert forget(store.database, keys, "wrong\nlayer") == Counted(1, 1)
+    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(1, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures(keys) == {}
     assert submitted_ids(store.database, "planted", "resnet8") == [OTHER]
@@ -56,13 +56,13 @@ def test_the_same_run_can_be_done_and_forgotten_again(store: ResultsStore) -> No
     first = make_result(make_run(estimator=MINE))
     for time in range(3):
         assert store.add(first)
-        assert forget(store.database, [first.run.key], f"reason {time}") == Counted(1, 0)
+        assert forget(store.database, [first.run.key], f"reason {time}") == ForgottenCounts(1, 0)
     assert [row.reason for row in forgotten_rows(store.database, [first.run.key])] == [
         "reason 0",
         "reason 1",
         "reason 2",
     ]
-    assert forget(store.database, [first.run.key], "nothing is left") == Counted(0, 0)
+    assert forget(store.database, [first.run.key], "nothing is left") == ForgottenCounts(0, 0)
     assert store.add(first) and store.done([first.run.key])
 
 
@@ -72,7 +72,7 @@ def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, tmp_path) -> No
         second.add(row)
         export_results(second, tmp_path / "file.parquet")
     import_results(store, tmp_path / "file.parquet")
-    note_reproduction(store.database, row.run.key, Verdict.DIFFERENT, 3)
+    note_reproduction(store.database, row.run.key, ReproductionOutcome.DIFFERENT, 3)
     assert origins(store.database, [row.run.key]) == {row.run.key: Origin.SELF_REPORTED}
     forget(store.database, [row.run.key], "not ours")
     (kept,) = forgotten_rows(store.database, [row.run.key])

@@ -30,8 +30,8 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.explain import Answer, Task
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import Limits
-from roarbench.sandbox.watch import Death
-from roarbench.store.entries import Origin, Verdict, keep_entry, origins
+from roarbench.sandbox.watch import SandboxExit
+from roarbench.store.entries import Origin, ReproductionOutcome, keep_entry, origins
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
@@ -203,7 +203,7 @@ def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypat
     context, entry = make_context(tmp_path), check_source(GOOD)
     context.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(context)
-    death = Death(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
+    death = SandboxExit(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
     answer = Answer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
     monkeypatch.setattr(jobs, "explain", lambda *_, **__: answer)
     with pytest.raises(RunError, match="died: it ended") as caught:
@@ -273,7 +273,7 @@ def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypa
     monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
     made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, CONSOLE)
-    assert made.verdict is Verdict.EQUAL
+    assert made.verdict is ReproductionOutcome.EQUAL
     assert made.differences == []
     assert "24 correct" in made.text().replace("of 24 correct", "24 correct")
     assert origins(store.database, [run.key]) == {run.key: Origin.VERIFIED}

@@ -11,7 +11,7 @@ from toy.linear import (
     TEST,
     TRAIN,
     Examples,
-    World,
+    ToyWorld,
     accuracy,
     degrade,
     draw_examples,
@@ -92,14 +92,14 @@ def test_examples_have_the_moments_of_the_formula():
 def test_true_ranking_by_hand():
     signal = np.zeros(FEATURES)
     signal[:4] = [0.5, -3.0, 0.1, 1.0]
-    ranking = true_ranking(World(signal, np.ones(FEATURES)), np.random.default_rng(0))
+    ranking = true_ranking(ToyWorld(signal, np.ones(FEATURES)), np.random.default_rng(0))
     assert ranking[:4].tolist() == [1, 3, 0, 2]
     assert sorted(ranking[4:]) == list(range(4, 16))
 
 
 def test_true_ranking_breaks_ties_by_chance():
     signal = np.eye(FEATURES)[0]
-    world = World(signal, np.ones(FEATURES))
+    world = ToyWorld(signal, np.ones(FEATURES))
     second = [true_ranking(world, np.random.default_rng(seed))[1] for seed in range(1500)]
     counts = np.bincount(second, minlength=FEATURES)[1:]
     assert np.abs(counts - 100).max() < 5 * np.sqrt(100)  # 1500 draws over 15 features

@@ -87,12 +87,12 @@ def reproduce(
     from roarbench.analysis.load import open_results
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.execution.runner import workers_here
-    from roarbench.store.entries import Verdict
+    from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.folders import Workspace
 
     count = workers_here(workers)
     with open_results(store, db, read_only=False) as results:
         made = again(results, Workspace(store), key, data, count, err, reference)
     out.print(made.text(), soft_wrap=True)
-    if made.verdict is Verdict.DIFFERENT:
+    if made.verdict is ReproductionOutcome.DIFFERENT:
         raise typer.Exit(1)
