@@ -9,8 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
+    "roarbench/cli",
     "roarbench/datasets",
     "roarbench/models",
+    "roarbench/report",
     "roarbench/sandbox",
     "roarbench/store",
     "roarbench/submissions",
@@ -18,12 +20,12 @@ ROOMS = [
     "toy",
 ]
 VERBS = """
-    Add Apply Ask Bind Build Call Change Check Choose Close Compile Complete Compute Copy Count Cut Decode
+    Add Apply Ask Bind Break Build Call Change Check Choose Close Compile Complete Compute Copy Count Cut Decode
     Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain Export Fetch Fill Find Finish Fit
     Flush Follow Forget Generate Give Hash Import Install Join Judge Keep Lease Leave Let List Load Make Map
-    Mark Measure Merge Mix Move Name Note Open Pack Paste Predict Prepare Print Put Raise Rank Read Recall
+    Mark Measure Merge Mix Move Name Note Open Pack Paste Place Predict Prepare Print Put Raise Rank Read Recall
     Recompute Record Refuse Release Remove Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale
-    Score Seal Send Serve Set Show Simulate Start Stop Store Stretch Submit Take Tell Train Translate Try Turn
+    Score Seal Send Serve Set Show Simulate Start Stop Store Stretch Submit Take Tell Test Train Translate Try Turn
     Undo Unpack Update Use Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

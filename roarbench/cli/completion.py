@@ -8,17 +8,17 @@ from roarbench.terms import PROTOCOLS
 
 
 def suites(incomplete: str) -> list[str]:
-    """The suites whose names begin like this."""
+    """Return the suites whose names begin like this."""
     return [name for name in SUITES if name.startswith(incomplete)]
 
 
 def protocols(incomplete: str) -> list[str]:
-    """The protocols whose names begin like this."""
+    """Return the protocols whose names begin like this."""
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
 
 
 def estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """A list with commas between, its last id completed: ids of the suite that was named, or all of the table."""
+    """Return the list with its last id completed: by ids of the suite that was named, or by all of the table."""
     before, comma, last = incomplete.rpartition(",")
     suite = SUITES.get(context.params.get("suite") or "")
     known = suite.estimators if suite else tuple(ESTIMATORS)

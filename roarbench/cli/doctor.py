@@ -38,13 +38,13 @@ class Finding(NamedTuple):
 
 
 def examine(store: Path) -> list[Finding]:
-    """Look at processor, device, memory, disk, libraries, the hub and the sandbox."""
+    """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_compute(), _compiler(), _memory(), _disk(store)]
     return [*machine, *_libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
 def findings_table(findings: list[Finding]) -> Table:
-    """For a terminal."""
+    """Return what was found for a terminal."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("", "what", "found", "what to do"):
         shown.add_column(heading)
@@ -73,7 +73,7 @@ def _gpus() -> str:
 
 
 def _compiler() -> Finding:
-    """Networks are compiled on a GPU only, through Triton, which compiles C against Python's headers."""
+    """Check what torch.compile needs on a GPU: Triton, which compiles C against Python's headers."""
     if device().type == "cpu":
         return Finding("torch.compile", "not used without a GPU", True, "")
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
@@ -104,7 +104,7 @@ def _libraries() -> list[Finding]:
 
 
 def _torchvision() -> Finding:
-    """Whether a process of its own can import it: here the networks do without operators that it may lack."""
+    """Check that a process of its own can import torchvision; networks here do without operators that it may lack."""
     asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
     if asked.returncode == 0:
         return Finding("torchvision", "imports", True, "")

@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 from roarbench.calls import program_name
 from roarbench.cli.commands import lists, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
+from roarbench.cli.options import command
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line
 
@@ -56,7 +57,7 @@ _TABLE = (  # in the order of the help, each with an example
     ),
 )
 for _name, _command, _example in _TABLE:
-    app.command(_name, epilog=f"Example: {_example}")(_command)
+    app.command(_name, epilog=f"Example: {_example}")(command(_command))
 
 
 def _tell_version(asked: bool) -> None:
@@ -73,7 +74,7 @@ def program(
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """What is said before a command."""
+    """Take the options that stand before a command."""
 
 
 _LONG = 400  # letters of a word in a complaint; longer ones are no names that anybody reads
@@ -119,12 +120,12 @@ def _call() -> int:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """On SIGTERM: leave by the ordinary way, so that workers end and the store is closed."""
+    """Leave on SIGTERM by the ordinary way, so that workers end and the store is closed."""
     sys.exit(128 + number)
 
 
 def _interrupted(words: list[str]) -> str:
-    """What became of a command that was interrupted."""
+    """Return what became of a command that was interrupted."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
         return "interrupted; finished runs are kept, the same command goes on"
@@ -146,7 +147,7 @@ def _check_words(words: list[str]) -> None:
 
 
 def _complain(message: str) -> None:
-    """One line, whatever names and files are spoken of; plain, since its letters must be whole at any width."""
+    """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
     with suppress(OSError):  # where nothing can be said, the exit code says it
         print("roarbench:", " ".join(words), file=sys.stderr)

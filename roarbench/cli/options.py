@@ -1,8 +1,12 @@
-"""The options that commands share, and what is asked for by them."""
+"""The options that commands share: one at a time, and as records that several commands take."""
 
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 from platformdirs import user_data_path
@@ -13,7 +17,10 @@ from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
 from roarbench.plan.runs import REFERENCE_SEED, Suite
-from roarbench.terms import Unit
+from roarbench.terms import ROAR, Unit
+
+if TYPE_CHECKING:
+    from roarbench.analysis.load import Question
 
 
 class Format(StrEnum):
@@ -34,23 +41,11 @@ class Prose(StrEnum):
     MARKDOWN = "markdown"
 
 
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    LOCAL = "local"
-
-
 class Device(StrEnum):
     """Where a submission's maps are made."""
 
     CPU = "cpu"
     CUDA = "cuda"
-
-
-class Extra(StrEnum):
-    """What is computed besides."""
-
-    QUANTUS = "quantus"
 
 
 class Short(StrEnum):
@@ -142,7 +137,7 @@ Chosen = Annotated[
         autocompletion=completion.estimators,
     ),
 ]
-Shown = Annotated[
+Rows = Annotated[
     str,
     typer.Option(
         "--estimators",
@@ -174,7 +169,10 @@ Trust = Annotated[
     bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
 ]
 MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")]
-With = Annotated[Extra | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")]
+Metrics = Annotated[
+    Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")
+]
+Engine = Annotated[Literal["local"], typer.Option("--engine", help="Where the work is done.")]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -183,8 +181,101 @@ Workers = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class SuiteOptions:
+    """What is to be run: a suite, or a part of it."""
+
+    suite: SuiteName
+    estimators: Chosen = ""
+    seeds: Seeds = None
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """With what it is run: processes, store, images and the explained weights."""
+
+    workers: Workers = None
+    store: StoreDir = STORE
+    db: Db = ""
+    data: Data = None
+    limit: Limit = None
+    reference: Reference = ""
+
+
+@dataclass(frozen=True)
+class SubmissionOptions:
+    """A submitted estimator, and how its maps are made."""
+
+    submission: File = None
+    trust: Trust = False
+    device: MapDevice = Device.CPU
+
+    def __post_init__(self) -> None:
+        if not self.submission and (self.trust or self.device is not Device.CPU):
+            raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+
+
+@dataclass(frozen=True)
+class ResultsOptions:
+    """Which results are shown: those of a store, on these images and with this reference."""
+
+    store: StoreDir = STORE
+    db: Db = ""
+    limit: Limit = None
+    data: OfImages = ""
+    reference: OfReference = ""
+
+    @property
+    def question(self) -> "Question":
+        """Return the same as `load_suite` takes it."""
+        from roarbench.analysis.load import Question
+
+        return Question(self.store, self.db, self.limit, self.data, self.reference)
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """Which board of a suite is shown, and which of its rows."""
+
+    estimators: Rows = ""
+    protocol: ProtocolName = ROAR.name
+    unit: UnitName = None
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function as a command: for a parameter that is a record, the command has the record's fields as options.
+
+    The options stand in the order of the parameters; where a record stands, in that of its fields.
+    """
+    parameters: list[Parameter] = []
+    records: dict[str, Any] = {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            records[name] = hints[name]
+            own = get_type_hints(hints[name], include_extras=True)
+            options = {field.name: (own[field.name], field.default) for field in fields(hints[name])}
+        else:
+            options = {name: (hints[name], parameter.default)}
+        for option, (annotation, default) in options.items():
+            given = Parameter.empty if default is MISSING else default
+            parameters.append(Parameter(option, Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
+
+    @wraps(function)
+    def called(**values: Any) -> None:
+        made = {
+            name: record(**{field.name: values.pop(field.name) for field in fields(record)})
+            for name, record in records.items()
+        }
+        function(**values, **made)
+
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
 def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
-    """The estimators that `--estimators` names; None for all.
+    """Return the estimators that `--estimators` names; None for all.
 
     Raises:
         CallerError: There is no such estimator, or the suite does not have it.

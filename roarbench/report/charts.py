@@ -10,7 +10,7 @@ from roarbench.terms import Order
 
 
 def chart(table: ShownTable, published: str = "") -> Chart:
-    """Accuracy against t of the rows that have any; for KAR and other LeRF protocols the axis says what is kept.
+    """Return the chart of accuracy against t; under LeRF protocols such as KAR the axis says what is kept.
 
     Args:
         table: What is shown.
@@ -31,7 +31,7 @@ def chart(table: ShownTable, published: str = "") -> Chart:
 
 
 def _started(row: Row) -> bool:
-    """Whether it has a point of its own: that of the untouched images belongs to all."""
+    """Return whether a row has a point of its own; that of the untouched images belongs to all."""
     return any(point.value is not None for point in row.accuracies)
 
 

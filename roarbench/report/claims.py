@@ -13,12 +13,12 @@ from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
 
 
 def published_tables() -> Tables:
-    """The paper's own numbers: its supplement's Table 2."""
+    """Return the paper's own numbers, Table 2 of its supplement."""
     return Tables(hooker2019(Order.MORF), UNRETRAINED)
 
 
 def own_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
-    """Mean accuracies of a suite's complete cells; none at chance, and none of rows that do not belong together."""
+    """Return mean accuracies of a suite's complete cells; none at chance, none of rows that mix several results."""
     return Tables(*({suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)))
 
 
@@ -35,7 +35,7 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 def claim_records(suite_results: SuiteResults | None, unit: Unit = Unit.SCALAR) -> list[dict[str, Any]]:
-    """Every claim with its verdict on the paper's numbers and, where a suite is given, on ours."""
+    """Return every claim with its verdict on the paper's numbers and, where a suite is given, on ours."""
     tables = {"published": published_tables()} | ({"ours": own_tables(suite_results, unit)} if suite_results else {})
     return [
         {
@@ -58,7 +58,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def whose(suite_results: SuiteResults) -> dict[str, Any]:
-    """Of what our numbers are."""
+    """Return the suite, the images and the reference that our numbers are of."""
     return {
         "suite": suite_results.suite.name,
         "version": suite_results.suite.version,
@@ -82,7 +82,7 @@ class Clear(NamedTuple):
 
 
 def clear_cells(evidence: Evidence) -> dict[str, Clear]:
-    """How many cells of each claim a suite settles; claims that compare no two rows have none."""
+    """Count each claim's cells whose two accuracies are significantly different; not of claims that compare no rows."""
     tables = own_tables(evidence.suite_results, evidence.unit)
     found = {}
     for claim in CLAIMS:
@@ -100,7 +100,7 @@ def _told_apart(evidence: Evidence, estimator: str, control: str, t: float) -> b
 
 
 def gain_records() -> list[dict[str, Any]]:
-    """Gains of all published rankings, in accuracy points, best first on each data set."""
+    """Return the gains of all published rankings in accuracy points, best first on each data set."""
     rows = []
     for dataset, curves in hooker2019(Order.MORF).items():
         gains = {name: curve_gain(curve, curves["random"]) for name, curve in curves.items()}
@@ -113,7 +113,7 @@ def gain_records() -> list[dict[str, Any]]:
 
 
 def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
-    """The claims for a terminal: each with a line for every table.
+    """Return the claims for a terminal, each with a line for every table.
 
     Args:
         records: From `claim_records`.
@@ -134,7 +134,7 @@ def _words(record: dict[str, Any]) -> str:
 
 
 def gains_text(records: list[dict[str, Any]]) -> str:
-    """The published gains for a terminal, one line for each data set."""
+    """Return the published gains for a terminal, one line for each data set."""
     by_dataset: dict[str, list[str]] = {}
     for row in records:
         by_dataset.setdefault(row["dataset"], []).append(f"{row['estimator']} {row['gain']:+.2f}")

@@ -66,7 +66,7 @@ class Chart:
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
-        """Measured and published ones that have a point."""
+        """Return the measured and the published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
 
@@ -95,7 +95,7 @@ def draw_curves(chart: Chart, path: Path) -> None:
 
 
 def make_figure(chart: Chart) -> Figure:
-    """The chart as a matplotlib figure: one axes per family, in the order of the curves.
+    """Return the chart as a matplotlib figure: one axes per family, in the order of the curves.
 
     Raises:
         CallerError: No curve has a point.
@@ -121,7 +121,7 @@ def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
 
 
 def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
-    """Title, panels and notes at places given in inches, so that labels of any length and number have room."""
+    """Place title, panels and notes by inches, so that labels of any length and number have room."""
     columns = min(len(families), PANELS_PER_ROW)
     rows = -(-len(families) // columns)
     most = max(len({curve.estimator for curve in _members(chart.all_curves, family)}) for family in families)
@@ -152,7 +152,7 @@ def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
 
 
 def _dress(axes: Axes, chart: Chart, family: str) -> None:
-    """Title, axes, ticks and limits of a panel; the limits are those of the whole chart."""
+    """Set title, axes, ticks and limits of a panel; the limits are those of the whole chart."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.levels})
@@ -176,7 +176,7 @@ def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _notes(chart: Chart, width: float) -> list[str]:
-    """Caption, and what the picture itself leaves out, as lines of at most `width` inches."""
+    """Return the caption, and what the picture itself leaves out, as lines of at most `width` inches."""
     missing = [curve.estimator for curve in chart.curves if not curve.end]
     notes = [chart.caption]
     if chart.published:

@@ -12,7 +12,7 @@ _TOLD = 10  # conflicts that are told one by one
 
 
 def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
-    """What became of the results of a file: counts, the runs that have other answers, and rows without a place.
+    """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place.
 
     Args:
         file: Which.

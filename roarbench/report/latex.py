@@ -21,7 +21,7 @@ _COMMAND = re.compile(r"`([^`]*)`")
 
 
 def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
-    """A `table` with top, middle and bottom rules.
+    """Return a `table` with top, middle and bottom rules.
 
     Args:
         headings: Of the columns, each with `l` or `r`, the side that it keeps to.
@@ -49,11 +49,11 @@ def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], cap
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX sets as it is written."""
+    """Return text that LaTeX sets as it is written."""
     apart = text.replace("--", "-\0-")  # two hyphens of an option are no dash
     return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
 
 
 def _numbers(cell: str) -> str:
-    """Signs of numbers as mathematics: a hyphen is shorter than a minus."""
+    """Set signed numbers as mathematics: a hyphen is shorter than a minus."""
     return _SIGNED.sub(r"$\g<0>$", cell)

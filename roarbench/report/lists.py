@@ -21,7 +21,7 @@ from roarbench.terms import PROTOCOLS, Retrain
 
 
 def suite_records() -> list[dict[str, Any]]:
-    """Every suite with what it holds and what it costs, counted."""
+    """Return every suite with what it contains and what it costs, counted."""
     return [_suite_record(suite) for suite in SUITES.values()]
 
 
@@ -47,7 +47,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
 
 
 def suite_list(width: int) -> str:
-    """The suites for a terminal of this many columns, three lines each, or more where they do not fit."""
+    """Return the suites for a terminal of this many columns, three lines each, or more where they do not fit."""
     lines = []
     for row in suite_records():
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
@@ -71,7 +71,7 @@ def _likeness_record(found: Likeness) -> dict[str, Any]:
 
 
 def _likeness(found: Likeness) -> str:
-    """How well a fast suite's places agree with those of the suite that it shortens."""
+    """Return in words how well a fast suite's places agree with those of the suite that it shortens."""
     if found.tau is None:
         return f"agreement of its places with those of {found.of}: not measured"
     tau, low, high = found.tau
@@ -79,7 +79,7 @@ def _likeness(found: Likeness) -> str:
 
 
 def estimator_records() -> list[dict[str, Any]]:
-    """Every estimator of the table."""
+    """Return every estimator of the table."""
     kinds = {True: "control", False: "estimator"}
     return [
         {"estimator": e.id, "kind": kinds[e.control], "base": e.base, "form": e.form, "about": e.about}
@@ -88,7 +88,7 @@ def estimator_records() -> list[dict[str, Any]]:
 
 
 def estimator_list() -> Table:
-    """The estimators for a terminal."""
+    """Return the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     shown = Table(
         box=SIMPLE_HEAD, caption=f"Twins of an estimator ID, for its checks. {twins}.", caption_justify="left"
@@ -101,7 +101,7 @@ def estimator_list() -> Table:
 
 
 def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
-    """What is done, running, missing and failed, by protocol and in all, and what has no place though it is done."""
+    """Count what is done, running, missing and failed, by protocol and in all, with rows that have no place."""
     states = run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
@@ -125,12 +125,12 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
 
 
 def is_preparing(suite_results: SuiteResults, store: ResultsStore) -> bool:
-    """Whether somebody trains the reference or makes rankings right now."""
+    """Return whether a worker trains the reference or makes rankings right now."""
     return reference_of(suite_results.suite, suite_results.data).key in {lease.key for lease in store.running()}
 
 
 def drops(dropped: Iterable[Dropped]) -> list[str]:
-    """Rows that have no place though their results may all be there, a sentence for each and its reason."""
+    """Return a sentence, with the reason, for each row that has no place though its results may all be there."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
         boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
@@ -138,13 +138,13 @@ def drops(dropped: Iterable[Dropped]) -> list[str]:
 
 
 def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str]:
-    """What there is to say below the table."""
+    """Return the lines below the status table: preparation, rows without a place, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
     return [*preparing, *drops(dropped), *failure_lines(status["failures"])]
 
 
 def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
-    """What failed, a line for each reason."""
+    """Return what failed, a line for each reason."""
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for failure in failures:
         runs[failure["reason"]].append(failure["run"])
@@ -156,7 +156,7 @@ _STATES = ("done", "running", "missing", "failed")
 
 
 def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
-    """State of every point, with the reason where it failed and was not done since."""
+    """Return the state of every point, with the reason where it failed and was not done since."""
     keys = {
         point: bind(suite_results.suite, point, suite_results.data, suite_results.limit).key
         for point in expand(suite_results.suite)
@@ -177,7 +177,7 @@ def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tup
 
 
 def status_table(status: dict[str, Any]) -> Table:
-    """The status for a terminal."""
+    """Return the status for a terminal."""
     shown = Table(box=SIMPLE_HEAD, title=status["title"])
     for heading in ("protocol", *_STATES):
         shown.add_column(heading, justify="left" if heading == "protocol" else "right")

@@ -39,7 +39,7 @@ class Curve:
 
     @property
     def end(self) -> tuple[float, float] | None:
-        """The last point that is there, (t, accuracy); None if there is none."""
+        """Return the last point that is there, (t, accuracy); None if there is none."""
         present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
         return present[-1] if present else None
 
@@ -53,7 +53,7 @@ class Style(NamedTuple):
 
 
 def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
-    """One style per estimator; the same form of another base looks the same in its own panel."""
+    """Choose one style per estimator; the same form of another base looks the same in its own panel."""
     styles = {
         "random": Style("#000000", "x", "-."),
         "sobel": Style("#777777", "+", "-."),
@@ -75,7 +75,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
 
 
 def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
-    """A line with a marker at each point and its band; a missing point is a gap."""
+    """Draw a line with a marker at each point and its band; a missing point is a gap."""
     low, high = _with_gaps(curve.low), _with_gaps(curve.high)
     axes.fill_between(curve.levels, low, high, color=style.colour, alpha=0.13, linewidth=0)
     axes.plot(
@@ -91,7 +91,7 @@ def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
 
 
 def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
-    """The same look as the measured curve's, but thin, dashed and with open markers."""
+    """Draw a curve in the colour of the measured one, but thin, dashed and with open markers."""
     axes.plot(
         curve.levels,
         _with_gaps(curve.accuracy),
@@ -141,7 +141,7 @@ def _write(axes: Axes, name: str, x: float, y: float) -> None:
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions as near as possible to the wanted ones, in the same order, at least `gap` apart, within [low, high].
+    """Return positions as near as possible to the wanted ones, in the same order, `gap` or more apart, in [low, high].
 
     Least squares: with i * gap taken from the i-th, "gap apart" becomes "not falling", which is isotonic regression;
     clipping its answer to bounds gives the answer with bounds. Ties keep their order; what does not fit goes past high.

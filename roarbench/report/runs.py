@@ -27,7 +27,7 @@ SHORT = 12  # digits of a key in a list; two of a million runs begin alike by ch
 
 
 def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
-    """Every run of a suite with its key, what it is and how it stands."""
+    """Return every run of a suite with its key, its cell and its state."""
     if not suite_results.data:
         raise CallerError(
             f"keys depend on the images, and this store knows none of {suite_results.title}; "
@@ -51,7 +51,7 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
 
 
 def run_lines(records: Iterable[dict[str, Any]]) -> str:
-    """The same for a terminal, a line for each."""
+    """Return the runs of `run_records` for a terminal, one line each."""
     return "\n".join(
         f"{row['key'][:SHORT]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} {row['unit']} "
         f"seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
@@ -74,7 +74,7 @@ class Named(NamedTuple):
 
 
 def runs_named(store: ResultsStore, name: str) -> Named:
-    """The run of a key, or all runs of an estimator.
+    """Find the run of a key, or all runs of an estimator.
 
     Raises:
         CallerError: The store knows none of this name.
@@ -90,7 +90,7 @@ def runs_named(store: ResultsStore, name: str) -> Named:
 
 
 def run_of_key(store: ResultsStore, key: str) -> Run:
-    """The run of a key that the store knows."""
+    """Return the run of a key that the store knows."""
     if found := store.results([key]).get(key):
         return found.run
     failed = store.failures([key]).get(key)
@@ -98,7 +98,7 @@ def run_of_key(store: ResultsStore, key: str) -> Run:
 
 
 def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """All that a store knows of a run.
+    """Return all that a store knows of a run.
 
     Args:
         store: Its results.
@@ -129,7 +129,7 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
 
 
 def _suites(run: Run) -> list[str]:
-    """Title of every suite that has this run, in any version."""
+    """Return the title of every suite that has this run, in any version."""
     return [suite.title for suite in VERSIONS.values() if _has(suite, run)]
 
 
@@ -159,7 +159,7 @@ def _provenance(result: Result) -> dict[str, Any]:
 
 
 def _rankings(result: Result, folder: Path) -> dict[str, Any]:
-    """Which rankings were removed, which weights they explain, and where those rankings lie in this store."""
+    """Return which rankings were removed, which weights they explain, and their folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
@@ -173,14 +173,14 @@ def _note(row: Failure | Forgotten, **said: str) -> dict[str, str]:
 
 
 def _gone(row: Forgotten) -> str:
-    """What was taken off, in a few words."""
+    """Return in a few words what was taken off."""
     if row.kind == "result":
         return f"result, {row.row['correct']} of {row.row['total']} correct"
     return f"failure, {row.row['reason']}"
 
 
 def run_text(found: dict[str, Any]) -> str:
-    """All that is known of a run, for a terminal: a line for each value."""
+    """Return all that is known of a run for a terminal, a line for each value."""
     lines = [found["run"], *_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
     lines += _pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
     for part in ("outcome", "rankings", "provenance", "record"):

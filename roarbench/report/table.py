@@ -36,37 +36,37 @@ class ShownTable:
 
     @property
     def rows(self) -> list[Row]:
-        """By gain, the best first, then those without a gain in the suite's order; checks of other rows below all."""
+        """Return the rows by gain, best first, then those without one in the suite's order, then the checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
     @property
     def judged(self) -> bool:
-        """Whether these rows can be better and worse: how much masks alone tell is no gain and gives no place."""
+        """Return whether these rows have gains and places: mask-only accuracies give neither."""
         return self.board.protocol.retrain is not Retrain.MASKS
 
     @property
     def chance(self) -> float:
-        """Accuracy of a guess, in [0, 1]."""
+        """Return the accuracy of a guess, in [0, 1]."""
         return 1 / find_dataset(self.suite_results.suite.dataset).classes
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Quantus' columns; none where nothing was scored."""
+        """Return Quantus' columns; none where nothing was scored."""
         return METRICS if self.suite_results.quantus else ()
 
     def quantus(self, row: Row) -> dict[str, float | None]:
-        """Quantus' scores of a row's maps; None where one is missing."""
+        """Return Quantus' scores of a row's maps; None where one is missing."""
         scores = self.suite_results.quantus.get(row.estimator, {})
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
     def falls(self) -> dict[str, Fall]:
-        """How the probability of the predicted class falls, by estimator; empty where networks were retrained."""
+        """Return by estimator how the probability of the predicted class falls; none where networks were retrained."""
         return falls(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
     def falling(self) -> str:
-        """What the columns on that probability are; empty where there are none."""
+        """Return what the columns on that probability mean; empty where there are none."""
         if suite_trains(self.board):
             return ""
         before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.falls.values()), "")
@@ -77,14 +77,14 @@ class ShownTable:
 
     @property
     def doubts(self) -> dict[str, str]:
-        """Why each of these rows has no place or should be doubted, as plain sentences."""
+        """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
         mixed = self.suite_results.mixed(self.board.protocol, self.unit)
         names = [row.estimator for row in self.board.rows if row.estimator in {**mixed, **self.flags}]
         return {name: ". ".join(filter(None, (mixed.get(name), self.flags.get(name)))) for name in names}
 
     @property
     def caption(self) -> str:
-        """Of what these numbers are."""
+        """Return in one sentence what was measured: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
         seeds = sorted({row.seeds for row in board.rows if row.seeds})
         parts = [
@@ -101,18 +101,18 @@ class ShownTable:
 
     @property
     def footnote(self) -> str:
-        """What the intervals cover, how small a difference could have been found, what stands apart, what to do."""
+        """Return the remarks and the advice as one text."""
         return " ".join(part for part in (self.remarks, self.advice) if part)
 
     @property
     def remarks(self) -> str:
-        """The footnote without the advice."""
+        """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
         parts = (self._certainty, *self._mixtures, self._machines, self._checks, self._beside)
         return " ".join(part for part in parts if part)
 
     @property
     def advice(self) -> str:
-        """The command that says why rows should be doubted; empty where none should."""
+        """Return the command that says why rows should be doubted; empty where none should."""
         if not any(row.estimator in self.flags for row in self.board.rows):
             return ""
         return f"(!) `{propose('validity', '--suite', self.suite_results.suite.name)}` says why to doubt a row."
@@ -177,14 +177,14 @@ def _seeds(counts: list[int]) -> str:
 
 
 def suite_trains(board: Board) -> bool:
-    """Whether the board's networks were trained for it."""
+    """Return whether the board's networks were trained for it."""
     return board.protocol.retrain is not Retrain.NONE
 
 
 def shown_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None
 ) -> ShownTable:
-    """One protocol's board of what a store holds.
+    """Return one protocol's board of a suite's results.
 
     Args:
         suite_results: The suite and its results.

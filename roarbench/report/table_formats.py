@@ -24,12 +24,12 @@ _NARROW = 80  # columns that a caption may fill
 
 
 def render(table: ShownTable, style: str) -> str:
-    """The table as `json`, `csv`, `markdown` or `latex`."""
+    """Return the table as `json`, `csv`, `markdown` or `latex`."""
     return {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}[style](table)
 
 
 def as_text(table: ShownTable, width: int) -> Group:
-    """The table for a terminal of this many columns: what does not fit is left out whole, and the note says so.
+    """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names.
 
     To be printed without cropping: a line that proposes a command is longer, so that it can be copied.
     """
@@ -106,7 +106,7 @@ def _fitting(columns: list[_Column], width: int) -> list[_Column]:
 
 
 def _wide(columns: list[_Column]) -> int:
-    """Letters of a line: the columns, one space between two, and one at either side."""
+    """Count the letters of a line: the columns, one space between two, and one at either side."""
     lengths = (
         max(len(cell.replace(Verdict.SAME, SAME)) for cell in (column.short, *column.cells)) for column in columns
     )
@@ -129,7 +129,7 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
 
 
 def _falling(table: ShownTable, row: Row) -> list[str]:
-    """Cells on the probability of the predicted class; none where networks were retrained."""
+    """Return the cells on the probability of the predicted class; none where networks were retrained."""
     if suite_trains(table.board):
         return []
     found = table.falls.get(row.estimator)
@@ -169,7 +169,7 @@ def _json(table: ShownTable) -> str:
 
 
 def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
-    """A row as plain values: accuracies are fractions, gains accuracy points."""
+    """Return a row as plain values: accuracies are fractions, gains accuracy points."""
     position = row.place
     levels = (0.0, *table.board.levels)
     curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
@@ -193,7 +193,7 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
 
 
 def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
-    """The probability of the predicted class as plain values; those of each level under its name."""
+    """Return the probability of the predicted class as plain values; those of each level under its name."""
     nothing, levels = Estimate(), table.board.levels
     found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
     curves = {
@@ -213,7 +213,7 @@ def _csv(table: ShownTable) -> str:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the values of each group as columns `GROUP_NAME`, after all others."""
+    """Return a row with the values of each group as columns `GROUP_NAME`, after all others."""
     single = {name: value for name, value in row.items() if not isinstance(value, dict)}
     groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
     return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}

@@ -34,12 +34,12 @@ class Section(NamedTuple):
 
     @property
     def lines(self) -> list[tuple[str, ...]]:
-        """The cells of each estimator."""
+        """Return the cells of each estimator."""
         return list(zip(*self.columns.values(), strict=True))
 
 
 def as_text(panel: Panel, width: int) -> Group:
-    """The panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
+    """Return the panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
     tables = [_table(part, width) for section in sections(panel) for part in _parts(section, width)]
     lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
@@ -47,7 +47,7 @@ def as_text(panel: Panel, width: int) -> Group:
 
 
 def as_markdown(panel: Panel) -> str:
-    """The panel for a page."""
+    """Return the panel as Markdown."""
     parts = [f"**{panel.suite_results.title}**"]
     for section in sections(panel):
         parts += [f"*{section.title}*", markdown_table([*section.columns], section.lines)]
@@ -56,7 +56,7 @@ def as_markdown(panel: Panel) -> str:
 
 
 def as_json(panel: Panel) -> str:
-    """The panel for a program: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
+    """Return the panel as JSON: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
     content = {
         "suite": panel.suite_results.suite.name,
         "version": panel.suite_results.suite.version,
@@ -102,7 +102,7 @@ def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
 
 
 def sections(panel: Panel) -> list[Section]:
-    """The parts of the panel that the suite has something for."""
+    """Return the sections of the panel that the suite has results for."""
     parts = {"Removed-maps": _maps(panel), "Twins": _twins(panel), "Orders, units, fills": _areas(panel)}
     names = {"estimator": [row.estimator for row in panel.rows]}
     return [Section(title, names | columns) for title, columns in parts.items() if columns]
@@ -127,7 +127,7 @@ def _twins(panel: Panel) -> Columns:
 
 
 def _areas(panel: Panel) -> Columns:
-    """Gains, by unit and by fill where the suite has several, and the areas between both orders that it has."""
+    """Return gains, by unit and fill where the suite has several, and the areas between both orders that it has."""
     columns = {"gain": [interval(row.gain) for row in panel.rows]}
     units = {unit: None for row in panel.rows for unit in row.units}
     fills = {fill: None for row in panel.rows for fill in row.fills}
@@ -143,7 +143,7 @@ def _areas(panel: Panel) -> Columns:
 
 
 def _accuracy(alone: Estimate, lead: Estimate) -> str:
-    """An accuracy in percent, with what it is above Random's as far as that is there."""
+    """Return an accuracy in percent, with its difference from Random's where that is known."""
     if alone.value is None:
         return MISSING
     if lead.value is None:
@@ -157,7 +157,7 @@ def _points(gain: Estimate) -> str:
 
 
 def legend(panel: Panel) -> list[str]:
-    """Of what these numbers are, in a few lines."""
+    """Return in a few lines what the panel's numbers are."""
     suite, bootstrap = panel.suite_results.suite, panel.bootstrap
     lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
@@ -176,7 +176,7 @@ def legend(panel: Panel) -> list[str]:
 
 
 def agreement_lines(panel: Panel) -> list[str]:
-    """How alike ROAR's order of the rows and each other order are, a sentence each."""
+    """Return a sentence on the agreement of ROAR's order of the rows with each other order."""
     return [_agreement(*compared) for compared in panel.agreements]
 
 
@@ -188,7 +188,7 @@ def _agreement(other: str, found: Agreement | None) -> str:
 
 
 def _smooth_random(panel: Panel) -> list[str]:
-    """What smoothness alone gains, where Random's blurred form is told apart from Random, and who gains more."""
+    """Return what smoothness alone gains and who gains more, where random-blurred is significantly above Random."""
     twins = [row.twins["blurred"] for row in panel.rows if row.estimator == RANDOM and "blurred" in row.twins]
     blurred = twins[0].gain if twins else Estimate()
     if blurred.value is None or blurred.low is None or blurred.low <= 0:
@@ -199,7 +199,7 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 
 def doubts(panel: Panel) -> list[str]:
-    """Rows without a place, what smoothness alone gains, then the flags' sentences, one line each."""
+    """Return rows without a place, what smoothness alone gains, and the flags' sentences, one line each."""
     dropped = drops(row for row in panel.suite_results.dropped if row.unit is panel.unit)
     if panel.suite_results.at_chance:
         return [*dropped, panel.suite_results.at_chance]
@@ -210,7 +210,7 @@ def doubts(panel: Panel) -> list[str]:
 
 
 def _parts(section: Section, width: int) -> list[Section]:
-    """A section as several that fit a terminal, one below the other, each with the estimators."""
+    """Divide a section into several that fit a terminal, one below the other, each with the estimators."""
     names, *columns = section.columns.items()
     parts = [dict([names])]
     for heading, cells in columns:
@@ -223,7 +223,7 @@ def _parts(section: Section, width: int) -> list[Section]:
 
 
 def _wide(columns: Columns) -> int:
-    """Letters of a table's line: the columns, a space after each, and one at either side and between two."""
+    """Count the letters of a table's line: the columns, a space after each, and one at either side and between two."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
 

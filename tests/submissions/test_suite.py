@@ -12,7 +12,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from roarbench.cli.commands.running import _part
+from roarbench.cli.commands.running import requested_suite
+from roarbench.cli.options import SuiteOptions
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
@@ -120,7 +121,7 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
 
 
 def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
-    chosen = _part("quick", "random,sobel", None, "mine@0123abcd")
+    chosen = requested_suite(SuiteOptions("quick", "random,sobel"), entry="mine@0123abcd")
     assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
 
 

@@ -49,7 +49,7 @@ def toy(
 
 
 def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
-    """Look at this machine: processor, memory, disk, libraries, and what to do about each."""
+    """Check this machine: processor, memory, disk, libraries, and what to do about each."""
     from roarbench.cli.doctor import examine, findings_table
 
     found = examine(store)

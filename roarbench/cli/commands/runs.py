@@ -9,11 +9,9 @@ from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import (
     STORE,
     Db,
-    Limit,
-    OfImages,
-    OfReference,
+    ResultsOptions,
+    Rows,
     Short,
-    Shown,
     StoreDir,
     SuiteName,
     chosen_estimators,
@@ -25,22 +23,19 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Of a run, or its first 
 
 
 def keys(
+    *,
     suite: SuiteName,
-    estimators: Shown = "",
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    estimators: Rows = "",
+    source: ResultsOptions,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """List the runs of a suite: key, state, and what each is."""
     asked = find_suite(suite)
-    from roarbench.analysis.load import Question, load_from, open_results
+    from roarbench.analysis.load import load_from, open_results
     from roarbench.report.runs import run_lines, run_records
 
-    with open_results(store, db, suite=suite) as results:
-        suite_results = load_from(results, asked, Question(store, db, limit, data, reference))
+    with open_results(source.store, source.db, suite=suite) as results:
+        suite_results = load_from(results, asked, source.question)
         chosen = chosen_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
     if format is Short.JSON:

@@ -10,17 +10,14 @@ from roarbench.cli import completion
 from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.options import (
     STORE,
+    BoardOptions,
     Db,
     Format,
-    Limit,
-    OfImages,
-    OfReference,
     OnlyImages,
     OnlyReference,
     Prose,
-    ProtocolName,
+    ResultsOptions,
     Short,
-    Shown,
     StoreDir,
     SuiteName,
     UnitName,
@@ -29,28 +26,25 @@ from roarbench.cli.options import (
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
 from roarbench.plan.suites import find_suite
-from roarbench.terms import ROAR, Unit
+from roarbench.terms import Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
 
 
 def status(
+    *,
     suite: SuiteName,
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    source: ResultsOptions,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
-    from roarbench.analysis.load import Question, load_from, open_results
+    from roarbench.analysis.load import load_from, open_results
     from roarbench.report import lists
 
-    with open_results(store, db, suite=suite) as results:
-        suite_results = load_from(results, asked, Question(store, db, limit, data, reference))
+    with open_results(source.store, source.db, suite=suite) as results:
+        suite_results = load_from(results, asked, source.question)
         found = lists.status_record(suite_results, results)
     if format is Short.JSON:
         out.print_json(json.dumps(found))
@@ -62,35 +56,28 @@ def status(
 
 
 def table(
+    *,
     suite: SuiteName,
-    estimators: Shown = "",
-    protocol: ProtocolName = ROAR.name,
-    unit: UnitName = None,
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    board: BoardOptions,
+    source: ResultsOptions,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
-    from roarbench.analysis.load import Question, load_suite
+    from roarbench.analysis.load import load_suite
     from roarbench.report.table import shown_table
 
-    suite_results = load_suite(asked, Question(store, db, limit, data, reference))
-    print_table(shown_table(suite_results, protocol, unit, chosen_estimators(suite_results.suite, estimators)), format)
+    suite_results = load_suite(asked, source.question)
+    rows = chosen_estimators(suite_results.suite, board.estimators)
+    print_table(shown_table(suite_results, board.protocol, board.unit, rows), format)
     _tell_what_else(suite_results, "table")
 
 
 def validity(
+    *,
     suite: SuiteName,
     unit: UnitName = None,
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    source: ResultsOptions,
     against: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,13 +90,12 @@ def validity(
 ) -> None:
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
     asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
-    from roarbench.analysis.load import Question, alike, load_suite
+    from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity
 
-    question = Question(store, db, limit, data, reference)
-    compared = [load_suite(other, alike(question, asked, other)) for other in others]
-    suite_results = load_suite(asked, question)
+    compared = [load_suite(other, alike(source.question, asked, other)) for other in others]
+    suite_results = load_suite(asked, source.question)
     made = panel(suite_results, others=compared, unit=unit)
     if format is Prose.TEXT:
         out.print(validity.as_text(made, out.width), crop=False)
@@ -119,66 +105,58 @@ def validity(
 
 
 def plot(
+    *,
     suite: SuiteName,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF by its ending.")],
-    estimators: Shown = "",
-    protocol: ProtocolName = ROAR.name,
-    unit: UnitName = None,
+    board: BoardOptions,
     published: Annotated[
         str,
         typer.Option("--published", metavar="NAME", help="Lay the paper's curves over: imagenet, food101 or birdsnap."),
     ] = "",
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    source: ResultsOptions,
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
 
     Twins and other checks are drawn where --estimators names them.
     """
     asked = find_suite(suite)
-    from roarbench.analysis.load import Question, load_suite, what_else
+    from roarbench.analysis.load import load_suite, what_else
     from roarbench.report.charts import chart
     from roarbench.report.figures import draw_curves
     from roarbench.report.table import shown_table
 
-    suite_results = load_suite(asked, Question(store, db, limit, data, reference))
+    suite_results = load_suite(asked, source.question)
     if not suite_results.results and (others := what_else(suite_results, "plot")):
         raise CallerError(others)
-    rows = chosen_estimators(suite_results.suite, estimators) or [
+    rows = chosen_estimators(suite_results.suite, board.estimators) or [
         name for name in suite_results.suite.estimators if find_estimator(name).placed
     ]
-    draw_curves(chart(shown_table(suite_results, protocol, unit, rows), published), output)
+    draw_curves(chart(shown_table(suite_results, board.protocol, board.unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(suite_results, "plot")
 
 
 def claims(
+    *,
     suite: Annotated[
         str,
         typer.Option(
             "--suite",
             metavar="NAME",
-            help="Also hold them against our results of this suite.",
+            help="Also test them on our results of this suite.",
             autocompletion=completion.suites,
         ),
     ] = "",
     unit: UnitName = None,
-    store: StoreDir = STORE,
-    db: Db = "",
-    limit: Limit = None,
-    data: OfImages = "",
-    reference: OfReference = "",
+    source: ResultsOptions,
     format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
 ) -> None:
-    """Hold the paper's claims against its own Table 2 and against ours, by mean accuracies."""
+    """Test the paper's claims on its own Table 2 and on our results, by mean accuracies."""
     asked = find_suite(suite) if suite else None
-    from roarbench.analysis.load import Question, load_suite
+    from roarbench.analysis.load import load_suite
     from roarbench.report import claims
 
-    suite_results = load_suite(asked, Question(store, db, limit, data, reference)) if asked else None
+    suite_results = load_suite(asked, source.question) if asked else None
     found, gains = claims.claim_records(suite_results, unit or Unit.SCALAR), claims.gain_records()
     if format is Short.JSON:
         whose = claims.whose(suite_results) if suite_results else None
@@ -214,7 +192,7 @@ def leaderboard(
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
-    """After what was asked for, since a mistake found on the way there has the only line."""
+    """Say what else the store has, after what was asked for: an error found on the way must be the only line."""
     from roarbench.analysis.load import what_else
 
     if others := what_else(suite_results, command):

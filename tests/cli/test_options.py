@@ -1,0 +1,58 @@
+"""Records of options: a command has an option for each of their fields, and gets the records back."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from roarbench.cli.options import Device, SubmissionOptions, command
+from roarbench.errors import CallerError
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Two options, one of which is demanded."""
+
+    colour: Annotated[str, typer.Option("--colour", metavar="NAME", help="Which colour.")]
+    coats: Annotated[int, typer.Option("--coats", min=1, help="How many layers.")] = 2
+
+
+def paint(
+    *,
+    wall: Annotated[str, typer.Argument(help="Where.")],
+    with_: Paint,
+    dry: Annotated[bool, typer.Option("--dry", help="Wait until it is dry.")] = False,
+) -> None:
+    """Paint a wall."""
+    print(wall, with_, dry)
+
+
+def call(*words: str) -> str:
+    app = typer.Typer()
+    app.command()(command(paint))
+    return CliRunner().invoke(app, words, env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}).output
+
+
+def test_the_fields_of_a_record_are_options() -> None:
+    assert call("north", "--colour", "red", "--coats", "3", "--dry") == "north Paint(colour='red', coats=3) True\n"
+    assert call("north", "--colour", "red") == "north Paint(colour='red', coats=2) False\n"
+
+
+def test_a_field_without_a_default_is_demanded() -> None:
+    assert "Missing option '--colour'" in call("north")
+    assert "Invalid value for '--coats'" in call("north", "--colour", "red", "--coats", "0")
+
+
+def test_help_has_the_options_where_the_record_stands() -> None:
+    text = call("--help")
+
+    assert "Paint a wall." in text
+    assert text.index("--colour") < text.index("--coats") < text.index("--dry")
+
+
+def test_how_a_file_is_run_needs_the_file() -> None:
+    for options in ({"trust": True}, {"device": Device.CUDA}):
+        with pytest.raises(CallerError, match="add --submission FILE"):
+            SubmissionOptions(**options)
