@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roarbench.analysis.load import Question
 
 
-class Format(StrEnum):
+class TableFormat(StrEnum):
     """How a table is written."""
 
     TEXT = "text"
@@ -33,7 +33,7 @@ class Format(StrEnum):
     LATEX = "latex"
 
 
-class Prose(StrEnum):
+class PanelFormat(StrEnum):
     """How a report with sentences is written."""
 
     TEXT = "text"
@@ -48,7 +48,7 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
-class Short(StrEnum):
+class ReportFormat(StrEnum):
     """How a report is written."""
 
     TEXT = "text"

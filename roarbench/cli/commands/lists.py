@@ -7,24 +7,24 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Short, StoreDir
+from roarbench.cli.options import STORE, ReportFormat, StoreDir
 
 
-def suites(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+def suites(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
     """List the suites with what each costs."""
     from roarbench.report import lists
 
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(lists.suite_records()))
     else:
         out.print(lists.suite_list(out.width), soft_wrap=True)
 
 
-def estimators(format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+def estimators(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
     """List the estimators and controls."""
     from roarbench.report import lists
 
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(lists.estimator_records()))
     else:
         out.print(lists.estimator_list())
@@ -34,7 +34,7 @@ def toy(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
     ] = None,
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""
     from toy.figure import draw
@@ -45,15 +45,17 @@ def toy(
     if output:  # before the table, so that a mistake has the only line
         draw(result, output)
         err.print(f"drawn: {output}", soft_wrap=True)
-    out.print(to_json(result) if format is Short.JSON else to_text(result), soft_wrap=True)
+    out.print(to_json(result) if format is ReportFormat.JSON else to_text(result), soft_wrap=True)
 
 
-def doctor(store: StoreDir = STORE, format: Annotated[Short, typer.Option("--format")] = Short.TEXT) -> None:
+def doctor(
+    store: StoreDir = STORE, format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT
+) -> None:
     """Check this machine: processor, memory, disk, libraries, and what to do about each."""
     from roarbench.cli.doctor import examine, findings_table
 
     found = examine(store)
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps([finding._asdict() for finding in found]))
     else:
         out.print(findings_table(found))

@@ -10,11 +10,11 @@ from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.options import (
     Device,
     Engine,
-    Format,
     Metrics,
-    Short,
+    ReportFormat,
     SubmissionOptions,
     SuiteOptions,
+    TableFormat,
     WorkOptions,
     chosen_estimators,
 )
@@ -30,7 +30,7 @@ def run(
     work: WorkOptions,
     metrics: Metrics = None,
     submitted: SubmissionOptions,
-    format: Annotated[Format, typer.Option("--format", help="Of the table at the end.")] = Format.TEXT,
+    format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     suite = requested_suite(asked, work.reference)
@@ -69,7 +69,7 @@ def plan(
     work: WorkOptions,
     submitted: SubmissionOptions,
     measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
     suite, seconds = requested_suite(asked, work.reference), None
@@ -92,7 +92,7 @@ def plan(
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
     made = make_plan(suite_results, work.workers or default_workers(), measured, bool(data) and not decoded, seconds)
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(made.record()))
     else:
         out.print(made.text(), soft_wrap=True)

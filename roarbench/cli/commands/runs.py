@@ -9,9 +9,9 @@ from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import (
     STORE,
     Db,
+    ReportFormat,
     ResultsOptions,
     Rows,
-    Short,
     StoreDir,
     SuiteName,
     chosen_estimators,
@@ -27,7 +27,7 @@ def keys(
     suite: SuiteName,
     estimators: Rows = "",
     source: ResultsOptions,
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """List the runs of a suite: key, state, and what each is."""
     asked = find_suite(suite)
@@ -38,7 +38,7 @@ def keys(
         suite_results = load_from(results, asked, source.question)
         chosen = chosen_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(found))
     else:
         out.print(run_lines(found), soft_wrap=True)
@@ -48,7 +48,7 @@ def show(
     key: Key,
     store: StoreDir = STORE,
     db: Db = "",
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Show all that is known of a run: what it is, what came out, who vouches for it, where its rankings lie."""
     from roarbench.analysis.load import find_key, open_results
@@ -56,7 +56,7 @@ def show(
 
     with open_results(store, db) as results:
         found = run_record(results, store, find_key(results, key))
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(found))
     else:
         out.print(run_text(found), soft_wrap=True)

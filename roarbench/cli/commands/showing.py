@@ -12,14 +12,14 @@ from roarbench.cli.options import (
     STORE,
     BoardOptions,
     Db,
-    Format,
     OnlyImages,
     OnlyReference,
-    Prose,
+    PanelFormat,
+    ReportFormat,
     ResultsOptions,
-    Short,
     StoreDir,
     SuiteName,
+    TableFormat,
     UnitName,
     chosen_estimators,
 )
@@ -36,7 +36,7 @@ def status(
     *,
     suite: SuiteName,
     source: ResultsOptions,
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
@@ -46,7 +46,7 @@ def status(
     with open_results(source.store, source.db, suite=suite) as results:
         suite_results = load_from(results, asked, source.question)
         found = lists.status_record(suite_results, results)
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         out.print_json(json.dumps(found))
     else:
         out.print(lists.status_table(found))
@@ -60,7 +60,7 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
@@ -86,7 +86,7 @@ def validity(
             autocompletion=completion.suites,
         ),
     ] = None,
-    format: Annotated[Prose, typer.Option("--format")] = Prose.TEXT,
+    format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
 ) -> None:
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
     asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
@@ -97,10 +97,10 @@ def validity(
     compared = [load_suite(other, alike(source.question, asked, other)) for other in others]
     suite_results = load_suite(asked, source.question)
     made = panel(suite_results, others=compared, unit=unit)
-    if format is Prose.TEXT:
+    if format is PanelFormat.TEXT:
         out.print(validity.as_text(made, out.width), crop=False)
     else:
-        print(validity.as_json(made) if format is Prose.JSON else validity.as_markdown(made))
+        print(validity.as_json(made) if format is PanelFormat.JSON else validity.as_markdown(made))
     _tell_what_else(suite_results, "validity")
 
 
@@ -149,7 +149,7 @@ def claims(
     ] = "",
     unit: UnitName = None,
     source: ResultsOptions,
-    format: Annotated[Short, typer.Option("--format")] = Short.TEXT,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Test the paper's claims on its own Table 2 and on our results, by mean accuracies."""
     asked = find_suite(suite) if suite else None
@@ -158,7 +158,7 @@ def claims(
 
     suite_results = load_suite(asked, source.question) if asked else None
     found, gains = claims.claim_records(suite_results, unit or Unit.SCALAR), claims.gain_records()
-    if format is Short.JSON:
+    if format is ReportFormat.JSON:
         whose = claims.whose(suite_results) if suite_results else None
         out.print_json(json.dumps({"ours": whose, "claims": found, "published_gains": gains}))
     else:

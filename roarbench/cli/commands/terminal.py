@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from roarbench.cli.options import Format
+from roarbench.cli.options import TableFormat
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def check_width() -> None:
             raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
 
 
-def print_table(shown: "ShownTable", format: Format) -> None:
+def print_table(shown: "ShownTable", format: TableFormat) -> None:
     """Print a table, on a terminal as wide as that is."""
     from roarbench.report import table_formats
 
-    if format is Format.TEXT:
+    if format is TableFormat.TEXT:
         out.print(table_formats.as_text(shown, out.width), crop=False)
     else:
         print(table_formats.render(shown, format))
