@@ -49,7 +49,7 @@ class StudyPart(NamedTuple):
         return [name for name in self.evidence.roar.scores.estimators if find_estimator(name).placed]
 
 
-class Leak(NamedTuple):
+class MaskLeak(NamedTuple):
     """Accuracies at `T`: on degraded images, from the removed-maps alone, and on Random's degraded images."""
 
     estimator: str
@@ -95,15 +95,15 @@ def _copy_results(store: Path, folder: Path) -> None:
         connection.execute("VACUUM INTO ?", [str(folder / DEFAULT_FILE)])
 
 
-def leaks(part: StudyPart) -> list[Leak]:
+def leaks(part: StudyPart) -> list[MaskLeak]:
     """The rows, without Random, whose images and masks were both learned from."""
     images, masks = part.evidence.roar.draws, part.evidence.masks.draws
     random = images.accuracy((RANDOM, T))
     found = [(name, images.accuracy((name, T)), masks.accuracy((name, T))) for name in part.rows if name != RANDOM]
-    return [Leak(name, seen, alone, random) for name, seen, alone in found if seen and alone and random]
+    return [MaskLeak(name, seen, alone, random) for name, seen, alone in found if seen and alone and random]
 
 
-def explained(rows: Sequence[Leak], confidence: float) -> MaskExplanation:
+def explained(rows: Sequence[MaskLeak], confidence: float) -> MaskExplanation:
     """Hold the masks against the images, row by row."""
     above = [row for row in rows if _sign(row.images.minus(row.random), confidence) > 0]
     order = agreement(

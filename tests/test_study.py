@@ -52,14 +52,14 @@ def test_masks_are_held_against_images_by_hand(analysis: ModuleType) -> None:
     """`a` is explained by its masks, `b` in part, `c` not at all; `d` is below Random, whatever its masks say."""
     numbers = {"a": (0.80, 0.80), "b": (0.80, 0.70), "c": (0.80, 0.30), "d": (0.40, 0.60)}
     rows = [
-        analysis.Leak(name, sample(images), sample(masks), sample(0.5)) for name, (images, masks) in numbers.items()
+        analysis.MaskLeak(name, sample(images), sample(masks), sample(0.5)) for name, (images, masks) in numbers.items()
     ]
     found = analysis.explained(rows, 0.95)
     assert (found.above, found.beat, found.whole) == (["a", "b", "c"], ["a", "b"], ["a"])
 
 
 def test_a_row_level_with_random_is_not_above_it(analysis: ModuleType) -> None:
-    rows = [analysis.Leak(name, sample(0.51), sample(0.6), sample(0.5)) for name in "abc"]
+    rows = [analysis.MaskLeak(name, sample(0.51), sample(0.6), sample(0.5)) for name in "abc"]
     assert analysis.explained(rows, 0.95).above == []
 
 

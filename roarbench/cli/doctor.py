@@ -28,7 +28,7 @@ _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, roun
 _EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus"}
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """One thing that was looked at."""
 
     what: str
@@ -37,13 +37,13 @@ class Finding(NamedTuple):
     advice: str
 
 
-def examine(store: Path) -> list[Finding]:
+def examine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_compute(), _compiler(), _memory(), _disk(store)]
     return [*machine, *_libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
-def findings_table(findings: list[Finding]) -> Table:
+def findings_table(findings: list[Diagnosis]) -> Table:
     """Return what was found for a terminal."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("", "what", "found", "what to do"):
@@ -55,13 +55,13 @@ def findings_table(findings: list[Finding]) -> Table:
     return shown
 
 
-def _compute() -> list[Finding]:
+def _compute() -> list[Diagnosis]:
     count, where = cores(), device()
     fast = uses_bf16(Precision.BF16, where)
     return [
-        Finding("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
-        Finding("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
-        Finding(
+        Diagnosis("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
+        Diagnosis("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
+        Diagnosis(
             "bfloat16", "in hardware" if fast else "not in hardware", fast, "trainings use float32 and take longer"
         ),
     ]
@@ -72,52 +72,52 @@ def _gpus() -> str:
     return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {size(free)} of {size(total)} free"
 
 
-def _compiler() -> Finding:
+def _compiler() -> Diagnosis:
     """Check what torch.compile needs on a GPU: Triton, which compiles C against Python's headers."""
     if device().type == "cpu":
-        return Finding("torch.compile", "not used without a GPU", True, "")
+        return Diagnosis("torch.compile", "not used without a GPU", True, "")
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
     missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
     missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
     found = f"lacks {' and '.join(missing)}" if missing else "ready"
-    return Finding("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
+    return Diagnosis("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
-def _memory() -> Finding:
+def _memory() -> Diagnosis:
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
-        return Finding("free memory", "not known", True, "")
+        return Diagnosis("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return Finding("free memory", size(free), free > _MEMORY, f"quick wants {size(_MEMORY)}; use fewer --workers")
+    return Diagnosis("free memory", size(free), free > _MEMORY, f"quick wants {size(_MEMORY)}; use fewer --workers")
 
 
-def _disk(store: Path) -> Finding:
+def _disk(store: Path) -> Diagnosis:
     folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
     found = f"{size(free)} free in {folder}" if writable else f"{folder} cannot be written"
-    return Finding("store", found, writable and free > _DISK, f"choose a --store with {size(_DISK)} free")
+    return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {size(_DISK)} free")
 
 
-def _libraries() -> list[Finding]:
+def _libraries() -> list[Diagnosis]:
     versions = [f"{name} {version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
-    return [Finding("libraries", ", ".join(versions), True, "")]
+    return [Diagnosis("libraries", ", ".join(versions), True, "")]
 
 
-def _torchvision() -> Finding:
+def _torchvision() -> Diagnosis:
     """Check that a process of its own can import torchvision; networks here do without operators that it may lack."""
     asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
     if asked.returncode == 0:
-        return Finding("torchvision", "imports", True, "")
+        return Diagnosis("torchvision", "imports", True, "")
     seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
     advice = "the networks here do without; for your own code take it and torch from one index (README, Use it)"
-    return Finding("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
+    return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
 
-def _data() -> Finding:
+def _data() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _hub_answers()
     found = "the hub answers" if answers else f"the hub does not answer; without it: {bundled}"
-    return Finding("data", found, answers, "read a local copy with --data DIR")
+    return Diagnosis("data", found, answers, "read a local copy with --data DIR")
 
 
 def _hub_answers() -> bool:
@@ -129,29 +129,29 @@ def _hub_answers() -> bool:
         return False
 
 
-def _token() -> Finding:
+def _token() -> Diagnosis:
     from huggingface_hub import get_token
 
     token = get_token() is not None
     found = "set" if token else "none"
     gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
     wanted = f"only gated data sets want one ({gated})" if gated else "only gated data sets want one"
-    return Finding("hub token", found, token, f"{wanted}: hf auth login, or HF_TOKEN; or read --data DIR")
+    return Diagnosis("hub token", found, token, f"{wanted}: hf auth login, or HF_TOKEN; or read --data DIR")
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> Diagnosis:
     try:
         check_sandbox()
     except SandboxError as error:
         found, _, advice = str(error).partition("; ")
-        return Finding("sandbox", found, False, advice)
-    return Finding("sandbox", "holds; submissions can be run", True, "")
+        return Diagnosis("sandbox", found, False, advice)
+    return Diagnosis("sandbox", "holds; submissions can be run", True, "")
 
 
-def _extra(name: str) -> Finding:
+def _extra(name: str) -> Diagnosis:
     there = importlib.util.find_spec(_EXTRAS[name]) is not None
     found = _version(_EXTRAS[name]) if there else "not installed"
-    return Finding(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")
+    return Diagnosis(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")
 
 
 def _version(name: str) -> str:

@@ -26,7 +26,7 @@ from roarbench.store.leases import Owner
 from roarbench.store.rankings import RankingSpec, covers
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
 from roarbench.terms import Retrain, Split
-from roarbench.workers.local import Job, LocalEngine, Outcome
+from roarbench.workers.local import Job, JobOutcome, LocalEngine
 
 SHARD = 512  # images that one job ranks at most
 _JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
@@ -291,7 +291,7 @@ def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owne
         store.beat(owner)
 
 
-def _put_back(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Owner) -> bool:
+def _put_back(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner: Owner) -> bool:
     """Whether a job that its machine cut off is tried again, by this process or, if it is a run, by any other one."""
     step = schedule.step(outcome.name)
     if not isinstance(outcome.error, MachineError) or not schedule.again(step, str(outcome.error)):
@@ -301,7 +301,7 @@ def _put_back(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: 
     return True
 
 
-def _record(schedule: Schedule, outcome: Outcome, store: ResultsStore, owner: Owner) -> Event:
+def _record(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner: Owner) -> Event:
     step = schedule.step(outcome.name)
     if isinstance(outcome.error, CallerError):
         raise outcome.error

@@ -228,18 +228,18 @@ def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     return _scaled(images, _scale(norm, images.device))
 
 
-class _Scale(NamedTuple):
+class _DeviceNormalisation(NamedTuple):
     """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
 
     mean: Tensor
     std: Tensor
 
 
-def _scale(norm: Normalisation, device: torch.device) -> _Scale:
-    return _Scale(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
+def _scale(norm: Normalisation, device: torch.device) -> _DeviceNormalisation:
+    return _DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 
 
-def _scaled(images: Tensor, scale: _Scale) -> Tensor:
+def _scaled(images: Tensor, scale: _DeviceNormalisation) -> Tensor:
     out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
     return torch.sub(images, scale.mean, out=out).div_(scale.std)  # the change of layout comes with the first of two
 

@@ -87,7 +87,7 @@ class Task(NamedTuple):
     device: str = "cpu"
 
 
-class Answer(NamedTuple):
+class SandboxAnswer(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -107,7 +107,7 @@ class Answer(NamedTuple):
     death: SandboxExit
 
 
-def explain(task: Task, limits: Limits, trust: bool = False) -> Answer:
+def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
     """Run a submission in a fresh sandbox.
 
     Args:
@@ -172,7 +172,7 @@ def _not_started(death: SandboxExit) -> str:
 
 def _judge(
     task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
-) -> Answer:
+) -> SandboxAnswer:
     found = _stopped(death, limits) or _accused(header) or _ended(death, header)
     maps: tuple[Tensor, ...] = ()
     if found is None and header is not None:
@@ -181,7 +181,7 @@ def _judge(
     said = header or {}
     memory = said.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
-    return Answer(
+    return SandboxAnswer(
         maps=maps if found is None else (),
         fault=found,
         drew=bool(said.get("drew")),

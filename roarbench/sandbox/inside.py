@@ -38,7 +38,7 @@ class _Accusation(Exception):
         self.kind, self.words, self.trace = kind, words, trace
 
 
-class _Part(NamedTuple):
+class _ReceivedPart(NamedTuple):
     """Some images that the request asks about.
 
     Attributes:
@@ -91,7 +91,7 @@ def main(request: int, answer: int, started: int) -> None:
     os._exit(0)  # nothing that it left for its end is run
 
 
-def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Part:
+def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
     """Return one part of a request: its arrays' names begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
@@ -99,7 +99,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Part:
     model = build(**about["network"], generator=torch.Generator().manual_seed(0))
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
     device = about["device"]
-    return _Part(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
+    return _ReceivedPart(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
 
 
 def _limit(cpu: float, memory: int) -> None:
@@ -142,7 +142,7 @@ def _load(source: bytes) -> Estimate:
     return found
 
 
-def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, Any]:
+def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
     """Explain all images of all parts, batch by batch, and write the maps one after the other."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
@@ -158,7 +158,7 @@ def _explain(estimate: Estimate, parts: list[_Part], answer: int) -> dict[str, A
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
 
-def _maps(estimate: Estimate, part: _Part) -> Iterator[tuple[Tensor, bool]]:
+def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
     """Return the checked maps of a part, and whether chance was drawn for them.
 
     An image's generator has a seed of its own. As long as the submission draws nothing from it, images are explained in
@@ -185,7 +185,7 @@ def _batches(n: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, n))
 
 
-def _call(estimate: Estimate, part: _Part, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
+def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:
     """Call the submission once and return its map, checked, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])

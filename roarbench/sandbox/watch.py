@@ -68,10 +68,10 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
     )
     assert process.stdout is not None  # a pipe was asked for
     with process.stdout as pipe:
-        return _Watch(process, pipe.fileno(), started, limits, begin).until_dead()
+        return _Watchdog(process, pipe.fileno(), started, limits, begin).until_dead()
 
 
-class _Watch:
+class _Watchdog:
     def __init__(
         self, process: "subprocess.Popen[bytes]", pipe: int, started: int, limits: Limits, begin: float
     ) -> None:

@@ -15,7 +15,7 @@ from roarbench.models import build
 from roarbench.plan.keys import ranked_splits
 from roarbench.plan.runs import Suite
 from roarbench.plan.suites import SUITES
-from roarbench.sandbox.explain import Answer, Network, Part, Task, at_once, cost, explain, images_a_sandbox
+from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_once, cost, explain, images_a_sandbox
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
@@ -132,7 +132,7 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
     return Accepted(submission, summed, first.drew, pace, tuple(_costs(first.drew, pace, again)), tuple(warnings))
 
 
-def _explain(submission: Submission, *parts: Part) -> Answer:
+def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
     """Return the maps of a submission from a fresh sandbox."""
     answer = explain(Task(submission.source, _NETWORK, parts), CHECK)
     if answer.fault is not None:
@@ -221,7 +221,7 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def _costs(drew: bool, pace: Pace, again: Answer) -> Iterator[SuiteCost]:
+def _costs(drew: bool, pace: Pace, again: SandboxAnswer) -> Iterator[SuiteCost]:
     """Scale what was measured on a small network to each suite's own, by its operations and outputs."""
     small = cost(_NETWORK)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once

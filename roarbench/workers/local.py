@@ -28,7 +28,7 @@ class Job(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """What became of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
 
     name: str
@@ -86,12 +86,12 @@ class LocalEngine:
             worker.connection.send(job)
         self._busy[worker.connection] = (worker, job)
 
-    def wait(self, timeout: float) -> list[Outcome]:
+    def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
         ready = wait(list(self._busy), timeout)
         return [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
 
-    def _collect(self, connection: Connection) -> Outcome:
+    def _collect(self, connection: Connection) -> JobOutcome:
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()
@@ -103,7 +103,7 @@ class LocalEngine:
             _bury(worker)
             worker = self._start(worker.gpu)
         self._idle.append(worker)
-        return Outcome(job.name, value, error, seconds)
+        return JobOutcome(job.name, value, error, seconds)
 
     def _start(self, gpu: str | None) -> _Worker:
         here, there = self._context.Pipe()

@@ -31,12 +31,12 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "version", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
-    monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Finding("torchvision", "imports", True, ""))
+    monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Diagnosis("torchvision", "imports", True, ""))
     monkeypatch.setenv("HF_TOKEN", "secret-token")
     return monkeypatch
 
 
-def found(store) -> dict[str, doctor.Finding]:
+def found(store) -> dict[str, doctor.Diagnosis]:
     return {finding.what: finding for finding in examine(store)}
 
 
@@ -170,7 +170,7 @@ def gpu(machine, tmp_path):
 
 def test_gpus_with_their_memory_and_a_compiler(gpu, tmp_path):
     assert found(tmp_path)["device"].found == "2 x H200, 140.0 GB of 150.0 GB free"
-    assert found(tmp_path)["torch.compile"] == doctor.Finding(
+    assert found(tmp_path)["torch.compile"] == doctor.Diagnosis(
         "torch.compile", "ready", True, "pip install triton; apt-get install gcc python3-dev"
     )
 

@@ -21,7 +21,7 @@ from roarbench.plan.runs import Block
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR, Retrain, Split, Unit
-from roarbench.workers.local import Job, Outcome
+from roarbench.workers.local import Job, JobOutcome
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
 
 WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
@@ -429,7 +429,7 @@ class FailingMachine(InlineEngine):
             return super().submit(job)
         self.left[job.name] -= 1
         self.done.append(job.name)
-        self._ended.append(Outcome(job.name, None, MachineError("its process died (signal SIGKILL)")))
+        self._ended.append(JobOutcome(job.name, None, MachineError("its process died (signal SIGKILL)")))
         return None
 
 

@@ -12,7 +12,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Block, Run, Suite, expand
 from roarbench.store.folders import Workspace
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
-from roarbench.workers.local import Job, Outcome, _do
+from roarbench.workers.local import Job, JobOutcome, _do
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
@@ -51,7 +51,7 @@ class InlineEngine:
 
     def __init__(self, workers: int = 1, gpus: Sequence[str] = ()) -> None:
         self.done: list[str] = []
-        self._ended: list[Outcome] = []
+        self._ended: list[JobOutcome] = []
 
     def __enter__(self) -> "InlineEngine":
         return self
@@ -65,9 +65,9 @@ class InlineEngine:
 
     def submit(self, job: Job) -> None:
         self.done.append(job.name)
-        self._ended.append(Outcome(job.name, *_do(job)))
+        self._ended.append(JobOutcome(job.name, *_do(job)))
 
-    def wait(self, timeout: float) -> list[Outcome]:
+    def wait(self, timeout: float) -> list[JobOutcome]:
         ended, self._ended = self._ended, []
         return ended
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -16,6 +15,7 @@ from roarbench.cli import main
 from roarbench.execution import reproduce, runner
 from roarbench.store.results import Result, ResultsStore, default_url
 from roarbench.submissions.file import read_submission
+from tests.helpers.command_line import Answer, Call
 from tests.helpers.tiny_suite import InlineEngine
 
 SMALL = ("--suite", "planted", "--limit", "8")
@@ -29,15 +29,6 @@ def estimate(model, images, targets, generator):
     return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
 """
 LATE = GOOD.replace('"good"', '"late"').replace("    inputs", "    assert len(images) != 8, 'a full batch'\n    inputs")
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Answer]
 
 
 @pytest.fixture(autouse=True)

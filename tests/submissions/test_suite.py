@@ -28,7 +28,7 @@ from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Block, Run, expand
 from roarbench.plan.suites import find_suite, with_entries
-from roarbench.sandbox.explain import Answer, Task
+from roarbench.sandbox.explain import SandboxAnswer, Task
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.watch import SandboxExit
@@ -205,7 +205,7 @@ def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypat
     context.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(context)
     death = SandboxExit(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
-    answer = Answer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
+    answer = SandboxAnswer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
     monkeypatch.setattr(jobs, "explain", lambda *_, **__: answer)
     with pytest.raises(RunError, match="died: it ended") as caught:
         jobs.timed_maps(context, [entry.id], Split.TEST, 0, 4)

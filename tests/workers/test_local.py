@@ -18,7 +18,7 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
-from roarbench.workers.local import Job, LocalEngine, Outcome, _death, _do, _serve
+from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _do, _serve
 
 PATIENCE = 120.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 
@@ -30,15 +30,15 @@ def engine() -> Iterator[LocalEngine]:
         yield made
 
 
-def collect(engine: LocalEngine, count: int) -> dict[str, Outcome]:
-    outcomes: dict[str, Outcome] = {}
+def collect(engine: LocalEngine, count: int) -> dict[str, JobOutcome]:
+    outcomes: dict[str, JobOutcome] = {}
     deadline = time.monotonic() + PATIENCE
     while len(outcomes) < count and time.monotonic() < deadline:
         outcomes |= {outcome.name: outcome for outcome in engine.wait(1.0)}
     return outcomes
 
 
-def do(engine: LocalEngine, call: Callable[..., object], *arguments: object) -> Outcome:
+def do(engine: LocalEngine, call: Callable[..., object], *arguments: object) -> JobOutcome:
     engine.submit(Job("job", call, arguments))
     return collect(engine, 1)["job"]
 
