@@ -6,7 +6,7 @@ STORE ?= store
 
 PORT ?= 8501
 
-.PHONY: run demo test install install-test check benchmark release-check clean
+.PHONY: run demo test quick-test install install-test check benchmark release-check clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
@@ -15,6 +15,10 @@ run: install
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"
 	$(BIN)/roarbench leaderboard --store demo --port $(PORT)
+
+# the daily loop: without a browser, processes, PostgreSQL and what is slow
+quick-test: install-test
+	$(BIN)/python -m pytest -q -n 2 -m "not (browser or process or slow or postgres)"
 
 test: install-test check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered

@@ -70,6 +70,7 @@ def test_what_is_sent_nowhere_is_itself() -> None:
     assert sent(tensor, torch.device("cpu")) is tensor
 
 
+@pytest.mark.slow
 def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch) -> None:
     """torch gives up on a class of networks after eight variants, in its log alone."""
     graphs = []

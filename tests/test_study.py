@@ -146,6 +146,7 @@ def test_a_report_says_what_is_missing(study: ModuleType) -> None:
     assert len(half) < len(expand(SUITE)) and answers
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_the_kept_results(study: ModuleType, analysis: ModuleType) -> None:
     kept = SCRIPTS.parent / "docs" / "study"
     assert study.report(analysis.read_parts(kept)) == (kept / "tables.md").read_text(encoding="utf-8")

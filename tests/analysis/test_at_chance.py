@@ -52,6 +52,7 @@ def printed(table):
     return " ".join(console.file.getvalue().split())
 
 
+@pytest.mark.slow
 def test_nothing_is_placed_and_nothing_flagged(void, sound):
     for protocol in (ROAR, KAR, MORF):
         rows = void.board(protocol, Unit.SCALAR).rows
@@ -65,6 +66,7 @@ def test_nothing_is_placed_and_nothing_flagged(void, sound):
     assert (bool(void.at_chance), sound.at_chance) == (True, "")
 
 
+@pytest.mark.slow
 def test_every_output_says_so(void, sound):
     table, other = (shown_table(suite_results, "roar", None, None) for suite_results in (void, sound))
     for text in (printed(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):

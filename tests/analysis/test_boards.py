@@ -189,6 +189,7 @@ UNSAID = "results without the checksum of the weights that they explain, which t
 SAID = "results with a checksum of the weights that they explain, which most rows do not have"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", [seed_1_of_grad, lambda point: point.cell.estimator == "grad"], ids=["one", "all"])
 @pytest.mark.parametrize("others, reason", [("a" * 64, UNSAID), ("", SAID)], ids=["without", "with"])
 def test_rows_without_the_checksum_of_the_weights_share_no_board_with_those_that_have_it(whole, whose, others, reason):

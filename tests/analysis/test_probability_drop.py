@@ -118,6 +118,7 @@ def rows(whole, protocol, style):
     return {row["estimator"]: row for row in found}
 
 
+@pytest.mark.slow
 def test_json_and_csv_have_them_where_nothing_is_retrained():
     whole = with_probabilities({("grad", Order.MORF, 0.9)})
     found = falls(whole, MORF, Unit.SCALAR, LEVELS)
@@ -158,6 +159,7 @@ def printed(table, width):
     return console.file.getvalue()
 
 
+@pytest.mark.slow
 def test_columns_say_the_same_where_they_fit():
     """On the store that comes with the repository: whatever the width, no number is cut."""
     table = shown_table(demo(), "morf", None, None)

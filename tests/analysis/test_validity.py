@@ -88,6 +88,7 @@ def made(whole: SuiteResults) -> Panel:
     return panel(whole, BOOTSTRAP)
 
 
+@pytest.mark.slow
 def test_what_the_panel_is_of(made: Panel) -> None:
     names = [found.estimator for found in made.rows]
     assert names == [*MAIN, "random-blurred"], "checks stand in the rows of what they are made from"
@@ -138,6 +139,7 @@ def test_intervals_hold_the_truth_of_this_store(made: Panel) -> None:
     assert covers(row(made, "random").twins["blurred"].difference, 0.0)
 
 
+@pytest.mark.slow
 def test_gains_are_those_of_the_board(whole: SuiteResults) -> None:
     board = whole.board(ROAR, Unit.SCALAR)
     assert board is not None

@@ -164,6 +164,7 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
     assert len({(held.limit, held.asked) for held in found}) == len(found)
 
 
+@pytest.mark.slow
 def test_a_run_tells_how_good_its_reference_is_under_the_title_that_it_has(store, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
     scored = replace(SMALL, blocks=(Block(MORF, ("random",), (0.5,), seeds=1),))

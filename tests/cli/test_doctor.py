@@ -185,6 +185,7 @@ def test_a_gpu_without_what_compiling_needs(gpu, tmp_path):
     assert not found(tmp_path)["torch.compile"].good
 
 
+@pytest.mark.slow
 def test_this_machine_can_be_examined_and_printed(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "_hub_answers", lambda: False)
     findings = examine(tmp_path)

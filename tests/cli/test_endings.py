@@ -25,6 +25,7 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch):
     for words in (("table", *SMALL), ("validity", *SMALL), ("--help",)):
         monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
@@ -37,6 +38,7 @@ def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch)
             assert re.search(r"\|truth +\|.*\|- +\|- ", text)  # a dash of ours where there is no verdict
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [("suites",), ("table", "--format", "json"), ("toy",), ("--help",), ("--version",)])
 def test_an_output_that_is_full_is_one_line(call, made, words, monkeypatch):
     more = (*SMALL, "--store", made) if words[0] == "table" else ()
@@ -60,6 +62,7 @@ def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, 
     assert call("toy") == (code, "", "roarbench: interrupted; toy keeps nothing of what it had begun\n")
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken(call, made):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -68,6 +71,7 @@ def test_a_port_that_is_taken(call, made):
     assert answer == (2, "", line)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
 @pytest.mark.parametrize("width", ["0", "19", "1001", "100000000", "-80", "wide"])
 def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):

@@ -68,6 +68,7 @@ def count(store: Path) -> int:
 # --- run
 
 
+@pytest.mark.slow
 def test_a_suite_without_retraining_ranks_test_images_alone(call, tmp_path, monkeypatch):
     suite = replace(find_suite("planted"), blocks=(Block(MORF, ("truth", "random"), (0.5,), seeds=1),))
     monkeypatch.setitem(SUITES, "planted", suite)
@@ -76,6 +77,7 @@ def test_a_suite_without_retraining_ranks_test_images_alone(call, tmp_path, monk
     assert {path.name for path in tmp_path.rglob("*.arrow")} == {"test.arrow"}
 
 
+@pytest.mark.slow
 def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 0
@@ -89,6 +91,7 @@ def test_run_prints_its_plan_and_progress_beside_the_table(call, tmp_path):
     assert count(tmp_path) == RUNS
 
 
+@pytest.mark.slow
 def test_the_controls_come_along_with_what_was_asked_for(made):
     with ResultsStore.open(default_url(made), read_only=True) as results:
         stored = results.results(results.keys(""))
@@ -96,6 +99,7 @@ def test_the_controls_come_along_with_what_was_asked_for(made):
     assert found == {"none", "random", "truth"}
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing(call, store):
     before = contents(store)
     answer = call("run", *PART, "--store", store)
@@ -105,6 +109,7 @@ def test_a_second_run_does_nothing(call, store):
     assert contents(store) == before
 
 
+@pytest.mark.slow
 def test_run_goes_on_where_it_stopped(call, store):
     with closing(sqlite3.connect(store / "results.sqlite")) as database, database:
         database.execute("DELETE FROM results WHERE t > 0.6 AND estimator = 'truth'")
@@ -115,12 +120,14 @@ def test_run_goes_on_where_it_stopped(call, store):
     assert [row["gain"] for row in json.loads(before)["rows"]] != [row["gain"] for row in after["rows"]]
 
 
+@pytest.mark.slow
 def test_run_prints_json_alone_on_standard_output(call, store):
     answer = call("run", *PART, "--store", store, "--format", "json")
     assert json.loads(answer.out)["rows"][0]["seeds"] == 1
     assert answer.err
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeypatch):
     score = jobs.score
 
@@ -142,6 +149,7 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     assert call("run", *PART, "--store", tmp_path).code == 0
 
 
+@pytest.mark.slow
 def test_a_database_elsewhere_is_used_and_named(call, tmp_path):
     url = f"sqlite:///{tmp_path}/elsewhere.db"
     answer = call("run", *PART, "--store", tmp_path / "store", "--db", url)
@@ -273,6 +281,7 @@ def test_what_the_store_has_instead_is_told(call, made, words):
     assert call(*words, "--suite", "quick", "--store", made).err == ""  # nor of any other version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_plot_draws_each_format(call, made, tmp_path, ending, start):
     path = tmp_path / f"curves.{ending}"
@@ -293,12 +302,14 @@ def test_suites_and_estimators(call):
     assert "VarGrad" in call("estimators").out
 
 
+@pytest.mark.slow
 def test_doctor(call, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
     assert "processor" in call("doctor", "--store", tmp_path).out
     assert {row["what"] for row in json.loads(call("doctor", "--format", "json").out)} > {"processor", "store"}
 
 
+@pytest.mark.slow
 def test_toy(call, tmp_path):
     answer = call("toy", "-o", tmp_path / "toy.png", "--format", "json")
     assert answer.code == 0
@@ -455,6 +466,7 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, made, words, message, t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/nowhere/x.png", "x.gif"])
 def test_a_toy_that_cannot_be_drawn(call, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -464,6 +476,7 @@ def test_a_toy_that_cannot_be_drawn(call, path, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_commands_that_a_run_proposes_work_as_they_stand(call, made, tmp_path, monkeypatch):
     folder = tmp_path / "a store's"
     shutil.copytree(made, folder)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 SMALL = ("--suite", "planted", "--limit", "40")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")

@@ -17,6 +17,8 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR
 from tests.helpers.command_line import command
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--suite", "planted", "--limit", "40")
 PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 RUNS = 3  # untouched images, random, grad

@@ -11,6 +11,8 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain
 from tests.helpers.command_line import command
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
 RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels

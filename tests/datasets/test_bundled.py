@@ -28,6 +28,7 @@ def test_counts_and_labels() -> None:
     assert [int((test == label).sum()) for label in range(10)] == [387, 395, 357, 386, 409, 394, 389, 419, 399, 390]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["imagenette64", "planted"])
 def test_what_needs_no_download_has_the_fingerprint_that_is_pinned(name: str, tmp_path: Path) -> None:
     """By which stores that do not say where their images came from know the suite's own."""

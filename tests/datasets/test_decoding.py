@@ -46,6 +46,7 @@ def all_of(data: ImageData) -> list[object]:
     return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
 
 
+@pytest.mark.process
 def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
     """With 13 parts and one a process at least, two processes share them."""
     alone = decode_dataset(MANY, tmp_path / "alone", source)
@@ -149,6 +150,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypa
     continued(source, tmp_path, monkeypatch)
 
 
+@pytest.mark.process
 def test_a_killed_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
     (tmp_path / "killed.py").write_text(KILLED)  # processes start from a file
     killed = elsewhere(["killed.py", str(source)], tmp_path)
@@ -213,6 +215,7 @@ print(mebibytes("RssAnon:") - used)
 """
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_whatever_the_size(tmp_path) -> None:
     """147 MiB of pixels, of which decoding holds 9 at a time and reading none: pages of files can be dropped."""
     image = png(some_pixels()[0])

@@ -68,6 +68,7 @@ def test_decode_from_idx(tmp_path: Path) -> None:
         decode_dataset(record, tmp_path / "store", source)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="needs Debian's dataset-fashion-mnist")
 def test_fashion_mnist_of_debian(tmp_path: Path) -> None:
     """Outside numbers: mean .2860 and standard deviation .3530 of the training pixels, as everyone normalises them."""

@@ -167,6 +167,7 @@ def test_planted_has_its_truth(tmp_path) -> None:
     np.testing.assert_array_equal(small.train.pixels, data.train.pixels[kept])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
 def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
     store = tmp_path / "store"
@@ -198,6 +199,7 @@ def test_a_folder_without_manifest_does_not_count(tiny, tiny_folder, tmp_path) -
     assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
 
 
+@pytest.mark.process
 def test_two_processes_decode_once(tiny_folder, tmp_path) -> None:
     """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
     before = f"""

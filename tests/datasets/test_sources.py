@@ -406,6 +406,7 @@ class Open(Hub):
     do_HEAD = do_GET  # noqa: N815
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["", "8px"])
 def test_the_hub_gives_the_files_of_both_splits_once(config: str, serve, tiny_folder, tmp_path) -> None:
     """No other file is fetched, and none twice: the second time the hub is not there."""
@@ -436,6 +437,7 @@ def fetched_labels(environment: dict[str, str], folder: Path, *arguments: str) -
     return labels
 
 
+@pytest.mark.slow
 def test_of_the_hub_no_file_is_fetched_beyond_the_last_that_is_needed(serve, tmp_path) -> None:
     """Then offline, from what was fetched, with a limit, which is another set."""
     Open.folder = tmp_path / "hub"
@@ -453,6 +455,7 @@ def test_of_the_hub_no_file_is_fetched_beyond_the_last_that_is_needed(serve, tmp
     assert parquet == ["test-00000-of-00002.parquet", "train-00000-of-00003.parquet", "train-00001-of-00003.parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", [Hub, Private])
 def test_a_gated_hub_names_the_token(handler, serve, tmp_path) -> None:
     said = ask_hub(tmp_path, HF_ENDPOINT=serve(handler))
@@ -462,6 +465,7 @@ def test_a_gated_hub_names_the_token(handler, serve, tmp_path) -> None:
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
 def test_an_unreachable_hub_names_data(variables, tmp_path) -> None:
     said = ask_hub(tmp_path, **variables)

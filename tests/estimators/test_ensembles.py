@@ -39,6 +39,7 @@ SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, se
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
 @pytest.mark.parametrize("name", PAPER)
 def test_all_18_are_captums_bases_combined(name, found, samples):

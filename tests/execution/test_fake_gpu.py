@@ -85,6 +85,7 @@ def steps_of(recipe, kind="degraded", name="resnet-planted") -> tuple[FakeGpu, i
         return gpu, round(recipe.epochs * N / recipe.batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("micro_batch", [0, 3])
 @pytest.mark.parametrize("kind", Augmentation)
 def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
@@ -99,6 +100,7 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert long.sent - short.sent == 2 * parts * (3 + drawn.get(kind, 1))  # the index: pixels, bits and labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "precision"),
     [
@@ -153,7 +155,7 @@ def test_tensors_on_two_devices_are_found():
 def test_waits_are_found():
     def seen(work) -> list[str]:
         with fake_gpu() as gpu:
-            jobs(torch.zeros(2), torch.zeros(2, device=GPU))
+            work(torch.zeros(2), torch.zeros(2, device=GPU))
             return gpu.waits
 
     def pinned(tensor: Tensor) -> Tensor:

@@ -89,6 +89,7 @@ def removed_in_store(context, name, unit, split, t, order=Order.MORF):
 # --- the reference
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_network_that_its_record_describes(context):
     model = context.network("resnet-planted", 1000)
     labels = torch.from_numpy(context.data.train.labels)
@@ -399,6 +400,7 @@ def retrained_by_hand(context, run, inputs, norm):
     return predict(model, test, norm, batch=128).argmax(1).numpy() == context.data.test.labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator, order, t, unit, seed",
     [
@@ -433,6 +435,7 @@ def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(context):
     assert (first != other).any()
 
 
+@pytest.mark.slow
 def test_mask_only_sees_the_removed_maps_and_nothing_else(context):
     run = run_of(context, "grad", retrain=Retrain.MASKS)
     inputs = {split: removed_maps(context, run, split).astype(np.float64) for split in Split}
@@ -475,6 +478,7 @@ def test_without_retraining_at_level_0_the_reference_is_itself(context):
     np.testing.assert_array_equal(scored.probability, said.probability)
 
 
+@pytest.mark.slow
 def test_a_redrawn_random_ranking_is_drawn_while_training(context):
     run = run_of(context, "random-redrawn", t=0.5)
     inputs = {split: jobs._inputs(context, run, split) for split in Split}

@@ -105,6 +105,7 @@ def test_what_is_explained_is_the_reference_on_the_first_test_images(context, ex
     assert len(quantus._explain(context, "random", 5).maps) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", IDS)
 def test_a_score_is_what_its_description_says(metric, explained):
     # a correlation divides by the small spread of the losses, so rounding weighs more there
@@ -140,6 +141,7 @@ def test_the_mean_is_over_the_images_that_have_a_value():
     assert (score.value, score.count) == (1.5, 2)
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_is_computed(context, store, explained):
     specs = score_specs(SUITE, context.data.fingerprint)
     some = {names: spec for names, spec in specs.items() if names[0] == "grad"}
@@ -187,6 +189,7 @@ def planted(tmp_path_factory):
     return store, ended
 
 
+@pytest.mark.slow
 def test_a_run_with_quantus_adds_its_columns(planted):
     store, ended = planted
     for row in json.loads(ended.stdout)["rows"]:

@@ -22,6 +22,8 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, ROAR, Retrain
 from tests.helpers.tiny_suite import SUITE, InlineEngine
 
+pytestmark = pytest.mark.slow
+
 CONSOLE = Console(file=StringIO())
 TRAINED = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
 SCORED = replace(SUITE, name="scored", blocks=(Block(MORF, ("grad",), (0.5,), seeds=1),))

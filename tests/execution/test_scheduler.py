@@ -24,6 +24,8 @@ from roarbench.terms import ROAR, Retrain, Split, Unit
 from roarbench.workers.local import Job, JobOutcome
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
 
+pytestmark = pytest.mark.slow
+
 WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
 
 

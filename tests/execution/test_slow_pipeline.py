@@ -21,6 +21,8 @@ from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
+pytestmark = pytest.mark.slow
+
 RECIPE = Recipe(
     name="slow",
     version=1,

@@ -53,6 +53,7 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
 
 
+@pytest.mark.slow
 def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
     blocks = (

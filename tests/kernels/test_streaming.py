@@ -167,6 +167,7 @@ print(most - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's account of a process's memory")
 def test_reading_a_large_set_takes_the_memory_of_a_few_batches(tmp_path):
     n = 16_000  # 197 MB of pixels and 49 MB of planes, sparse files

@@ -368,6 +368,7 @@ class Memory:
         self.states.append(copy.deepcopy(state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawing", ["held", "redrawn"])
 @pytest.mark.parametrize("micro_batch", [0, 3])
 def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
@@ -400,6 +401,7 @@ def test_nothing_is_kept_of_a_training_that_is_over_soon() -> None:
     assert kept.states == []
 
 
+@pytest.mark.slow
 def test_removed_maps_take_the_same_way() -> None:
     t = 0.5
     labels = torch.arange(40) % 2

@@ -60,6 +60,7 @@ def shelf(folder: Path, *only: str) -> dict[str, SuiteResults]:
         return read_shelf(store, folder, Only(*only)).standings
 
 
+@pytest.mark.slow
 def test_each_has_a_board_that_names_its_images_and_its_reference(several: Path) -> None:
     found = shelf(several)
     assert sorted(found) == SLUGS
@@ -74,10 +75,12 @@ def test_each_has_a_board_that_names_its_images_and_its_reference(several: Path)
     assert {len(held.results) for held in found.values()} == {len(results(QUICK, 40))}
 
 
+@pytest.mark.slow
 def test_a_running_app_has_them_all(several: Path) -> None:
     assert sorted(Library(default_url(several), several).suites()) == SLUGS
 
 
+@pytest.mark.slow
 def test_boards_can_be_asked_for(several: Path, photos: Path) -> None:
     assert list(shelf(several, str(photos))) == list(shelf(several, "07e4")) == SLUGS[1:2]
     assert list(shelf(several, "", GIVEN[:10])) == SLUGS[2:]
@@ -85,6 +88,7 @@ def test_boards_can_be_asked_for(several: Path, photos: Path) -> None:
     assert list(Library(default_url(several), several, Only("07e4")).suites()) == SLUGS[1:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("--data", "/nowhere"), ("--reference", "file@ffff"), ("--data", "07e4", "--reference", "file@0a1b")]
 )
@@ -97,6 +101,7 @@ def test_what_no_board_is_of_is_the_callers_mistake(several: Path, words: tuple[
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_the_static_pages_of_one_alone(several: Path) -> None:
     call = ["leaderboard", "--store", str(several), "--data", "07e4", "--export", str(several / "out")]
     assert CliRunner().invoke(app, call).exit_code == 0

@@ -188,6 +188,7 @@ def test_frontier_by_slow_search(quick: SuiteResults) -> None:
     assert {entry.estimator for entry in charts.frontier(entries)} == wanted
 
 
+@pytest.mark.slow
 def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
     table = board_table(Evidence.of(quick), seconds={"gb": 2.0, "grad": 1.0})
     evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)

@@ -18,7 +18,7 @@ from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from leaderboard.compare import duel
 from leaderboard.downloads import board_csv, board_files, board_json
@@ -37,12 +37,13 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, Unit
 from tests.helpers import board_store, hostile
-from tests.helpers.board_store import make_store, results
+from tests.helpers.board_store import made_strip, make_store, results
+from tests.helpers.browser import see, show, until
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import CLI, browser, free_port, settle, static_pages, until_up
+from screenshots import CLI, browser, free_port, static_pages, until_up
 
-from tests.helpers.board_store import made_strip
+pytestmark = pytest.mark.browser
 
 PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa")
@@ -119,6 +120,26 @@ def places(driver: webdriver.Chrome) -> list[str]:
 ROWS = "#board tbody tr:not([hidden])"
 
 
+def sorted_by(driver: webdriver.Chrome) -> list[str]:
+    """The column that the rows are sorted by, and which way."""
+    headings = driver.find_elements(By.CSS_SELECTOR, "#board th[aria-sort]")
+    return [f"{heading.text.strip()} {heading.get_attribute('aria-sort')}" for heading in headings]
+
+
+def title(driver: webdriver.Chrome) -> str:
+    return driver.title
+
+
+def first(driver: webdriver.Chrome, tag: str) -> str:
+    """The text of the page's first element of this kind."""
+    return driver.find_element(By.TAG_NAME, tag).text
+
+
+def chosen(driver: webdriver.Chrome, name: str) -> str:
+    """What a list of a static page is at."""
+    return str(driver.find_element(By.NAME, name).get_property("value"))
+
+
 def told(driver: webdriver.Chrome, selector: str, what: str) -> list[str]:
     """What all these say, at one moment."""
     script = f"return [...document.querySelectorAll(arguments[0])].map((part) => part.{what})"
@@ -127,52 +148,48 @@ def told(driver: webdriver.Chrome, selector: str, what: str) -> list[str]:
 
 
 def test_static_sort_by_keyboard_and_share_the_address(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "index.html").as_uri())
-    first = rows(driver)
+    show(driver, (site / "index.html").as_uri())
+    begun = until(driver, rows)
     button = driver.find_element(By.CSS_SELECTOR, "button[data-sort=estimator]")
     button.send_keys(Keys.ENTER)
-    assert rows(driver) == sorted(first)
+    see(driver, rows, sorted(begun))
     button.send_keys(Keys.ENTER)
-    assert rows(driver) == sorted(first, reverse=True)
-    assert driver.find_element(By.CSS_SELECTOR, "th[aria-sort=descending] button").text.strip() == "estimator"
-    address = driver.current_url
-    driver.get("about:blank")
-    driver.get(address)
-    assert rows(driver) == sorted(first, reverse=True)
+    see(driver, rows, sorted(begun, reverse=True))
+    assert sorted_by(driver) == ["estimator descending"]
+    show(driver, driver.current_url)
+    see(driver, rows, sorted(begun, reverse=True))
 
 
 def test_static_filters_and_places_among_what_is_shown(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri())
-    whole = places(driver)
+    show(driver, (site / "board-quick-v1.html").as_uri())
+    whole = until(driver, places)
     Select(driver.find_element(By.NAME, "family")).select_by_value("control")
-    assert rows(driver) == ["sobel", "random", "random-blurred"]
-    assert places(driver) == ["1-2", "2-3", "1-3"]
+    see(driver, rows, ["sobel", "random", "random-blurred"])
+    see(driver, places, ["1-2", "2-3", "1-3"])
     assert driver.find_element(By.ID, "shown").text.startswith("3 of 9 rows")
     driver.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
-    WebDriverWait(driver, 5).until(lambda d: len(rows(d)) == 9)
-    assert places(driver) == whole
+    see(driver, places, whole)
     driver.find_element(By.NAME, "search").send_keys("vargrad")
-    assert rows(driver) == ["var-grad"]
+    see(driver, rows, ["var-grad"])
     assert "search=vargrad" in driver.current_url
 
 
 def test_static_protocol_and_level_change_the_numbers_and_the_address(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri())
-    begun = gains(driver)
+    show(driver, (site / "board-quick-v1.html").as_uri())
+    begun = until(driver, gains)
     Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("morf")
     Select(driver.find_element(By.NAME, "level")).select_by_visible_text("0.9")
-    caption = driver.find_element(By.ID, "caption").text
-    assert caption.startswith("MORF on imagenette64") and "levels 0.9; the reference as it is" in caption
+    until(driver, lambda d: "levels 0.9; the reference as it is" in d.find_element(By.ID, "caption").text)
+    assert driver.find_element(By.ID, "caption").text.startswith("MORF on imagenette64")
     board = next(board for board in data(driver) if (board["protocol"], board["level"]) == ("morf", "0.9"))
     wanted = sorted((row["gain"][0] for row in board["rows"] if row), reverse=True)
     assert [float(gain) for gain in gains(driver)] == pytest.approx(wanted, abs=0.051)
     assert gains(driver) != begun
-    address, shown = driver.current_url, gains(driver)
-    driver.get("about:blank")
-    driver.get(address)
-    WebDriverWait(driver, 10).until(lambda d: gains(d) == shown)  # the page is drawn first, then as its address asks
+    shown = gains(driver)
+    show(driver, driver.current_url)
+    see(driver, gains, shown)  # the page is drawn first, then as its address asks
     Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")  # which has that level alone
-    assert driver.find_element(By.NAME, "level").get_property("value") == ""
+    see(driver, lambda d: chosen(d, "level"), "")
 
 
 def gains(driver: webdriver.Chrome) -> list[str]:
@@ -204,24 +221,24 @@ def test_static_rows_shown_are_saved_as_the_app_saves_them(
     driver: webdriver.Chrome, site: Path, shown: SuiteShown, tmp_path: Path, protocol: str, level: str, family: str
 ) -> None:
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    driver.get((site / "board-quick-v1.html").as_uri() + f"#protocol={protocol}&level={level}&family={family}")
+    show(driver, (site / "board-quick-v1.html").as_uri() + f"#protocol={protocol}&level={level}&family={family}")
     wanted = board_of(shown, protocol, level, family)
-    WebDriverWait(driver, 10).until(lambda d: rows(d) == [entry.estimator for entry in wanted.entries])
+    see(driver, rows, [entry.estimator for entry in wanted.entries])
     for button in driver.find_elements(By.CSS_SELECTOR, "[data-save]"):
         button.send_keys(Keys.ENTER)
     stem = f"rows-quick-v1-{protocol}-scalar{'-' if level else ''}{level}"
     both = [tmp_path / f"{stem}.{ending}" for ending in ("csv", "json")]
-    WebDriverWait(driver, 20).until(lambda _: sorted(tmp_path.iterdir()) == both)
+    see(driver, lambda _: sorted(tmp_path.iterdir()), both)
     assert both[0].read_text() == board_csv(wanted)
     assert json.loads(both[1].read_text()) == json.loads(board_json(wanted))
 
 
 def test_static_whole_board_is_that_of_the_protocol(driver: webdriver.Chrome, site: Path, shown: SuiteShown) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri())
-    assert {"board-quick-v1-roar-scalar.csv", "board-quick-v1-roar-scalar.tex"} <= set(offered(driver))
+    show(driver, (site / "board-quick-v1.html").as_uri())
+    see(driver, offered, [f"board-quick-v1-roar-scalar.{ending}" for ending in ("csv", "json", "tex", "md")])
     Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")
     files = [f"board-quick-v1-kar-scalar.{ending}" for ending in ("csv", "json", "tex", "md")]
-    assert offered(driver) == files
+    see(driver, offered, files)
     texts = {name.rpartition(".")[2]: (site / name).read_text() for name in files}
     assert texts == board_files(board_of(shown, "kar"))
 
@@ -232,27 +249,27 @@ def offered(driver: webdriver.Chrome) -> list[str]:
 
 
 def test_static_mask_only_shows_accuracies(driver: webdriver.Chrome, site: Path, shown: SuiteShown) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri() + "#protocol=mask-only")
-    WebDriverWait(driver, 10).until(lambda d: d.find_element(By.CSS_SELECTOR, f"{ROWS} .accuracy").is_displayed())
+    show(driver, (site / "board-quick-v1.html").as_uri() + "#protocol=mask-only")
     check_mask_only(driver, shown)
 
 
 def check_mask_only(driver: webdriver.Chrome, shown: SuiteShown) -> None:
     wanted = {entry.estimator: entry.accuracies[0] for entry in board_of(shown, "mask-only").entries}
     lines = [f"t = 0.9: {100 * v:.1f}% [{100 * low:.1f}, {100 * high:.1f}]" for v, low, high in wanted.values()]
-    assert rows(driver) == list(wanted) and told(driver, f"{ROWS} .accuracy", "innerText") == lines
+    see(driver, rows, list(wanted))
+    see(driver, lambda d: told(d, f"{ROWS} .accuracy", "innerText"), lines)
     headings = [heading.text for heading in driver.find_elements(By.CSS_SELECTOR, "#board thead th")]
     assert "accuracy" in headings and not {"place", "gain", "vs Random", "KAR gain"} & set(headings)
     assert "None" not in driver.find_element(By.ID, "board").text
 
 
 def test_static_rows_without_a_run_are_not_verified(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "board-planted-v1.html").as_uri())
-    assert statuses(driver) == {"truth": "verified", "random": "verified", "truth-inverted": "–"}
+    show(driver, (site / "board-planted-v1.html").as_uri())
+    see(driver, statuses, {"truth": "verified", "random": "verified", "truth-inverted": "–"})
     headings = {heading.text for heading in driver.find_elements(By.CSS_SELECTOR, "#board thead th")}
     assert "vs Random" in headings and not {"vs Sobel", "vs Random blurred", "masks alone"} & headings  # has none
     Select(driver.find_element(By.NAME, "status")).select_by_visible_text("verified")
-    WebDriverWait(driver, 10).until(lambda d: set(rows(d)) == {"truth", "random"})
+    see(driver, lambda d: set(rows(d)), {"truth", "random"})
 
 
 def statuses(driver: webdriver.Chrome) -> dict[str, str]:
@@ -265,15 +282,15 @@ def test_static_board_at_chance_places_no_row(
     monkeypatch.setattr(board_store, "accuracy", lambda point: 0.2)
     with ResultsStore.open(make_store(tmp_path, SUITES["planted"], images=60)) as store:
         export(read_shelf(store, tmp_path), store, tmp_path / "site")
-    driver.get((tmp_path / "site" / "index.html").as_uri() + "#sort=place")
-    WebDriverWait(driver, 10).until(lambda d: d.find_elements(By.CSS_SELECTOR, ".place[aria-sort]"))
+    show(driver, (tmp_path / "site" / "index.html").as_uri() + "#sort=place")
+    see(driver, sorted_by, ["place ascending"])
     assert len(rows(driver)) == 3 and "–" not in gains(driver)
-    assert places(driver) == ["–"] * 3
+    assert places(driver) == ["–", "–", "–"]
 
 
 def test_static_blurred_random_map_is_a_control(driver: webdriver.Chrome, site: Path, shown: SuiteShown) -> None:
     """It has a row, a line of its own in every bar, and a verdict beside it in every row; twins have none of these."""
-    driver.get((site / "board-quick-v1.html").as_uri())
+    show(driver, (site / "board-quick-v1.html").as_uri())
     check_controls(driver, shown)
     row = driver.find_element(By.CSS_SELECTOR, "[data-estimator=random-blurred]")
     assert "control" in row.text
@@ -289,13 +306,14 @@ def test_static_blurred_random_map_is_a_control(driver: webdriver.Chrome, site: 
 
 def check_controls(driver: webdriver.Chrome, shown: SuiteShown) -> None:
     entries = shown.table.entries
-    assert rows(driver) == [entry.estimator for entry in entries] and "var-grad~blurred" not in rows(driver)
+    see(driver, rows, [entry.estimator for entry in entries])
+    assert "var-grad~blurred" not in rows(driver)
     verdicts = told(driver, f"{ROWS} .blurred", "innerText")
     assert verdicts == [entry.blurred or "–" for entry in entries] and verdicts.count("–") == 1
 
 
 def test_static_doubts_have_their_size(driver: webdriver.Chrome, site: Path, shown: SuiteShown) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri())
+    show(driver, (site / "board-quick-v1.html").as_uri())
     check_doubts(driver, shown)
 
 
@@ -303,8 +321,8 @@ def check_doubts(driver: webdriver.Chrome, shown: SuiteShown) -> None:
     concerns = {entry.estimator: entry.concerns for entry in shown.table.entries}
     twins = ["–" if twin.size is None else signed(twin.size) for twin, _ in concerns.values()]
     masks = ["–" if masks.size is None else f"{masks.size:.1%}" for _, masks in concerns.values()]
-    assert told(driver, f"{ROWS} .twin", "innerText") == twins
-    assert told(driver, f"{ROWS} .masks", "innerText") == masks
+    see(driver, lambda d: told(d, f"{ROWS} .twin", "innerText"), twins)
+    see(driver, lambda d: told(d, f"{ROWS} .masks", "innerText"), masks)
     doubted = [[name for name, found in concerns.items() if found[part].reason] for part in (0, 1)]
     bold = "closest('tr').dataset.estimator"
     assert [told(driver, f"{ROWS} .{name}.doubt", bold) for name in ("twin", "masks")] == doubted
@@ -313,15 +331,13 @@ def check_doubts(driver: webdriver.Chrome, shown: SuiteShown) -> None:
 
 
 def test_static_curves_of_the_paper_are_laid_over(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "curves-quick-v1.html").as_uri())
-    ours = len(figures(driver))
+    show(driver, (site / "curves-quick-v1.html").as_uri())
+    see(driver, lambda d: len(figures(d)), 9)
     Select(driver.find_element(By.NAME, "published")).select_by_visible_text("imagenet")
-    assert ours == 9 and len(figures(driver)) == 6  # three families: no MoRF in the paper
+    see(driver, lambda d: len(figures(d)), 6)  # three families: no MoRF in the paper
     assert all("Dashed: the paper's means" in figure.text for figure in figures(driver))
-    address = driver.current_url
-    driver.get("about:blank")
-    driver.get(address)
-    assert len(figures(driver)) == 6
+    show(driver, driver.current_url)
+    see(driver, lambda d: len(figures(d)), 6)
 
 
 def figures(driver: webdriver.Chrome) -> list[WebElement]:
@@ -347,14 +363,15 @@ def tab(driver: webdriver.Chrome, count: int) -> list[tuple[str, str, bool]]:
     for _ in range(count):
         webdriver.ActionChains(driver).send_keys(Keys.TAB).perform()
         with suppress(TimeoutException):  # a border of the app takes a moment to become blue
-            WebDriverWait(driver, 1, 0.05).until(lambda d: d.execute_script(FOCUS)[2])
+            until(driver, lambda d: d.execute_script(FOCUS)[2], patience=1)
         found.append(tuple(driver.execute_script(FOCUS)))
     return found
 
 
 def test_static_controls_are_reached_by_keyboard_and_seen(driver: webdriver.Chrome, site: Path) -> None:
     use(driver, 1280, "light")
-    driver.get((site / "board-quick-v1.html").as_uri())
+    show(driver, (site / "board-quick-v1.html").as_uri())
+    until(driver, rows)
     controls = driver.find_elements(By.CSS_SELECTOR, "a, button, input, select, summary, [tabindex='0']")
     wanted = [control for control in controls if control.is_displayed() or control.get_attribute("class") == "skip"]
     reached = tab(driver, len(wanted))
@@ -366,37 +383,40 @@ def test_static_controls_are_reached_by_keyboard_and_seen(driver: webdriver.Chro
 
 
 def test_static_places_are_those_of_the_records(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "board-quick-v1.html").as_uri())
+    show(driver, (site / "board-quick-v1.html").as_uri())
     written = json.loads((site / "board-quick-v1-roar-scalar.json").read_text())["rows"]
     spans = [(row["place_low"], row["place_high"]) for row in written]
-    assert places(driver) == [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
+    assert spans == [(1, 2), (1, 2), (3, 3), (4, 5), (5, 8), (5, 8), (4, 8), (5, 8), (9, 9)]
+    see(driver, places, ["1-2", "1-2", "3", "4-5", "5-8", "5-8", "4-8", "5-8", "9"])
 
 
 def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "index.html").as_uri())
+    show(driver, (site / "index.html").as_uri())
     driver.find_element(By.LINK_TEXT, "var-grad").click()
-    assert driver.find_element(By.TAG_NAME, "h1").text == "var-grad"
-    assert driver.find_element(By.CSS_SELECTOR, ".maps img").get_property("naturalWidth") == 64
+    see(driver, lambda d: first(d, "h1"), "var-grad")
+    see(driver, lambda d: d.find_element(By.CSS_SELECTOR, ".maps img").get_property("naturalWidth"), 64)
     driver.find_element(By.LINK_TEXT, "Compare").click()
-    Select(driver.find_element(By.NAME, "first")).select_by_value("gb")
+    Select(until(driver, lambda d: d.find_element(By.NAME, "first"))).select_by_value("gb")
     Select(driver.find_element(By.NAME, "second")).select_by_value("ig")
-    shown = [part for part in driver.find_elements(By.CSS_SELECTOR, ".duel") if part.is_displayed()]
-    assert [part.find_element(By.TAG_NAME, "h2").text for part in shown] == ["gb against ig"]
-    address = driver.current_url
-    driver.get("about:blank")
-    driver.get(address)
-    WebDriverWait(driver, 10).until(lambda d: d.find_element(By.TAG_NAME, "h2").text == "gb against ig")
+    see(driver, pairs, ["gb against ig"])
+    show(driver, driver.current_url)
+    see(driver, lambda d: first(d, "h2"), "gb against ig")
 
 
-@pytest.mark.parametrize(("first", "second"), [("sobel", "var-grad"), ("var-grad", "sobel")])
+def pairs(driver: webdriver.Chrome) -> list[str]:
+    """The pairs of estimators that are compared and shown."""
+    return [part.text for part in driver.find_elements(By.CSS_SELECTOR, ".duel h2") if part.is_displayed()]
+
+
+@pytest.mark.parametrize(("one", "other"), [("sobel", "var-grad"), ("var-grad", "sobel")])
 def test_static_pair_is_that_of_the_address(
-    driver: webdriver.Chrome, site: Path, quick: SuiteResults, first: str, second: str
+    driver: webdriver.Chrome, site: Path, quick: SuiteResults, one: str, other: str
 ) -> None:
     """In this order: a pair the other way round has the other sign, and its images have changed sides."""
-    driver.get((site / "compare-quick-v1.html").as_uri() + f"#first={first}&second={second}")
+    show(driver, (site / "compare-quick-v1.html").as_uri() + f"#first={one}&second={other}")
+    see(driver, lambda d: d.find_element(By.CSS_SELECTOR, "#duel h2").text, f"{one} against {other}")
     part = driver.find_element(By.ID, "duel")
-    WebDriverWait(driver, 10).until(lambda _: part.find_element(By.TAG_NAME, "h2").text == f"{first} against {second}")
-    wanted = duel(Evidence.of(quick), first, second)
+    wanted = duel(Evidence.of(quick), one, other)
     assert part.find_element(By.CLASS_NAME, "gain").text == span(wanted.gain)
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")] for row in body_rows(part)]
     assert rows == [
@@ -435,32 +455,31 @@ UNKNOWN = {  # address -> what is said, and what is shown instead
 @pytest.mark.parametrize("asked", UNKNOWN)
 def test_static_names_that_are_unknown_are_said(driver: webdriver.Chrome, site: Path, asked: str) -> None:
     name, _, choice = asked.partition("#")
-    driver.get((site / name).as_uri())
-    assert not driver.find_element(By.ID, "unknown").is_displayed()
-    driver.get(f"{(site / name).as_uri()}#{choice}")
-    told = driver.find_element(By.ID, "unknown")
-    WebDriverWait(driver, 10).until(lambda _: told.text == UNKNOWN[asked])
+    show(driver, (site / name).as_uri())
+    see(driver, lambda d: d.find_element(By.ID, "unknown").is_displayed(), False)
+    show(driver, f"{(site / name).as_uri()}#{choice}")
+    see(driver, lambda d: d.find_element(By.ID, "unknown").text, UNKNOWN[asked])
 
 
 def test_static_back_and_forward_move_between_choices(driver: webdriver.Chrome, site: Path) -> None:
-    driver.get((site / "index.html").as_uri())
-    begun = gains(driver)
+    show(driver, (site / "index.html").as_uri())
+    begun = until(driver, gains)
     Select(driver.find_element(By.NAME, "protocol")).select_by_visible_text("kar")
-    kar = gains(driver)
-    assert kar != begun
+    until(driver, lambda d: gains(d) != begun)
+    kar, by_name = gains(driver), sorted(rows(driver))
     driver.find_element(By.CSS_SELECTOR, "button[data-sort=estimator]").click()
-    assert rows(driver) == sorted(rows(driver))
+    see(driver, rows, by_name)
     driver.find_element(By.LINK_TEXT, "grad").click()
-    assert driver.title == "grad - roarbench"
+    see(driver, title, "grad - roarbench")
     driver.back()
-    WebDriverWait(driver, 10).until(lambda d: rows(d) and rows(d) == sorted(rows(d)))
+    see(driver, rows, by_name)
     driver.back()
-    WebDriverWait(driver, 10).until(lambda d: gains(d) == kar)
+    see(driver, gains, kar)
     driver.back()
-    WebDriverWait(driver, 10).until(lambda d: gains(d) == begun)
-    assert driver.find_element(By.NAME, "protocol").get_property("value") == "roar"
+    see(driver, gains, begun)
+    assert chosen(driver, "protocol") == "roar"
     driver.forward()
-    WebDriverWait(driver, 10).until(lambda d: gains(d) == kar)
+    see(driver, gains, kar)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -468,8 +487,8 @@ def test_static_back_and_forward_move_between_choices(driver: webdriver.Chrome, 
 def test_static_pages_are_accessible_and_fit(driver: webdriver.Chrome, site: Path, width: int, scheme: str) -> None:
     use(driver, width, scheme)
     for page in [*static_pages(site), site / "entry-random.html"]:  # two entries stand for all
-        driver.get(page.as_uri())
-        assert violations(driver) == [], page.name
+        show(driver, page.as_uri())
+        see(driver, violations, [])
         wide = driver.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width, f"{page.name} is {wide} wide"
 
@@ -506,11 +525,6 @@ def serve(command: list[str]) -> Iterator[str]:
         process.wait()
 
 
-def show(driver: webdriver.Chrome, url: str) -> None:
-    driver.get(url)
-    settle(driver)
-
-
 def texts(driver: webdriver.Chrome) -> str:
     return driver.find_element(By.CSS_SELECTOR, "[data-testid=stMain]").text
 
@@ -522,22 +536,18 @@ def query(driver: webdriver.Chrome) -> dict[str, list[str]]:
 def test_app_filter_reaches_the_address_and_back(driver: webdriver.Chrome, address: str) -> None:
     use(driver, 1280, "light")
     show(driver, address)
-    assert "9 of 9 rows" in texts(driver)
+    until(driver, lambda d: "9 of 9 rows" in texts(d))
     driver.find_element(By.CSS_SELECTOR, "input[aria-label=Search]").send_keys("vargrad", Keys.ENTER)
-    WebDriverWait(driver, 20).until(lambda d: "1 of 9 rows" in texts(d) and rows(d) == ["var-grad"])
-    WebDriverWait(driver, 20).until(lambda d: query(d).get("search") == ["vargrad"])
-    shared = driver.current_url
-    driver.get("about:blank")
-    show(driver, shared)
-    WebDriverWait(driver, 20).until(lambda d: "1 of 9 rows" in texts(d))
+    until(driver, lambda d: "1 of 9 rows" in texts(d) and rows(d) == ["var-grad"])
+    see(driver, lambda d: query(d).get("search"), ["vargrad"])
+    show(driver, driver.current_url)
+    until(driver, lambda d: "1 of 9 rows" in texts(d))
 
 
 def pick(driver: webdriver.Chrome, label: str, option: str) -> None:
     """Choose one of a list of the app."""
     driver.find_element(By.CSS_SELECTOR, f"[data-testid=stSelectbox] input[aria-label*='{label}']").click()
-    found = f"//*[@role='option'][normalize-space()='{option}']"
-    WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.XPATH, found))
-    driver.find_element(By.XPATH, found).click()
+    until(driver, lambda d: d.find_element(By.XPATH, f"//*[@role='option'][normalize-space()='{option}']")).click()
 
 
 def test_app_back_and_forward_move_between_views(driver: webdriver.Chrome, address: str, shown: SuiteShown) -> None:
@@ -556,7 +566,7 @@ def test_app_back_and_forward_move_between_views(driver: webdriver.Chrome, addre
     ]
 
     def look(view: tuple[str, list[str], dict[str, list[str]]]) -> None:
-        WebDriverWait(driver, 30).until(lambda d: (d.title, rows(d), query(d)) == view)
+        see(driver, lambda d: (d.title, rows(d), query(d)), view)
 
     for go, view in views:
         go()
@@ -569,7 +579,7 @@ def test_app_back_and_forward_move_between_views(driver: webdriver.Chrome, addre
 
 
 def follow(driver: webdriver.Chrome, link: str) -> None:
-    driver.find_element(By.LINK_TEXT, link).click()
+    until(driver, lambda d: d.find_element(By.LINK_TEXT, link)).click()
 
 
 UNKNOWN_IN_APP = {
@@ -583,26 +593,26 @@ UNKNOWN_IN_APP = {
 @pytest.mark.parametrize("asked", UNKNOWN_IN_APP)
 def test_app_names_that_are_unknown_are_said(driver: webdriver.Chrome, address: str, asked: str) -> None:
     show(driver, f"{address}/?{asked}")
-    assert "\n".join(told(driver, ".flag[role=alert]", "innerText")) == UNKNOWN_IN_APP[asked]
+    see(driver, lambda d: "\n".join(told(d, ".flag[role=alert]", "innerText")), UNKNOWN_IN_APP[asked])
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
 
 
 def test_app_sort_and_compare_from_a_link(driver: webdriver.Chrome, address: str) -> None:
     show(driver, f"{address}/?page=Compare&first=gb&second=ig")
-    assert "Gain of gb minus gain of ig" in texts(driver)
+    until(driver, lambda d: "Gain of gb minus gain of ig" in texts(d))
     show(driver, f"{address}/?sort=estimator&family=grad")
-    assert "4 of 9 rows" in texts(driver)
-    assert rows(driver) == ["grad", "grad-sq", "sgsq-grad", "var-grad"]
+    until(driver, lambda d: "4 of 9 rows" in texts(d))
+    see(driver, rows, ["grad", "grad-sq", "sgsq-grad", "var-grad"])
     driver.find_element(By.LINK_TEXT, "estimator").click()
-    WebDriverWait(driver, 20).until(lambda d: rows(d) == ["var-grad", "sgsq-grad", "grad-sq", "grad"])
+    see(driver, rows, ["var-grad", "sgsq-grad", "grad-sq", "grad"])
     assert driver.find_element(By.CSS_SELECTOR, "th[aria-sort=descending]").text.startswith("estimator")
 
 
 def test_app_opens_an_entry_from_its_name(driver: webdriver.Chrome, address: str) -> None:
     show(driver, address)
-    driver.find_element(By.LINK_TEXT, "var-grad").click()
-    WebDriverWait(driver, 30).until(lambda d: d.title == "var-grad - roarbench")
-    WebDriverWait(driver, 30).until(lambda d: "roarbench run --suite quick" in texts(d))
+    follow(driver, "var-grad")
+    see(driver, title, "var-grad - roarbench")
+    until(driver, lambda d: "roarbench run --suite quick" in texts(d))
 
 
 def test_app_by_keyboard_alone(driver: webdriver.Chrome, address: str) -> None:
@@ -617,8 +627,8 @@ def test_app_by_keyboard_alone(driver: webdriver.Chrome, address: str) -> None:
     assert [name for name in names if name in wanted] == wanted
     assert all(visible for tag, _, visible in reached if tag in ("A", "INPUT"))
     webdriver.ActionChains(driver).send_keys(Keys.ENTER).perform()
-    WebDriverWait(driver, 30).until(lambda d: query(d).get("estimator") == ["grad"])
-    WebDriverWait(driver, 30).until(lambda d: "--estimators grad --store" in texts(d))
+    see(driver, lambda d: query(d).get("estimator"), ["grad"])
+    until(driver, lambda d: "--estimators grad --store" in texts(d))
 
 
 def test_app_board_says_what_the_static_one_says(driver: webdriver.Chrome, address: str, shown: SuiteShown) -> None:
@@ -630,7 +640,13 @@ def test_app_board_says_what_the_static_one_says(driver: webdriver.Chrome, addre
     check_mask_only(driver, shown)
     assert "None" not in texts(driver)
     show(driver, f"{address}/?suite=planted-v1")
-    assert statuses(driver) == {"truth": "verified", "random": "verified", "truth-inverted": "–"}
+    see(driver, statuses, {"truth": "verified", "random": "verified", "truth-inverted": "–"})
+
+
+def wider_than_its_box(driver: webdriver.Chrome) -> bool:
+    script = "const box = document.querySelector('.wide'); return box && box.scrollWidth > box.clientWidth"
+    found: bool = driver.execute_script(script)
+    return found
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -638,9 +654,7 @@ def test_board_fits_or_scrolls_in_its_own_box(driver: webdriver.Chrome, address:
     use(driver, width, "light")
     for url in (address, (site / "index.html").as_uri()):
         show(driver, url)
-        box = "const box = document.querySelector('.wide'); return [box.scrollWidth, box.clientWidth]"
-        inner, outer = driver.execute_script(box)
-        assert (inner > outer) == (width == 390), url
+        see(driver, wider_than_its_box, width == 390)
         main = "(document.querySelector('[data-testid=stMain]') || document.documentElement)"
         assert driver.execute_script(f"return {main}.scrollWidth") <= width, url
 
@@ -650,15 +664,14 @@ def test_app_runs_are_live(driver: webdriver.Chrome, address: str, folder: Path)
     show(driver, f"{address}/?page=Runs&suite=planted-v1")
     made = results(SUITES["planted"], 100)
     absent = [result for point, result in made.items() if point.cell.t == 0.7]
-    before = re.search(r"(\d+) of (\d+) runs are done", texts(driver))
-    assert before
+    before = until(driver, lambda d: re.search(r"(\d+) of (\d+) runs are done", texts(d)))
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store:
         store.add_all(absent[:1])
         store.add_failure(absent[1].run, "the disk is full <b>![x](y)")
     wanted = f"{int(before[1]) + 1} of {before[2]} runs are done"
-    WebDriverWait(driver, 40).until(lambda d: wanted in texts(d))
+    until(driver, lambda d: wanted in texts(d))
     script = "return [...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.textContent)"
-    WebDriverWait(driver, 40).until(lambda d: "the disk is full <b>![x](y)" in d.execute_script(script))
+    until(driver, lambda d: "the disk is full <b>![x](y)" in d.execute_script(script))
 
 
 @pytest.mark.parametrize(("protocol", "level", "family"), SAVED[:2])
@@ -676,10 +689,10 @@ def test_app_downloads_are_the_files_of_the_board(
 
 def save(driver: webdriver.Chrome, ending: str, file: Path) -> None:
     path = f"//*[@data-testid='stDownloadButton']//button[.='{ending.upper()}']"
-    button = WebDriverWait(driver, 20).until(lambda d: d.find_element(By.XPATH, path))
+    button = until(driver, lambda d: d.find_element(By.XPATH, path))
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
     button.click()
-    WebDriverWait(driver, 20).until(lambda _: file.exists())
+    until(driver, lambda _: file.exists())
 
 
 def test_no_download_of_the_app_is_computed_by_a_spreadsheet(
@@ -689,6 +702,7 @@ def test_no_download_of_the_app_is_computed_by_a_spreadsheet(
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     for page, stem in (("Board", "board-hostile-v1-roar-scalar"), ("Compare", "compare-hostile-v1")):
         show(driver, f"{hostile_address}/?page={page}&suite=hostile-v1&first=%3DHYPERLINK(0)&second=random")
+        until(driver, lambda d: d.find_elements(By.CSS_SELECTOR, "[data-testid=stDownloadButton]"))
         for grid in driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDataFrame]"):
             driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", grid)
             webdriver.ActionChains(driver).move_to_element(grid).perform()
@@ -709,10 +723,10 @@ def test_app_pages_are_accessible_and_fit(
     show(driver, f"{address}/?page={page}&second=sobel")
     alone = {"Entry": "var-grad", "Compare": "var-grad against sobel", "About": "About"}
     named = alone.get(page, f"quick v1: {page}")
-    assert (driver.title, told(driver, "h1", "innerText")) == (f"{named} - roarbench", [named])
-    assert told(driver, "nav [aria-current=page]", "innerText") == [page]
+    see(driver, lambda d: (d.title, told(d, "h1", "innerText")), (f"{named} - roarbench", [named]))
+    see(driver, lambda d: told(d, "nav [aria-current=page]", "innerText"), [page])
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
-    assert [found for found in violations(driver) if not found.startswith(FOREIGN)] == []
+    see(driver, lambda d: [found for found in violations(d) if not found.startswith(FOREIGN)], [])
     main = "document.querySelector('[data-testid=stMain]')"
     assert driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width
     for grid in driver.find_elements(By.CSS_SELECTOR, "[data-testid=stDataFrame]"):
@@ -734,18 +748,19 @@ def test_hostile_text_does_nothing_on_static_pages(
     with ResultsStore.open(make_store(tmp_path, SUITES[hostile.NAME], images=60)) as store:
         export(read_shelf(store, tmp_path), store, tmp_path / "site")
     for page in sorted((tmp_path / "site").glob("*.html")):
-        driver.get(page.as_uri())
+        show(driver, page.as_uri())
+        see(driver, lambda d: len(d.find_elements(By.TAG_NAME, "h1")), 1)
         assert driver.execute_script("return window.hurt") is None, page.name
         assert not driver.find_elements(By.CSS_SELECTOR, "[onload], [onerror], a[href^=javascript]"), page.name
-        assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1, page.name
-    driver.get((tmp_path / "site" / "index.html").as_uri() + "#protocol=morf&search=hurt")
-    assert 0 < len(rows(driver)) < len(hostile.NAMES)  # rows are found by what they are called
+    show(driver, (tmp_path / "site" / "index.html").as_uri() + "#protocol=morf&search=hurt")
+    until(driver, lambda d: 0 < len(rows(d)) < len(hostile.NAMES))  # rows are found by what they are called
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_hostile_text_does_nothing(driver: webdriver.Chrome, hostile_address: str, page: str) -> None:
     use(driver, 1280, "light")
     show(driver, f"{hostile_address}/?page={page}&suite=hostile-v1")
+    until(driver, lambda d: d.find_elements(By.TAG_NAME, "h1"))
     assert driver.execute_script("return window.hurt") is None
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException], [onload], [onerror]")
     images = driver.find_elements(By.CSS_SELECTOR, "img")

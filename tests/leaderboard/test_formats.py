@@ -10,6 +10,7 @@ from leaderboard.rows import BoardTable, board_table
 from leaderboard.text import LONGEST, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.stats.bootstrap import Estimate
 from roarbench.text import interval
 
 
@@ -23,11 +24,13 @@ def renamed(table: BoardTable, name: str) -> BoardTable:
 
 
 def test_csv_and_json_hold_the_same_numbers(table: BoardTable) -> None:
+    gains = (Estimate(1.23456789, -0.5, 2.0), Estimate(-2 / 3, -1 / 3, 0.0))
+    both = [replace(entry, gain=gain) for entry, gain in zip(table.entries, gains, strict=False)]
+    table = replace(table, entries=(replace(both[0], estimator="one"), replace(both[1], estimator="other")))
     rows = list(csv.DictReader(io.StringIO(to_csv(board_records(table)))))
     found = json.loads(board_json(table))
-    assert [row["estimator"] for row in rows] == [entry.estimator for entry in table.entries]
-    assert [float(row["gain"]) for row in rows] == [round(entry.gain.value, 6) for entry in table.entries]
-    assert [row["gain_low"] for row in found["rows"]] == [round(entry.gain.low, 6) for entry in table.entries]
+    assert [(row["estimator"], row["gain"]) for row in rows] == [("one", "1.234568"), ("other", "-0.666667")]
+    assert [(row["gain"], row["gain_low"]) for row in found["rows"]] == [(1.234568, -0.5), (-0.666667, -0.333333)]
     assert (found["protocol"], found["levels"], found["unit"]) == ("roar", [0.5, 0.9], "scalar")
     assert "300 test images" in found["caption"]
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard import static
 from leaderboard.commands import export_site
+from tests.helpers.browser import show, until
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from screenshots import browser
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = re.compile(r'<script type="text/plain" (id|data-file)="([^"]+)">([^<]*)</script>')
 
@@ -63,19 +65,20 @@ def test_every_page_holds_its_body_and_the_files_that_it_links(plain: Path, pack
     assert sizes[1] < sizes[0] / 3
 
 
+@pytest.mark.browser
 def test_the_browser_unpacks_it(packed: Path, tmp_path: Path, require: Callable[[str, str], str]) -> None:
     require("chromium", "apt-get install chromium")
     require("chromedriver", "apt-get install chromium-driver")
     with browser() as driver:
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-        driver.get(f"{(packed / 'board-quick-v1.html').as_uri()}#search=vargrad")
-        WebDriverWait(driver, 20).until(lambda d: "1 of 9 rows" in d.find_element(By.TAG_NAME, "body").text)
+        show(driver, f"{(packed / 'board-quick-v1.html').as_uri()}#search=vargrad")
+        until(driver, lambda d: "1 of 9 rows" in d.find_element(By.TAG_NAME, "body").text)
         link = driver.find_element(By.CSS_SELECTOR, "a[download][href='board-quick-v1-roar-scalar.csv']")
         driver.execute_script("arguments[0].click()", link)
         file = tmp_path / "board-quick-v1-roar-scalar.csv"
-        WebDriverWait(driver, 20).until(lambda _: file.exists() and file.stat().st_size)
+        until(driver, lambda _: file.exists() and file.stat().st_size)
         assert len(file.read_text().splitlines()) == 10
         driver.execute_script("arguments[0].click()", driver.find_element(By.LINK_TEXT, "var-grad"))
-        WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.TAG_NAME, "h1") and "var-grad" in d.title)
-        WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.CSS_SELECTOR, "script[src='board.js']"))
+        until(driver, lambda d: d.find_elements(By.TAG_NAME, "h1") and "var-grad" in d.title)
+        until(driver, lambda d: d.find_elements(By.CSS_SELECTOR, "script[src='board.js']"))
         assert driver.get_log("browser") == []

@@ -79,6 +79,7 @@ NO_TRAINING = replace(SUITE, blocks=(Block(MORF, ("random", "grad"), (0.9,), see
 PIXELS = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.25, 0.9), seeds=1, unit=Unit.PIXEL),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", [NO_TRAINING, PIXELS, replace(NO_TRAINING, maps=Precision.BF16)])
 def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suite) -> None:
     """Whatever splits, unit, levels, size of images and precision of maps they have."""

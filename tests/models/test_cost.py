@@ -8,6 +8,7 @@ from roarbench.models import build
 from roarbench.models.cost import network_cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32)])
 def test_operations_are_those_that_torch_counts(name, size):
     model = build(name, 7, 3, size, torch.Generator()).eval()
@@ -18,6 +19,7 @@ def test_operations_are_those_that_torch_counts(name, size):
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_resnet50_as_published():
     """25,557,032 parameters and 4.09 G multiply-adds: torchvision's documentation of the weights IMAGENET1K_V1."""
     cost = network_cost("resnet50", 1000, 3, 224)

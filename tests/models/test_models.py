@@ -36,6 +36,7 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 32), (3, 64)])
 def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -> None:
@@ -44,6 +45,7 @@ def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -
     assert logits.dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) -> None:
     model = make(name).eval()
@@ -99,6 +101,7 @@ def test_weights_come_from_the_generator_alone(name: str) -> None:
     assert all(not torch.equal(other[key], first[key]) for key in first if first[key].ndim > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
 def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> None:
     ours = build(name, 11, 3, size, seeded(0)).eval()

@@ -219,6 +219,7 @@ def test_ties_fall_in_an_order_that_all_images_share():
     assert differ(call(quantus.PixelFlipping(features_in_step=16, **OURS), importance), our_curve(importance, 12))
 
 
+@pytest.mark.slow
 def test_a_map_without_channels_is_copied_to_each_and_the_copies_tie():
     """Quantus flips scalars one by one, also where all channels of a pixel have the same importance, so a step may end
     within a pixel. Our pixel unit takes them together; at whole pixels, as below, the two agree, within one not."""

@@ -142,6 +142,7 @@ def test_a_later_field_at_its_default_leaves_the_key():
     assert LaterRun(**values, colour="red").key != DEGRADED.key
 
 
+@pytest.mark.slow
 @given(runs)
 def test_a_run_comes_back_from_its_stored_text(run):
     found = run_of(json.loads(canonical(record(run))))

@@ -1,5 +1,7 @@
 """From a board to the curves that are drawn."""
 
+from dataclasses import replace
+
 import pytest
 
 from roarbench.analysis.boards import SuiteResults
@@ -8,6 +10,7 @@ from roarbench.errors import UnknownName
 from roarbench.report.charts import chart
 from roarbench.report.figures import Axis
 from roarbench.report.table import ShownTable
+from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, ROAR, Order, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
 
@@ -22,14 +25,14 @@ def shown(suite_results, protocol=ROAR, estimators=None):
 
 
 def test_a_curve_is_its_row_from_the_untouched_images_on(suite_results):
-    table = shown(suite_results)
-    curves = {curve.estimator: curve for curve in chart(table).curves}
-    assert list(curves) == [row.estimator for row in table.board.rows]
-    for row in table.board.rows:
-        curve, points = curves[row.estimator], (row.clean, *row.accuracies)
-        assert curve.levels == (0.0, *LEVELS)
-        assert curve.accuracy == tuple(point.value for point in points)
-        assert list(zip(curve.low, curve.high, strict=True)) == [(point.low, point.high) for point in points]
+    table = shown(suite_results, estimators=["random", "grad"])
+    clean, first, last = Estimate(0.9, 0.88, 0.92), Estimate(0.7, 0.65, 0.75), Estimate(0.4, 0.3, 0.5)
+    rows = (replace(table.board.rows[0], estimator="gb", clean=clean, accuracies=(first, last)), table.board.rows[1])
+    curves = chart(replace(table, board=replace(table.board, levels=(0.5, 0.9), rows=rows))).curves
+    assert [curve.estimator for curve in curves] == ["gb", "grad"]
+    assert curves[0].levels == (0.0, 0.5, 0.9)
+    assert curves[0].accuracy == (0.9, 0.7, 0.4)
+    assert (curves[0].low, curves[0].high) == ((0.88, 0.65, 0.3), (0.92, 0.75, 0.5))
 
 
 def test_families_and_controls_are_those_of_the_table_of_estimators(suite_results):

@@ -66,6 +66,7 @@ def lines(axes):
     return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
 
 
+@pytest.mark.slow
 def test_drawn_data_equal_the_input_in_every_panel():
     chart = full_chart()
     figure = make_figure(chart)
@@ -140,6 +141,7 @@ def test_a_long_title_takes_lines_and_no_room_beside_the_panels():
     assert make_figure(long_chart()).get_figwidth() == make_figure(planted_chart()).get_figwidth()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [full_chart, quick_chart, planted_chart, crowded_chart, long_chart])
 def test_no_text_overlaps_another_or_leaves_the_picture(make):
     figure = make_figure(make())
@@ -235,6 +237,7 @@ def test_dollar_signs_are_no_formula(tmp_path):
     assert r"my$\odd$name" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "PNG"])
 def test_files_open_and_are_the_same_each_time(tmp_path, ending):
     for name in ("a", "b"):

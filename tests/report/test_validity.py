@@ -10,12 +10,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.validity import Panel, panel
+from roarbench.analysis.validity import Panel, Twin, panel
 from roarbench.cli.main import app
 from roarbench.plan import suites
 from roarbench.plan.runs import Block, Cell, Suite
 from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sections
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import KAR, MORF, ROAR, Retrain, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
@@ -42,18 +42,22 @@ def cells(panel: Panel, title: str, estimator: str) -> dict[str, str]:
 
 def test_every_number_is_in_its_column(made: Panel) -> None:
     grad = next(row for row in made.rows if row.estimator == "grad")
-    maps, twins = cells(made, "Removed-maps", "grad"), cells(made, "Twins", "grad")
-    (alone, lead), blurred = (grad.masks[1], grad.over_random[1]), grad.twins["blurred"]
-    half = 100 * ((lead.high or 0) - (lead.value or 0))
-    assert maps["mask-only t=0.9"] == f"{100 * (alone.value or 0):.1f} ({100 * (lead.value or 0):+.1f} ± {half:.1f})"
-    assert twins["blurred"] == f"{blurred.gain.value:+.1f}"
-    value, low, high = blurred.difference
-    assert twins["blurred - itself"] == f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
-    assert list(twins) == ["estimator"] + [
-        heading
-        for kind in ("blurred", "untrained", "other-target", "redrawn")
-        for heading in (kind, f"{kind} - itself")
-    ]
+    blurred = Twin(Estimate(3.04, 1.0, 5.0), Estimate(-1.25, -2.0, 0.46))
+    by_hand = replace(
+        grad,
+        masks=(Estimate(0.1, 0.0, 0.2), Estimate(0.5234, 0.5, 0.55)),
+        over_random=(Estimate(0.0, 0.0, 0.0), Estimate(-0.031, -0.043, -0.019)),
+        twins={**grad.twins, "blurred": blurred},
+    )
+    shown = replace(made, rows=tuple(by_hand if row is grad else row for row in made.rows))
+    maps, twins = cells(shown, "Removed-maps", "grad"), cells(shown, "Twins", "grad")
+    assert maps["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
+    assert twins["blurred"] == "+3.0"
+    assert twins["blurred - itself"] == "-1.2 [-2.0, +0.5]"
+    assert " | ".join(twins) == (
+        "estimator | blurred | blurred - itself | untrained | untrained - itself"
+        " | other-target | other-target - itself | redrawn | redrawn - itself"
+    )
     areas = cells(made, "Orders, units, fills", "grad")
     assert list(areas) == [
         "estimator", "gain", "gain, scalar", "gain, pixel", "LeRF - MoRF, retrained", "LeRF - MoRF, reference"
@@ -182,6 +186,7 @@ def asked(folder: Path, command: str, *more: str, suite: Suite = SUITE) -> str:
     return found.stdout
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_panel(folder: Path) -> None:
     whole = panel(held(accuracy=leaky(0.5)))
     assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
@@ -189,12 +194,14 @@ def test_the_command_prints_the_panel(folder: Path) -> None:
     assert "\nvar-grad (!) Where its features are missing tells" in asked(folder, "validity")
 
 
+@pytest.mark.slow
 def test_another_suite_is_compared_with(folder: Path) -> None:
     against = json.loads(asked(folder, "validity", "--against", SUITE.name, "--format", "json"))["agreements"]
     assert list(against)[-1] == SUITE.title and against[SUITE.title]["tau"]["value"] == pytest.approx(1, abs=1e-12)
     assert SUITE.title not in json.loads(asked(folder, "validity", "--format", "json"))["agreements"]
 
 
+@pytest.mark.slow
 def test_the_table_shows_the_same_flags(folder: Path) -> None:
     flagged = {row.estimator: row.flag or None for row in panel(held(accuracy=leaky(0.5))).rows}
     rows = json.loads(asked(folder, "table", "--format", "json"))["rows"]

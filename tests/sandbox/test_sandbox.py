@@ -21,6 +21,8 @@ from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def bubblewrap(require: Callable[[str, str], str]) -> None:

@@ -117,6 +117,7 @@ def test_one_reference_has_no_spread_over_references() -> None:
     assert spread_of([explained(4, 1)]) is None
 
 
+@pytest.mark.slow
 def test_the_spread_over_references_is_found_again() -> None:
     """Gains that move by 2 points with a reference, half of the variance in common; many rows and references."""
     generator = np.random.default_rng(5)

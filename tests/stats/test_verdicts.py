@@ -55,6 +55,7 @@ def test_twelve_standard_errors_are_significant_among_two_hundred_rows() -> None
     assert compare(dict(enumerate(samples)))[0].verdict is Verdict.BETTER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freedom", [4, 1000])
 def test_two_hundred_equal_rows_are_called_different_on_one_board_of_twenty(freedom: int) -> None:
     """Draws and values of one law: normal, or with the tails of few references, whose size all rows share."""

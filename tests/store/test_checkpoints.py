@@ -169,6 +169,7 @@ jobs.train_reference(long_context(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.process
 def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_weights(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -163,6 +163,7 @@ def test_whose_images_results_are_on_travels_with_them(
     assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -196,6 +197,7 @@ def altered(path: Path, change: Callable[[dict], None], seal: bool, **metadata: 
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "seal", "words"),
     [

@@ -83,6 +83,7 @@ def test_only_the_owner_releases(store: ResultsStore):
     assert len(store.running()) == len(KEYS)
 
 
+@pytest.mark.process
 def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
     assert store.lease(KEYS, dead_process()) == set(KEYS)
     assert store.running() == []
@@ -120,6 +121,7 @@ def test_heartbeats_in_quick_succession_are_not_written(store: ResultsStore):
     assert beat_of(store, ELSEWHERE) > before
 
 
+@pytest.mark.slow
 def test_many_leases_at_once(store: ResultsStore):
     keys = [f"{number:032x}" for number in range(25_000)]
     assert store.lease(keys, Owner.here()) == set(keys)

@@ -44,6 +44,7 @@ def _torch_version() -> str:
     return re.search(r"__version__ = '(.+)'", text)[1]
 
 
+@pytest.mark.process
 def test_neither_provenance_nor_the_store_imports_torch():
     program = "import sys, roarbench.store.results as r, roarbench.store.provenance as p; p.provenance(); "
     subprocess.run([sys.executable, "-c", program + "sys.exit('torch' in sys.modules)"], check=True)

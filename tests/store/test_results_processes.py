@@ -9,9 +9,13 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+import pytest
+
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.store_rows import make_result, make_run
+
+pytestmark = pytest.mark.process
 
 RUNS = 200
 PROCESSES = 4

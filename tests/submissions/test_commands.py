@@ -18,6 +18,8 @@ from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import Answer, Call
 from tests.helpers.tiny_suite import InlineEngine
 
+pytestmark = pytest.mark.process
+
 SMALL = ("--suite", "planted", "--limit", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
 GOOD = """

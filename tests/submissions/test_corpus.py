@@ -17,6 +17,8 @@ from roarbench.submissions import checks
 from roarbench.submissions.checks import validate
 from roarbench.submissions.file import Refusal, read_submission
 
+pytestmark = pytest.mark.process
+
 CORPUS = Path(__file__).parent / "corpus"
 EXAMPLES = sorted((Path(__file__).parents[2] / "submissions").glob("*.py"))
 with (CORPUS / "verdicts.csv").open() as table:

@@ -40,6 +40,8 @@ from roarbench.submissions.file import Submission, check_source
 from roarbench.terms import ROAR, Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
+pytestmark = pytest.mark.slow
+
 GOOD = b"""
 import torch
 NAME = "good"

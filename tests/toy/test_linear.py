@@ -105,6 +105,7 @@ def test_true_ranking_breaks_ties_by_chance():
     assert np.abs(counts - 100).max() < 5 * np.sqrt(100)  # 1500 draws over 15 features
 
 
+@pytest.mark.slow
 def test_true_ranking_does_most_damage():
     """Against every subset of up to four features: almost the best choice, and chance after four."""
     worlds = [draw_world(rng) for rng in np.random.default_rng(3).spawn(20)]
@@ -149,6 +150,7 @@ def test_a_removed_feature_holds_its_training_mean_and_no_weight_is_needed():
     np.testing.assert_allclose(full, small, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_level_0_is_the_same_for_all(scores):
     assert (scores[..., 0] == scores[:, :1, :1, 0]).all()
 
@@ -162,6 +164,7 @@ def test_level_1_answers_the_more_common_training_class(scores):
         assert (scores[draw, ..., -1] == expected).all()
 
 
+@pytest.mark.slow
 def test_the_result_is_mean_and_standard_error_of_the_draws(result, scores):
     for index, curve in enumerate(result.curves):
         rows = scores[:, index // 2, index % 2]
@@ -222,11 +225,13 @@ def test_with_retraining_the_rankings_come_in_order(scores):
         assert (difference.mean(axis=0) > 3 * error)[3:10].all()
 
 
+@pytest.mark.slow
 def test_true_ranking_leaves_chance_once_the_informative_features_are_gone(curves):
     sd = np.sqrt(0.25 / (DRAWS * TEST))
     assert np.abs(curves["true", True][4:] - 0.5).max() < 4 * sd
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers_and_more_draws_keep_the_first(result):
     assert experiment(0, 2) == experiment(0, 2)
     assert experiment(0, 2) != experiment(1, 2)

@@ -43,14 +43,19 @@ def test_text_of_one_draw_shows_no_error():
 
 
 def test_chart_shows_the_numbers_with_two_standard_errors():
-    result = experiment(0, 3)
-    chart = make_chart(result)
-    assert [curve.family for curve in chart.curves] == ["without retraining"] * 3 + ["with retraining (ROAR)"] * 3
-    shown, source = chart.curves[3], result.curves[0]
-    assert (shown.estimator, shown.levels, shown.accuracy) == ("true", LEVELS, source.accuracy)
-    assert shown.low[5] == source.accuracy[5] - 2 * source.error[5]
-    assert shown.high[5] == source.accuracy[5] + 2 * source.error[5]
-    assert "seed 0" in chart.caption and "3 draws" in chart.caption
+    accuracy, error = (0.875, *[0.5] * 16), (0.0625, *[0.25] * 16)
+    curves = tuple(ToyCurve(name, retrain, accuracy, error) for name in ("true", "random") for retrain in (True, False))
+    chart = make_chart(ToyResult(7, 3, 10, 10, LEVELS, curves))
+    assert [(curve.family, curve.estimator) for curve in chart.curves] == [
+        ("without retraining", "true"),
+        ("without retraining", "random"),
+        ("with retraining (ROAR)", "true"),
+        ("with retraining (ROAR)", "random"),
+    ]
+    shown = chart.curves[2]
+    assert (shown.levels, shown.accuracy) == (LEVELS, accuracy)
+    assert (shown.low[0], shown.high[0], shown.low[5], shown.high[5]) == (0.75, 1.0, 0.0, 1.0)
+    assert "seed 7" in chart.caption and "3 draws" in chart.caption
 
 
 def test_chart_of_one_draw_has_no_band():
@@ -59,6 +64,7 @@ def test_chart_of_one_draw_has_no_band():
     assert "Bands" not in chart.caption
 
 
+@pytest.mark.slow
 def test_picture_opens(tmp_path):
     draw(experiment(0, 2), tmp_path / "toy.png")
     with Image.open(tmp_path / "toy.png") as image:

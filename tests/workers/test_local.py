@@ -20,6 +20,8 @@ from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _do, _serve
 
+pytestmark = pytest.mark.process
+
 PATIENCE = 120.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 
 

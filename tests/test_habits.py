@@ -1,0 +1,96 @@
+"""How tests are written: none imports another, lanes are registered, and no browser test reads a page too early."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if "corpus" not in path.parts]
+CASES = [path for path in TESTS if path.name.startswith("test_")]
+BLOCKS = (ast.Module, ast.FunctionDef, ast.For, ast.With, ast.If)
+LANES = {"browser", "process", "slow", "postgres"}
+ACTIONS = {"show", "follow", "pick", "click", "send_keys", "back", "forward", "perform", "select_by_visible_text"}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The dotted names of all modules, and of all that comes out of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def other_tests(source: str) -> list[str]:
+    """The test files that a file imports, and the folders of the tests but `tests.helpers`."""
+    parts = [name.split(".") for name in imported(ast.parse(source))]
+    return [
+        ".".join(name)
+        for name in parts
+        if any(part.startswith("test_") or part == "conftest" for part in name)
+        or (name[0] == "tests" and name[1:2] != ["helpers"])
+    ]
+
+
+def test_no_test_imports_another():
+    found = {str(path.relative_to(ROOT)): other_tests(path.read_text()) for path in TESTS}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_an_import_of_a_test_is_found():
+    assert other_tests("from test_sandbox import make_task") == ["test_sandbox.make_task"]
+    assert other_tests("import tests.stats.conftest") == ["tests.stats.conftest"]
+    assert other_tests("from tests.stats import answers") == ["tests.stats.answers"]
+    assert other_tests("from tests.helpers.made_up import held\nimport testing\nfrom os import path") == []
+
+
+def test_the_lanes_are_registered_and_quick_test_leaves_them_out():
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert "--strict-markers" in options["addopts"]
+    assert {marker.partition(":")[0] for marker in options["markers"]} >= LANES
+    left_out = re.search(r'quick-test:.*\n.*-m "not \((.*)\)"', (ROOT / "Makefile").read_text())
+    assert left_out and set(left_out[1].split(" or ")) == LANES
+
+
+def called(node: ast.AST) -> str:
+    """The name of the function or method that a statement calls."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return ""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def too_early(source: str) -> list[int]:
+    """Lines that load a page without waiting, sleep, or read the browser right after it was told to do something."""
+    tree, found = ast.parse(source), set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("driver.get", "time.sleep"):
+            found.add(node.lineno)
+        for first, second in pairwise(getattr(node, "body", []) if isinstance(node, BLOCKS) else []):
+            names = {part.id for part in ast.walk(second) if isinstance(part, ast.Name)}
+            reads = isinstance(second, ast.Assert | ast.Assign) and "driver" in names and "until" not in names
+            if called(first) in ACTIONS and reads:
+                found.add(second.lineno)
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CASES if "\nfrom selenium" in path.read_text()], ids=lambda p: p.stem
+)
+def test_a_browser_test_waits_for_what_it_reads(path):
+    assert too_early(path.read_text()) == []
+
+
+def test_a_test_that_does_not_wait_is_found():
+    assert too_early("show(driver, url)\nassert rows(driver) == []") == [2]
+    assert too_early("button.click()\nfound = driver.title\nassert found") == [2]
+    assert too_early("driver.get(url)\nsee(driver, rows, [])") == [1]
+    assert too_early("import time\ntime.sleep(1)") == [2]
+    assert too_early("show(driver, url)\nfound = until(driver, rows)") == []
+    assert too_early("show(driver, url)\nsee(driver, rows, [])\nassert places(driver) == []") == []
+    assert too_early("show(driver, url)\nwritten = read(file)\nsee(driver, rows, written)") == []
