@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
 @pytest.fixture
@@ -20,6 +20,7 @@ def release(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("release_check")
 
 
+@pytest.mark.process
 def test_the_wheel_has_every_file_of_the_packages(release, tmp_path):
     files = release.tracked(ROOT)
     wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")

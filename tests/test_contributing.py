@@ -1,0 +1,123 @@
+"""The worked examples of CONTRIBUTING.md: each patch applies to a copy of the package and does what the page says."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.tiny_set import png, write_split
+
+ROOT = Path(__file__).parents[1]
+PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+SOURCES = ("roarbench", "tests", "pyproject.toml")
+BUNDLED = Path("roarbench") / "datasets" / "bundled"
+CLI = ("-c", "from roarbench.cli.main import main; main()")
+
+pytestmark = pytest.mark.process
+
+
+def python(folder: Path, *arguments: object) -> str:
+    """Run Python on the package of a folder; give what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done.stdout
+
+
+def apply(patch: Path, folder: Path) -> None:
+    subprocess.run(["git", "apply", "-C1", "--whitespace=error", patch], cwd=folder, check=True)
+
+
+def touched(patch: Path) -> list[str]:
+    return re.findall(r"(?m)^\+\+\+ b/(\S+)$", patch.read_text())
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy what the patches touch; the bundled photographs are linked."""
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("bundled", "__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with all patches: the suite is one on the new data set."""
+    folder = copy_sources(tmp_path_factory.mktemp("extended"))
+    for patch in PATCHES:
+        apply(patch, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of digits' size in the hub's layout: 60 and 30 of ten classes, nothing on them but noise."""
+    folder, generator = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
+    for split, count in (("train", 60), ("test", 30)):
+        images = [png(generator.integers(0, 256, (28, 28), np.uint8)) for _ in range(count)]
+        write_split(folder, split, images, [i % 10 for i in range(count)], ("image", "label"))
+    return folder
+
+
+def test_the_page_names_every_patch():
+    assert re.findall(r"\]\((docs/contributing/\S+?)\)", PAGE) == [str(patch.relative_to(ROOT)) for patch in PATCHES]
+    assert sorted(PATCHES) == sorted((ROOT / "docs" / "contributing").glob("*.patch"))
+
+
+def test_what_the_page_names_is_there():
+    named = {name for name in re.findall(r"`([\w./-]*/[\w./-]*)`", PAGE) if name not in ("dist/", ".ci/run")}
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+def test_a_patch_changes_the_package_and_a_test(patch):
+    assert {name.partition("/")[0] for name in touched(patch)} == {"roarbench", "tests"}
+
+
+def test_the_new_estimator_gives_maps(extended):
+    program = """
+import torch
+from roarbench.estimators import find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+layer = torch.nn.Linear(4, 2, bias=False)
+layer.weight.data = torch.tensor([[1.0, -2.0, 3.0, 0.5], [10.0, 10.0, 10.0, 10.0]])
+batch = Batch(torch.tensor([[[[2.0, 1.0], [-1.0, 4.0]]]]), torch.tensor([0]), torch.tensor([7]))
+model = torch.nn.Sequential(torch.nn.Flatten(), layer).eval()
+print(importance_maps([find_estimator("ixg")], model, batch, torch.zeros(1, 1, 1))["ixg"].tolist())
+"""
+    assert python(extended, "-c", program).strip() == "[[[[2.0, -2.0], [-3.0, 2.0]]]]"  # image times weights
+    assert "ixg " in python(extended, *CLI, "estimators")
+
+
+def test_the_new_suite_plans(extended):
+    plan = json.loads(python(extended, *CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
+    # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
+    assert plan["runs"] == 2 + 4 * 2 * 2 + 3 * 2
+
+
+def test_the_new_data_set_decodes_and_trains(extended, digits, tmp_path):
+    words = ("--suite", "mnist-brief", "--data", digits, "--limit", 20, "--store", tmp_path)
+    python(extended, *CLI, "run", *words, "--estimators", "random", "--seeds", 1)
+    table = json.loads(python(extended, *CLI, "table", *words, "--format", "json"))
+    random = next(row for row in table["rows"] if row["estimator"] == "random")
+    assert random["curve"].keys() == {"0.0", "0.5", "0.9"}
+    assert all(0 <= accuracy <= 1 for accuracy in random["curve"].values())
+
+
+def test_the_tests_that_the_patches_touch_pass(extended):
+    files = [name for patch in PATCHES for name in touched(patch) if Path(name).name.startswith("test_")]
+    assert len(files) == 3
+    python(extended, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
