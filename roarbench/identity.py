@@ -22,5 +22,5 @@ def canonical(value: object) -> str:
 
 
 def fingerprint(value: object) -> str:
-    """Hash of a value's canonical JSON, 32 hex digits (128 bits)."""
+    """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]

@@ -20,13 +20,14 @@ ROOMS = [
     "toy",
 ]
 VERBS = """
-    Add Apply Ask Bind Break Build Call Change Check Choose Close Compile Complete Compute Copy Count Cut Decode
-    Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain Export Fetch Fill Find Finish Fit
-    Flush Follow Forget Generate Give Hash Import Install Join Judge Keep Lease Leave Let List Load Make Map
-    Mark Measure Merge Mix Move Name Note Open Pack Paste Place Predict Prepare Print Put Raise Rank Read Recall
-    Recompute Record Refuse Release Remove Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale
-    Score Seal Send Serve Set Show Simulate Start Stop Store Stretch Submit Take Tell Test Train Translate Try Turn
-    Undo Unpack Update Use Validate Verify Wait Write Yield
+    Add Apply Ask Assign Bind Blur Break Build Call Change Check Choose Close Compile Complete Compute
+    Continue Copy Count Cut Decode Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain
+    Export Fetch Fill Find Finish Fit Flush Follow Forget Generate Give Group Import Install Join Judge Keep
+    Lease Leave Lend Let List Load Make Map Mark Measure Merge Mirror Mix Move Normalise Note Open Pack Paste
+    Place Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remember Remove
+    Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale Score Seal Send Serve Set Show Simulate
+    Start Stop Store Stretch Submit Take Tell Test Time Train Translate Try Turn Undo Unpack Update Use
+    Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

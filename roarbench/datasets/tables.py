@@ -30,7 +30,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Name the file in an error of pyarrow's: a set has hundreds."""
+    """Add the file's name to an error of pyarrow's: a set has hundreds."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -22,11 +22,11 @@ class Batch(NamedTuple):
     truth: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on a device; the numbers of its images stay on the CPU, where their chance is drawn."""
+        """Return the batch on a device; its images' numbers stay on the CPU, where their chance is drawn."""
         truth = None if self.truth is None else self.truth.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth)
 
     def part(self, rows: slice) -> "Batch":
-        """These rows of the batch."""
+        """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth)

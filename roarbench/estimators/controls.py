@@ -13,17 +13,17 @@ from roarbench.estimators.noise import random_importance
 
 
 def control_map(base: str, form: str, batch: Batch) -> Tensor:
-    """The importance map of one control, float (n, c, h, w)."""
+    """Return the importance map of one control, float (n, c, h, w)."""
     return CONTROL_MAPS[base, form](batch)
 
 
 def random(batch: Batch) -> Tensor:
-    """Uniform importance, fixed per image."""
+    """Return uniform importance, fixed per image."""
     return random_importance(batch.images, batch.ids, SEED)
 
 
 def sobel(batch: Batch) -> Tensor:
-    """Gradient magnitude of the 3x3 Sobel pair on the normalised image, per channel.
+    """Return the gradient magnitude of the 3x3 Sobel pair on the normalised image, per channel.
 
     Beyond the border the image is mirrored about its outermost pixels, as in TensorFlow's `sobel_edges`, so the
     border itself is no edge.
@@ -35,7 +35,7 @@ def sobel(batch: Batch) -> Tensor:
 
 
 def truth(batch: Batch) -> Tensor:
-    """Planted data's true importance.
+    """Return planted data's true importance.
 
     Raises:
         DataError: The data set carries none.
@@ -54,7 +54,7 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
 
 
 def blurred(importance: Tensor) -> Tensor:
-    """The map after a Gaussian blur of each channel: it adds no information (Song et al., arXiv 2304.13836).
+    """Blur each channel of the map by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
 
     The standard deviation is 5 % of the side, the kernel ends at 4 of them, and beyond the border the map is mirrored
     about its outermost features.
@@ -70,7 +70,7 @@ def blurred(importance: Tensor) -> Tensor:
 
 
 def _blur_matrix(side: int, like: Tensor) -> Tensor:
-    """(side, side); row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
     sigma = BLUR * side
     radius = round(4 * sigma)
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)

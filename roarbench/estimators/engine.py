@@ -30,7 +30,7 @@ def importance_maps(
     precision: Precision = Precision.FLOAT32,
     note: Callable[[int], object] = lambda images: None,
 ) -> Maps:
-    """The importance maps of these estimators for one batch.
+    """Return the importance maps of these estimators for one batch.
 
     Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
     `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets.
@@ -80,14 +80,14 @@ class InBf16(nn.Module):
         self.model = model
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits, float32 (n, classes)."""
+        """Return logits, float32 (n, classes)."""
         with torch.autocast(images.device.type, torch.bfloat16):
             logits: Tensor = self.model(images)
         return logits.float()
 
 
 def exact() -> AbstractContextManager[None]:
-    """Float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
+    """Keep float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
 
     Both move features to other level bins (docs/decisions/0016). It says nothing of `Precision.BF16`.
     """
@@ -96,7 +96,7 @@ def exact() -> AbstractContextManager[None]:
 
 
 def fitting(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
-    """How many images a GPU explains together: a power of two, so that it seldom differs between machines.
+    """Return how many images a GPU explains together: a power of two, so that it seldom differs between machines.
 
     Args:
         free: Bytes of its memory that may be used; half of them are counted on, as images of trainings may lie in the
@@ -119,7 +119,7 @@ class Passes(NamedTuple):
 
 
 def passes(estimators: Iterable[Estimator]) -> Passes:
-    """What the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
+    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
     variants: dict[str, set[Form]] = {}
     for e in estimators:
         if not e.control:
@@ -145,7 +145,7 @@ def _maps(estimators: Iterable[Estimator], model: nn.Module | None, batch: Batch
 
 
 def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
-    """The maps of a batch, or of its halves if it does not fit: that shows in its first pass, so little is lost."""
+    """Return the maps of a batch, or of its halves if it does not fit: its first pass shows it, so little is lost."""
     n = len(batch.ids)
     try:
         return compute(batch)
@@ -162,7 +162,7 @@ def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
 
 
 def job_group(estimator: Estimator) -> str:
-    """What shares a job with others: `controls`, which need no reference, or all that explain the same variant.
+    """Return what shares a job with others: `controls`, without a reference, or all that explain the same variant.
 
     A submission has its own jobs, so that it fails alone; one call gives its map and its blurred twin's.
     """

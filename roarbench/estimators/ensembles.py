@@ -25,14 +25,14 @@ class Moments:
         self.deviations = torch.zeros_like(shape)
 
     def add(self, sample: Tensor) -> None:
-        """Takes in one more sample."""
+        """Take in one more sample."""
         self.count += 1
         step = sample - self.mean
         self.mean.add_(step, alpha=1 / self.count)
         self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
     def form(self, name: str) -> Tensor:
-        """One of the ensembles of docs/protocol.md, section 3."""
+        """Return one of the ensembles of docs/protocol.md, section 3."""
         variance = self.deviations / self.count
         forms = {
             "smooth": self.mean,
@@ -51,13 +51,13 @@ class Needs(NamedTuple):
 
 
 def needs(wanted: Set[Form]) -> Needs:
-    """What the wanted (base, form) pairs are made from."""
+    """Return what the wanted (base, form) pairs are made from."""
     single = {base for base, form in wanted if form in SINGLE}
     return Needs(single, {base for base, form in wanted if form not in SINGLE})
 
 
 def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
-    """The same items, each made in a thread while the one before it is used: a GPU does not wait for noise."""
+    """Yield the same items, each made in a thread while the one before it is used: a GPU does not wait for noise."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -66,7 +66,7 @@ def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
 
 
 def model_maps(wanted: Set[Form], model: nn.Module, batch: Batch, black: Tensor) -> dict[Form, Tensor]:
-    """Importance maps of the wanted forms, in the fewest passes: 400 forward and 416 backward per image for all 18.
+    """Return the wanted forms' maps in the fewest passes: 400 forward and 416 backward per image for all 18.
 
     Args:
         wanted: (base, form) pairs.

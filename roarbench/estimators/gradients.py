@@ -11,7 +11,7 @@ from roarbench.estimators import IG_STEPS
 
 
 def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, bases: Set[str]) -> dict[str, Tensor]:
-    """The wanted bases of one batch; they share all passes that they can.
+    """Return the wanted bases of one batch; they share all passes that they can.
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
     x0 + i/25 (x - x0), i = 1..25, where x0 is the black image. The last point is the image itself, so its gradient
@@ -41,7 +41,7 @@ def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, 
 
 
 def logit_gradients(model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str]) -> dict[str, Tensor]:
-    """Gradients of the logit by the wanted rules, in one forward pass and one backward pass for each rule.
+    """Return gradients of the logit by the wanted rules, in one forward pass and one backward pass for each.
 
     The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
     each ReLU only where its output and the gradient are above 0.

@@ -21,7 +21,7 @@ class _Purpose(IntEnum):
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """The j-th noisy copy of each image, x + n_j.
+    """Return the j-th noisy copy of each image, x + n_j.
 
     n_j ~ Normal(0, (0.15 (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
 
@@ -43,7 +43,7 @@ def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
 
 
 def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
-    """The random control: uniform importance in [0, 1), float32 of the images' shape, the same whenever it is asked."""
+    """Return the random control: uniform importance in [0, 1), float32 of the images' shape, always the same."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         _chance(seed, _Purpose.RANDOM, image).random(dtype=np.float32, out=row)
@@ -51,7 +51,7 @@ def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
 
 
 def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
-    """A class for each image that is not its target, each of the others equally likely.
+    """Return a class for each image that is not its target, each of the others equally likely.
 
     Args:
         targets: Int64 (n,), in [0, classes).

@@ -76,7 +76,7 @@ def checked(submission: Submission, console: Console) -> Accepted:
 
 
 def look_at(path: Path, how: How, measured: bool, console: Console) -> HandedIn:
-    """The same without keeping anything; the file is run only to be measured.
+    """Check a file without keeping anything; it is run only to be measured.
 
     Raises:
         Refusal, SandboxError: As `hand_in`.
@@ -87,6 +87,6 @@ def look_at(path: Path, how: How, measured: bool, console: Console) -> HandedIn:
 
 
 def _id(submission: Submission, how: How) -> str:
-    """The id of a submission that is run like this."""
+    """Return the id of a submission that is run like this."""
     marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]
     return "~".join([submission.id, *marks])

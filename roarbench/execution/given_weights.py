@@ -63,7 +63,7 @@ def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation
 
 
 def _published_file(name: str) -> Path:
-    """The file of torchvision's weights, fetched where it is not there yet.
+    """Return the file of torchvision's weights, fetched where it is not there yet.
 
     Raises:
         CallerError: It cannot be fetched, or is another file.

@@ -21,14 +21,14 @@ SHARE = 0.5  # of the memory that pixels and bits of a data set may take; the re
 
 
 def untouched(context: RunContext, split: Split) -> Inputs:
-    """Images with nothing removed."""
+    """Return images with nothing removed."""
     if not fits(context, 0):
         return StreamedImages(context.pixels(split), None, context.fill, device())
     return DegradedImages(pixels(context, split), None, context.fill.to(device()), Unit.SCALAR)
 
 
 def degraded(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
-    """Images without the features that a cell removes."""
+    """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
     if not fits(context, layout.width):
         return StreamedImages(context.pixels(split), Cut(planes, layout, cell.t, cell.order), context.fill, device())
@@ -37,19 +37,19 @@ def degraded(context: RunContext, split: Split, rankings: Rankings, cell: Cell) 
 
 
 def removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
-    """Packed removed bits of all images of a split, uint8 (n, width), on the device."""
+    """Return packed removed bits of all images of a split, uint8 (n, width), on the device."""
     bits = removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
     return torch.from_numpy(bits).to(device())
 
 
 @lru_cache(maxsize=2)
 def pixels(context: RunContext, split: Split) -> Tensor:
-    """All pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy in the memory of a GPU."""
+    """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
     return context.pixels(split).to(device())
 
 
 def fits(context: RunContext, width: int) -> bool:
-    """Whether both splits fit in memory, with `width` bytes of removed bits for each image."""
+    """Return whether both splits fit in memory, with `width` bytes of removed bits for each image."""
     images = [context.pixels(split) for split in Split]
     count = sum(map(len, images))
     mapped = device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
@@ -57,7 +57,7 @@ def fits(context: RunContext, width: int) -> bool:
 
 
 def _memory() -> float:
-    """Bytes that one worker may count on."""
+    """Return how many bytes one worker may use."""
     if device().type == "cuda":
         return gpu_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()

@@ -29,7 +29,7 @@ _TRUST = 0.02  # share of the work whose timing counts as much as its estimate
 
 
 def cost(context: RunContext, step: Step, rates: Rates) -> float:
-    """Core-seconds that a step should take."""
+    """Return the core-seconds that a step should take."""
     train, test = len(context.data.train.labels), len(context.data.test.labels)
     if step.kind == "reference":
         epochs = 0 if context.reference.given else find_recipe(context.reference.recipe).epochs
@@ -46,7 +46,7 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
-    """Core-seconds for one image's maps; those of a submission that was not measured count as a gradient."""
+    """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
     estimators = [find_estimator(spec.name) for spec in specs]
     if estimators[0].submitted and rates.submission is not None:
         return rates.submission
@@ -115,7 +115,7 @@ class _Share:
         self.took += seconds
 
     def pace(self, expected: float) -> float:
-        """Seconds by the clock for one of a core: what was expected, then more and more what was seen."""
+        """Return wall seconds per core-second: what was expected, then more and more what was seen."""
         trust = _TRUST * self.total
         return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
@@ -194,7 +194,7 @@ class Watch(Meter):
 
     @property
     def seconds_left(self) -> float:
-        """By the clock, for what is not done of each kind at its own pace, less what is under way."""
+        """Return the wall seconds left of each kind at its own pace, less what is under way."""
         overall = self._all.pace(self._load)
         paces = {kind: share.pace(overall) for kind, share in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
@@ -203,7 +203,7 @@ class Watch(Meter):
 
 
 def _kind(step: Step) -> str:
-    """What is timed together."""
+    """Return what is timed together."""
     submitted = step.kind == "rank" and step.group
     scored = step.run and step.run.cell.retrain is Retrain.NONE
     return "submission" if submitted else "score" if scored else step.kind
@@ -219,7 +219,7 @@ class DecodeWatch(Meter):
 
     @property
     def used(self) -> bool:
-        """Whether anything was decoded."""
+        """Return whether anything was decoded."""
         return self._first is not None
 
     def note(self, progress: decoding.Progress) -> None:

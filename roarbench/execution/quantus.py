@@ -37,7 +37,7 @@ class QuantusInput(NamedTuple):
 
 
 def quantus_version() -> str:
-    """Which Quantus there is.
+    """Return the version of Quantus.
 
     Raises:
         CallerError: None.
@@ -117,7 +117,7 @@ def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], version
 
 @contextmanager
 def _numpy_seeded(seed: int) -> Iterator[None]:
-    """Quantus draws from NumPy's global generator and takes no other: lend it a seed, and put the state back."""
+    """Lend a seed to NumPy's global generator, the only one that Quantus draws from, and put the state back."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:

@@ -27,7 +27,7 @@ from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
 from roarbench.store.results import Result, ResultsStore, default_url
-from roarbench.terms import PROTOCOLS, ROAR, Retrain
+from roarbench.terms import PROTOCOLS, Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -48,7 +48,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> ReproductionOutcome:
-        """Equal means every answer and every ranking."""
+        """Return how both compare; equal means every answer and every ranking."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
@@ -56,7 +56,7 @@ class Reproduction:
 
     @property
     def differences(self) -> list[str]:
-        """Versions and hardware that are not the same, as far as both rows say."""
+        """Return versions and hardware that are not the same, as far as both rows say."""
         old, new = self.stored.provenance, self.again.provenance
         pairs = [("code", old.code_version, new.code_version)]
         before, now = old.known, new.known
@@ -64,7 +64,7 @@ class Reproduction:
         return [f"{name} {then} then, {here} now" for name, then, here in pairs if then != here]
 
     def text(self) -> str:
-        """For a terminal."""
+        """Return the report for a terminal."""
         old, new = self.stored, self.again
         answers = int((old.answers != new.answers).sum())
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
@@ -128,7 +128,7 @@ def _find(store: ResultsStore, key: str) -> Result:
 
 
 def _suite(run: Run) -> Suite:
-    """A suite that the run may belong to: same images, network, recipe and reference, which may have been given.
+    """Return a suite that the run may belong to: same images, network, recipe and reference, given weights or not.
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
@@ -145,7 +145,7 @@ def _suite(run: Run) -> Suite:
 
 
 def _weights(given: str, reference: str) -> str:
-    """Where the given weights of a row are: what `--reference` names, or the published name that the row has.
+    """Return where a row's given weights are: what `--reference` names, or the published name that the row has.
 
     Raises:
         CallerError: They are in a file that is not named, or `--reference` names others.
@@ -185,21 +185,18 @@ def _again(context: RunContext, run: Run, workers: int, console: Console) -> Res
 
 
 def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) -> float:
-    """1.96 standard deviations of the difference of two accuracies on the same images.
+    """Return 1.96 standard deviations of the difference of two accuracies on the same images.
 
-    Two trainings that did not go alike bit for bit differ like two seeds, and on other rankings like two references
-    with a training each: twice their variance. Beside that, d answers that differ by chance in either direction are
-    worth sqrt(d) (McNemar 1947). How far they differ is learnt from rows that somebody vouches for (others could claim
-    a margin as wide as they like), of the row's protocol, or of ROAR where that has nothing repeated.
+    Two trainings that did not go alike bit for bit differ like two seeds, twice their variance; beside that, d answers
+    that differ by chance in either direction are worth sqrt(d) (McNemar 1947). How far seeds differ is learnt from
+    rows that somebody vouches for: others could claim a margin as wide as they like.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     suite_results = collect(suite, store, stored.run.limit, stored.run.data)
     vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
-    vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.spread(asked) or (None if cell.retrain is Retrain.NONE else vouched_for.spread(ROAR))
-    others = stored.rankings != again.rankings
-    deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
+    spread = replace(suite_results, results=known).spread(asked)
+    deviation = spread.deviation if spread else 0.0
     flips = int((stored.answers != again.answers).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

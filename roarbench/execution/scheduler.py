@@ -74,13 +74,13 @@ _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
 
 
 def _priority(step: Step) -> int:
-    """Smaller first; how good the reference is, which takes seconds, is worth knowing before all that it explains."""
+    """Rank a step, smaller first; how good the reference is, known in seconds, comes before all that it explains."""
     scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, Retrain.NONE)
     return _PRIORITY["reference" if scores_reference else step.kind]
 
 
 def steps(context: RunContext, runs: list[Run]) -> list[Step]:
-    """Everything that has to be done for these runs and is not yet in the stores."""
+    """Return everything that has to be done for these runs and is not yet in the stores."""
     wanted = _rankings_needed(context, runs)
     lacking = {spec: estimator for spec, estimator in wanted.items() if not context.rankings.has(spec)}
     made = all(context.references.predicted(context.reference, split) for split in context.splits)
@@ -113,7 +113,7 @@ def _rank_steps(
 
 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
-    """Ranges of images with the rankings that lack them, however those that are done were divided."""
+    """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in context.splits:
         n = len(context.images(split).labels)
@@ -127,7 +127,7 @@ def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tup
 
 
 def _shard_size(specs: list[RankingSpec]) -> int:
-    """Images of one job, whole batches: on a core the fewer, the more often the reference has to look at each.
+    """Return the images of one job, whole batches: on a core the fewer, the more passes each of them takes.
 
     On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
     """
@@ -179,16 +179,16 @@ class Schedule:
 
     @property
     def prepared(self) -> bool:
-        """Whether nothing but runs is left."""
+        """Return whether nothing but runs is left."""
         return self._preparing == 0
 
     @property
     def active(self) -> bool:
-        """Whether anything is left to do or under way."""
+        """Return whether anything is left to do or under way."""
         return self._graph.is_active()
 
     def next(self) -> Step | None:
-        """The most urgent step that can start now."""
+        """Take the most urgent step that can start now."""
         for name in self._graph.get_ready():
             self._push(name)
         return self._steps[heapq.heappop(self._ready)[-1]] if self._ready else None
@@ -207,11 +207,11 @@ class Schedule:
         return True
 
     def cut_off(self, step: Step) -> list[str]:
-        """Why its machine cut a step off, once for each time."""
+        """Return why its machine cut a step off, once for each time."""
         return self._cut_off[step.job.name]
 
     def obstacle(self, step: Step) -> str:
-        """Why a step cannot be done: its own reason, that of the first one before it that failed, or nothing."""
+        """Return why a step cannot be done: its own reason, that of the first failed one before it, or nothing."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 
@@ -229,7 +229,7 @@ class Schedule:
         self._graph.done(step.job.name)
 
     def step(self, name: str) -> Step:
-        """The step of this name."""
+        """Return the step of this name."""
         return self._steps[name]
 
 
@@ -292,7 +292,7 @@ def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owne
 
 
 def _put_back(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner: Owner) -> bool:
-    """Whether a job that its machine cut off is tried again, by this process or, if it is a run, by any other one."""
+    """Return whether a job that its machine cut off is tried again, by this process or, if it is a run, by any."""
     step = schedule.step(outcome.name)
     if not isinstance(outcome.error, MachineError) or not schedule.again(step, str(outcome.error)):
         return False
@@ -334,7 +334,7 @@ def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owne
 
 
 def result_of(run: Run, scored: Scored) -> Result:
-    """The row of a run."""
+    """Make the row of a run."""
     return Result(
         run=run,
         correct=int(scored.correct.sum()),

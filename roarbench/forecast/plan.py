@@ -40,7 +40,7 @@ class Plan:
     workers: int
 
     def wall(self, rates: Rates) -> float:
-        """Seconds from start to end if every worker has a core of its own; GPUs wait while images are ranked.
+        """Return seconds from start to end with a core for every worker; GPUs wait while images are ranked.
 
         Without what nothing is known of.
         """
@@ -51,7 +51,7 @@ class Plan:
         return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
 
     def record(self) -> dict[str, Any]:
-        """As plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        """Return it as plain values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
         work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
         counts = {"runs": self.runs, "done": self.done, "workers": self.workers, "seconds": self.wall(first)}
@@ -67,7 +67,7 @@ class Plan:
         }
 
     def text(self) -> str:
-        """For a terminal: each part on its line."""
+        """Return the report for a terminal: each part on its line."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._lines())

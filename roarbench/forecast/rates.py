@@ -63,15 +63,15 @@ class Rates:
 
     @property
     def measured(self) -> bool:
-        """On this machine, just now."""
+        """Measure the rates on this machine, just now."""
         return not self.basis
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return it as plain values."""
         return asdict(self) | {"measured": self.measured}
 
     def seconds(self, work: Work) -> dict[str, float | None]:
-        """What each part takes, by its name in `PARTS`: seconds of the device, or of a core; None if not known."""
+        """Return seconds of the device, or of a core, for each part by its name in `PARTS`; None if not known."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
@@ -113,7 +113,7 @@ _RANK = 2.5e-8  # seconds of a core for each feature
 
 
 def assume(suite: Suite, machine: Assumed) -> Rates:
-    """Rates from counted operations, without timing anything."""
+    """Estimate rates from counted operations, without timing anything."""
     record, flops = find_dataset(suite.dataset), suite_cost(suite).flops
     return Rates(
         device=machine.device,
@@ -128,7 +128,7 @@ def assume(suite: Suite, machine: Assumed) -> Rates:
 
 
 def operations(work: Work, flops: int) -> float:
-    """Floating-point operations of all networks, from those of one image's forward pass."""
+    """Return floating-point operations of all networks, from those of one image's forward pass."""
     scored, explained = work.images_scored, work.images_explained
     return flops * (_TRAIN * work.images_trained + scored + _EXPLAIN * explained)
 
@@ -173,12 +173,12 @@ def measure(suite: Suite) -> Rates:
 
 
 def _affordable(flops: float, wanted: int, where: torch.device) -> int:
-    """Images of so many operations each that a measurement may take."""
+    """Return how many images of so many operations each a measurement may take."""
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """Seconds of the second time, the first one warms up: processor time, on a GPU the time until it is done."""
+    """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
     work()
     clock = time.process_time if device().type == "cpu" else _gpu_clock
     start = clock()
@@ -192,7 +192,7 @@ def _gpu_clock() -> float:
 
 
 def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
-    """Random images with half of their features removed, on a device."""
+    """Draw random images with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, record.channels, record.size, record.size), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
@@ -202,7 +202,7 @@ def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImag
 
 
 def _photograph(record: DatasetRecord) -> bytes:
-    """A JPEG of smooth colours, which decodes about as fast as a photograph."""
+    """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
     coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
     side = _PHOTO * record.size
     file = BytesIO()

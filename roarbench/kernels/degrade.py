@@ -30,7 +30,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
 
 
 def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Removed bits as an array over the image.
+    """Unpack removed bits into an array over the image.
 
     Args:
         packed: uint8 (n, ceil(d / 8)), most significant bit first.
@@ -71,7 +71,7 @@ class DegradedImages:
         return len(self.pixels)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
+        """Return degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
         images = _rows(self.pixels, index)
         if self.removed is None:
             return images.float()
@@ -98,7 +98,7 @@ class RemovedMaps:
         return len(self.removed)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
+        """Return maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
         removed = unpack(_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
@@ -127,7 +127,7 @@ class RedrawnImages:
         return len(self.pixels)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
+        """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
         images = _rows(self.pixels, index)
         count, channels, height, width = images.shape
         drawn = (count, channels if self.unit is Unit.SCALAR else 1, height, width)
@@ -136,5 +136,5 @@ class RedrawnImages:
 
 
 def _rows(data: Tensor, index: Tensor) -> Tensor:
-    """Rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
+    """Return rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
     return data.index_select(0, sent(index, data.device))

@@ -42,35 +42,35 @@ class Layout:
 
     @property
     def features(self) -> int:
-        """Features of one image (d)."""
+        """Return the number of features of one image (d)."""
         channels, height, width = self.shape
         return height * width * (channels if self.unit is Unit.SCALAR else 1)
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """Places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
+        """Return places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
         d = self.features
         counts = {removed_count(t, d) for t in self.levels}
         return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """Code of the bin that begins at each boundary; the first bin of all has code 0."""
+        """Return the code of the bin that begins at each boundary; the first bin of all has code 0."""
         return _codes(len(self.boundaries), self.planes)
 
     @property
     def planes(self) -> int:
-        """Bit-planes of one image; at least one, so that no store has empty rows."""
+        """Return the number of bit-planes of one image; at least one, so that no store has empty rows."""
         return max(1, len(self.boundaries).bit_length())
 
     @property
     def width(self) -> int:
-        """Bytes of one plane; the last bits are zero where d is no multiple of 8."""
+        """Return the bytes of one plane; the last bits are zero where d is no multiple of 8."""
         return -(-self.features // 8)
 
 
 def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
-    """Importance of every feature, one row for each image.
+    """Return the importance of every feature, one row for each image.
 
     Args:
         importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
@@ -107,7 +107,7 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
 
 
 def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
-    """A random order of each image's features that decides between equal importances.
+    """Draw a random order of each image's features that decides between equal importances.
 
     Guided backprop has long runs of exact zeros; any fixed order, such as the raster's, would tell the network where
     they lie. The order depends on the image alone and is the same for every estimator. It is made from raw draws,
@@ -130,7 +130,7 @@ def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray
 
 
 def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Integers, unique within an image, that sort like its importances and, where these are equal, like the tie order.
+    """Return integers, unique within an image, that sort like its importances, equal ones like the tie order.
 
     The upper 32 bits are the float's own bits, turned so that they sort as integers (negative floats sort backwards);
     the lower 32 bits are the place in the tie order.
@@ -148,7 +148,7 @@ def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArr
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Feature indices of each image, most important first.
+    """Return feature indices of each image, most important first.
 
     Args:
         importance: float32 (n, d), finite.
@@ -161,7 +161,7 @@ def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np
 
 
 def removed_count(t: float, d: int) -> int:
-    """How many of `d` features are removed at level `t`: round(t d), a half to the even number.
+    """Return how many of `d` features are removed at level `t`: round(t d), a half to the even number.
 
     The product is that of the decimal which was written: in floats 0.575 * 100 falls below 57.5 and would lose one.
 
@@ -201,7 +201,7 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 
 
 def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
-    """Which features are removed at a level, as packed bits.
+    """Return which features are removed at a level, as packed bits.
 
     Args:
         planes: uint8 (n, planes, width) of `encode`; only the planes that the level needs are read.
@@ -227,7 +227,7 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
 
 
 def _before(planes: NDArray[np.uint8], boundary: int, layout: Layout) -> NDArray[np.uint8]:
-    """Packed bits (n, width), 1 where a feature's code is below the boundary's; bits beyond the last are undefined."""
+    """Return packed bits (n, width), 1 where a feature's code is below the boundary's; those beyond are undefined."""
     if boundary in (0, layout.features):
         return np.full((len(planes), layout.width), 255 if boundary else 0, np.uint8)
     code = layout.codes[layout.boundaries.index(boundary)]
@@ -240,7 +240,7 @@ def _before(planes: NDArray[np.uint8], boundary: int, layout: Layout) -> NDArray
 
 
 def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
-    """Ascending codes of `count` boundaries; the fewer low bits a code needs, the nearer it is to the middle."""
+    """Assign ascending codes to `count` boundaries; the fewer low bits a code needs, the nearer it is to the middle."""
     if count == 0:
         return ()
     middle = (count - 1 + upper) // 2  # of two, the one nearer to the middle of the whole ranking
@@ -250,5 +250,5 @@ def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
 
 
 def _set_bits(code: int, planes: int) -> list[int]:
-    """Planes, highest first, in which a code has a 1."""
+    """Return the planes, highest first, in which a code has a 1."""
     return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

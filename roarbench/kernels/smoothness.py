@@ -13,7 +13,7 @@ _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the
 
 
 def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
-    """Removed neighbours of a removed feature, on average over all images, divided by what Random's features have.
+    """Return the mean number of removed neighbours of a removed feature, divided by that of Random's features.
 
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
     removed by chance, each neighbour of a removed one is removed with probability (k - 1) / (d - 1); borders, where
@@ -40,7 +40,7 @@ def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Un
 
 
 def _removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
-    """Neighbouring pairs of which both are removed, over all images."""
+    """Count neighbouring pairs of which both are removed, over all images."""
     total = 0
     for start in range(0, len(removed), _CHUNK):
         bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=int(np.prod(shape))).view(bool)

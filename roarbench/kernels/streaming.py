@@ -31,7 +31,7 @@ class _Buffer:
         self._copied: torch.cuda.Event | None = None
 
     def parts(self, pixels: tuple[int, ...], bits: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Tensors of these shapes in the room, which is free again: nothing is on its way to the device any more."""
+        """Return tensors of these shapes in the room, which is free again: nothing is on its way to the device."""
         if self._copied:
             self._copied.synchronize()
         self._pixels, self._bits = (
@@ -97,7 +97,7 @@ class StreamedImages:
             self._reading.append((index, buffer, self._thread.submit(self._read, index, buffer)))
 
     def batch(self, index: Tensor) -> Tensor:
-        """Degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
+        """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
         if not (self._reading and torch.equal(self._reading[0][0], index)):
             self._forget()
             self.expect([index])
@@ -115,7 +115,7 @@ class StreamedImages:
         self._reading.clear()
 
     def _read(self, index: Tensor, buffer: _Buffer) -> tuple[Tensor, Tensor]:
-        """Pixels uint8 (b, c, h, w) and packed removed bits uint8 (b, width), in the buffer."""
+        """Read pixels uint8 (b, c, h, w) and packed removed bits uint8 (b, width) into the buffer."""
         width = self._cut.layout.width if self._cut else 0
         pixels, bits = buffer.parts((len(index), *self._pixels.shape[1:]), (len(index), width))
         torch.index_select(self._pixels, 0, index, out=pixels)

@@ -68,12 +68,12 @@ class Recipe:
 
     @property
     def title(self) -> str:
-        """`name@version`, as suites and runs name it."""
+        """Return `name@version`, as suites and runs name it."""
         return f"{self.name}@{self.version}"
 
 
 def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
-    """A recipe of Hooker et al. 2019, table 1: ResNet-50, a fixed number of steps, learning rate per 256 images.
+    """Make a recipe of Hooker et al. 2019, table 1: ResNet-50, fixed steps, learning rate per 256 images.
 
     4,096 images at once fit on no single GPU of today: 256 at once do (docs/decisions/0015).
     """
@@ -91,7 +91,7 @@ def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) 
 
 
 def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation, warmup: float = 1) -> Recipe:
-    """A recipe for few epochs on small images; 5e-4 is the usual weight decay there (Zagoruyko & Komodakis 2016)."""
+    """Make a recipe of few epochs for small images; 5e-4 is the usual decay there (Zagoruyko & Komodakis 2016)."""
     return Recipe(name, 1, epochs, batch, peak, warmup, Decay.LINEAR, augmentation, weight_decay=5e-4)
 
 
@@ -107,7 +107,7 @@ def _fast(
     decay: float = 5e-4,
     sides: tuple[float, ...] = (0.5, 0.75, 1.0, 1.0),
 ) -> Recipe:
-    """A short recipe beside the paper's or a small one: fewer epochs, small images first, a higher learning rate."""
+    """Make a short form of another recipe: fewer epochs, small images first, a higher learning rate."""
     return Recipe(
         f"{name}-fast",
         version=1,
@@ -147,7 +147,7 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
 def find_recipe(title: str) -> Recipe:
-    """The recipe of this `name@version`.
+    """Return the recipe of this `name@version`.
 
     Raises:
         UnknownName: There is none.
@@ -158,7 +158,7 @@ def find_recipe(title: str) -> Recipe:
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """The learning rate of a step.
+    """Return the learning rate of a step.
 
     Args:
         recipe: How the network is trained.
@@ -174,7 +174,7 @@ def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
 
 
 def side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Height and width in pixels of the training images of a step.
+    """Return height and width in pixels of the training images of a step.
 
     Args:
         recipe: How the network is trained.

@@ -79,7 +79,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Hash of the whole record, 32 hex digits."""
+        """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))
 
 
@@ -105,12 +105,12 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """Hash of the whole record, 32 hex digits."""
+        """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))
 
 
 def run_of(values: Mapping[str, Any]) -> Run:
-    """The run that `record` was made of."""
+    """Return the run that `record` was made of."""
     cell = dict(values["cell"])
     cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
     maps = Precision(values.get("maps", Precision.FLOAT32))
@@ -168,12 +168,12 @@ class Suite:
 
     @property
     def title(self) -> str:
-        """Name with version, as tables and pages show it."""
+        """Return the name with version, as tables and pages show it."""
         return f"{self.name} v{self.version}"
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Ids of all estimators, each once, in order."""
+        """Return the ids of all estimators, each once, in order."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
 
 
@@ -186,7 +186,7 @@ class Point:
 
 
 def expand(suite: Suite) -> tuple[Point, ...]:
-    """All points of a suite, each once; the untouched images (t = 0) first in every block."""
+    """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
 
 
@@ -202,7 +202,7 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
 
 
 def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None) -> Suite:
-    """The part of a suite that has these estimators, or another number of seeds wherever it trains."""
+    """Return the part of a suite that has these estimators, or another number of seeds wherever it trains."""
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
     for block in suite.blocks:
@@ -213,17 +213,17 @@ def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | N
 
 
 def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
-    """The runs whose key is not stored yet, in order."""
+    """Return the runs whose key is not stored yet, in order."""
     return [run for run in runs if run.key not in done]
 
 
 def describe(point: Point) -> str:
-    """One run in a few words."""
+    """Describe one run in a few words."""
     cell = point.cell
     return f"{protocol_name(cell)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
 def protocol_name(cell: Cell) -> str:
-    """Name of the protocol that a cell belongs to."""
+    """Return the name of the protocol that a cell belongs to."""
     asked = (cell.order, cell.retrain)
     return next(protocol.name for protocol in PROTOCOLS.values() if (protocol.order, protocol.retrain) == asked)

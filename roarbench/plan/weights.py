@@ -32,7 +32,7 @@ PUBLISHED = {
 
 
 def explaining(suite: Suite, reference: str) -> Suite:
-    """A suite that explains given weights; without a name the suite itself.
+    """Return a suite that explains given weights; without a name the suite itself.
 
     Raises:
         CallerError: There are no such weights, or they are published ones of another network than the suite's. Those
@@ -50,7 +50,7 @@ def explaining(suite: Suite, reference: str) -> Suite:
 
 
 def title(reference: str) -> str:
-    """`NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
+    """Return `NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
 
     Args:
         reference: What `--reference` takes: a file, or a name of `PUBLISHED`. A file that is one of those has its name.
@@ -77,5 +77,5 @@ def title(reference: str) -> str:
 
 
 def checksum_start(name: str) -> str:
-    """First digits of the SHA-256 of published weights."""
+    """Return the first digits of the SHA-256 of published weights."""
     return Path(PUBLISHED[name].file).stem.rpartition("-")[2]

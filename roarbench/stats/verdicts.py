@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
-    SAME = "not significantly different"
+    SAME = "not told apart"
 
 
 class Comparison(NamedTuple):

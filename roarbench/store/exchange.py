@@ -70,7 +70,7 @@ def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
 
 
 def _checksum(values: dict[str, Any]) -> str:
-    """Hash of a row's values but the checksum itself."""
+    """Return the hash of a row's values but the checksum itself."""
     plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
     return hashlib.sha256(canonical(plain).encode()).hexdigest()
 

@@ -43,7 +43,7 @@ class ImageNote:
 
     @property
     def key(self) -> str:
-        """Hash of the whole record, 32 hex digits."""
+        """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))
 
 
@@ -108,7 +108,7 @@ def _noted(manifest: Mapping[str, Any]) -> ImageNote:
 
 
 def source_files(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Hash of a data set's record and of the names, sizes and times of a folder's files, wherever the folder lies.
+    """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies.
 
     Args:
         about: The plain record of the data set.

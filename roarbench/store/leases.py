@@ -59,7 +59,7 @@ class Lease(NamedTuple):
 
 
 def _host() -> str:
-    """Name this host: process numbers mean the same only within one boot of one kernel and one process namespace."""
+    """Return the host: process numbers mean the same only within one boot of one kernel and one process namespace."""
     parts = [socket.gethostname()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())

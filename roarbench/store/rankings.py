@@ -98,7 +98,7 @@ class Rankings:
 
     @property
     def checksum(self) -> str:
-        """Hash of the files' contents, as the manifest has them."""
+        """Return the hash of the files' contents, as the manifest has them."""
         return _content(self.files)
 
     def verify(self) -> None:

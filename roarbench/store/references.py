@@ -163,7 +163,7 @@ class ReferenceStore:
 
 
 def checksum(weights: Mapping[str, torch.Tensor]) -> str:
-    """Hash names, types, shapes and values, 64 hex digits: weights trained on two machines differ slightly."""
+    """Return the SHA-256 of names, types, shapes and values, 64 hex digits: no two machines train the same weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

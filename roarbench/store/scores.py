@@ -40,7 +40,7 @@ class ScoreSpec:
 
     @property
     def key(self) -> str:
-        """Hash of the whole record, 32 hex digits."""
+        """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))
 
 

@@ -96,11 +96,9 @@ def test_the_caption_says_of_what_the_numbers_are(table: BoardTable) -> None:
 
 
 def test_one_level_gives_the_gain_of_that_level_alone(quick: SuiteResults) -> None:
-    scores = quick.scores(ROAR, Unit.SCALAR)
-    assert scores is not None
+    scores = quick.scores(ROAR, Unit.SCALAR, main_rows(quick))
     only = replace(scores, levels=(0.9,))
-    judged = board(only, ROAR, spread=quick.spread(ROAR), shown=main_rows(quick))
-    wanted = {row.estimator: row.gain for row in judged.rows}
+    wanted = {row.estimator: row.gain for row in board(only, ROAR, spread=quick.spread(ROAR)).rows}
     table = board_table(Evidence.of(quick), levels=(0.9,))
     assert table.levels == (0.9,)
     assert {entry.estimator: entry.gain for entry in table.entries} == wanted
