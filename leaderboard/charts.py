@@ -20,7 +20,7 @@ _OTHERS = ("triangle-up", "cross", "triangle-right", "triangle-down", "triangle-
 _ROW = 22  # pixels of height for one estimator
 _NAME = 160  # pixels that a name may fill
 _TICKS = 8  # levels that have room for a label each
-_VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not told apart": "#7A7A7A", "control": CONTROL}
+_VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not significantly different": "#7A7A7A", "control": CONTROL}
 
 
 def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
@@ -45,7 +45,7 @@ _DASHES = {"sobel": [4, 3], "random-blurred": [1, 2]}
 
 def _gain_row(entry: Entry) -> dict[str, Any]:
     value, low, high = entry.gain
-    verdict = "control" if entry.control else entry.random or "not told apart"
+    verdict = "control" if entry.control else entry.random or "not significantly different"
     return {"estimator": plain(entry.estimator, 60), "gain": value, "low": low, "high": high, "verdict": verdict}
 
 

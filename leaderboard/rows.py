@@ -274,7 +274,7 @@ def _gap(held: SuiteResults, judged: Board, unit: Unit, estimator: str) -> str:
     """What does not belong together, which levels have no result, of this estimator or Random, or that all is void."""
     if reason := held.mixed(judged.protocol, unit).get(estimator):
         return reason
-    scores = held.scores(judged.protocol, unit, [estimator])
+    scores = held.scores(judged.protocol, unit)
     assert scores is not None, "the board was made from them"
     for name in (estimator, "random"):
         absent = [t for who, t in scores.curve(name) if (who, t) not in scores.correct and t in (0.0, *judged.levels)]

@@ -70,8 +70,8 @@ COLUMNS = {
     "better than Random.",
     "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
     "interval. They are no gain over anything and give no place.",
-    "random": "What a test says beside Random, with at most 5% wrong words on a board. Not told apart does not mean "
-    "equal.",
+    "random": "What a test says beside Random, with at most 5% wrong words on a board. Not significantly different is "
+    "not the same as equal.",
     "sobel": "The same beside Sobel, an edge filter that never looks at the model.",
     "blurred": "The same beside a blurred random map, which knows neither the model nor the image.",
     "kar": "The gain when the least important features are removed instead and the network is retrained.",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -417,6 +417,56 @@ def figure(results: dict[str, dict[str, Summary]], path: Path) -> None:
     drawing.savefig(path, metadata={"Date": None})
 
 
+def tables(record: dict[str, Any]) -> dict[str, list[str]]:
+    """The tables of `docs/statistics.md` by name, as lines of Markdown."""
+    worlds = record["worlds"]
+    kept = ("accuracies", "gains", "controls", "over_sobel", "between", "predicted", "network")
+    heads = ("accuracies", "gains", "of controls", "over Sobel", "between rows", "replication", "this network's gains")
+    coverage = [f"| synthetic boards | {' | '.join(heads)} | false words | all places | *gains* | *replication* |"]
+    coverage += ["|---" * (len(heads) + 5) + "|"]
+    for name, world in worlds.items():
+        cells = [_percent(*world["here"][key]) for key in kept]
+        cells += [f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places")]
+        cells += [f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted")]
+        coverage.append(f"| {name} | {' | '.join(cells)} |")
+    designs = [
+        "| references x trainings | degrees of freedom | half an interval's width | minimum detectable difference "
+        "| found in the simulation | verdicts that a replication repeats | that it opposes |",
+        "|---" * 7 + "|",
+    ]
+    for name in list(worlds)[:DESIGNS]:
+        other = {key: mean for key, (mean, _) in worlds[name]["other"].items()}
+        freedom = f"{other['freedom']:.1f}" if "freedom" in other else "–"
+        shares = [f"{100 * other[key]:.1f}%" for key in ("power", "equal_verdicts", "opposed_verdicts")]
+        designs.append(
+            f"| {name} | {freedom} | {other['width']:.2f} | {other['detectable']:.2f} | {' | '.join(shares)} |"
+        )
+    alike = [
+        "| estimators, spread of true gains in standard errors, correlation of true gains "
+        "| this interval: holds, width | percentiles of draws: holds, width |",
+        "|---|---|---|",
+    ]
+    for name, tau in record["agreement"].items():
+        here = f"{100 * tau['held']:.0f}%, {tau['width']:.2f}"
+        plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
+        alike.append(f"| {name} | {here} | *{plain}* |")
+    return {"designs": designs, "agreement": alike, "coverage": coverage}
+
+
+def _percent(mean: float, error: float) -> str:
+    return f"{100 * mean:.1f} ± {100 * error:.1f}"
+
+
+def write_tables(page: Path, record: dict[str, Any]) -> None:
+    """Put the tables into a page, each between its marks."""
+    text = page.read_text()
+    for name, lines in tables(record).items():
+        start, rest = text.split(f"<!-- {name}: python scripts/simulate_coverage.py -->\n", 1)
+        end = rest[rest.index("<!-- end -->") :]
+        text = f"{start}<!-- {name}: python scripts/simulate_coverage.py -->\n" + "\n".join(lines) + f"\n{end}"
+    page.write_text(text)
+
+
 def main() -> None:
     """Simulate all worlds, print the table, write numbers and figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -436,10 +486,11 @@ def main() -> None:
     taus = {}
     for rows, spread, likeness in product((8, 20), (3.0, 10.0), (0.0, 0.6, 1.0)):
         agreed = simulate_agreement(rows, spread, likeness, 300, options.seed)
-        taus[f"{rows} rows, spread {spread:g}, likeness {likeness:g}"] = agreed._asdict()
+        taus[f"{rows}, {spread:g}, {likeness:g}"] = agreed._asdict()
         print(rows, spread, likeness, agreed, flush=True)
     record = {"boards": options.boards, "seed": options.seed, "worlds": results, "agreement": taus}
     (options.out / "statistics-coverage.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_tables(options.out / "statistics.md", record)
     figure(results, options.out / "statistics-coverage.svg")
 
 

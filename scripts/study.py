@@ -19,7 +19,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.report.claims import Clear, claim_records, clear_cells
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS
 from roarbench.terms import ROAR, Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
@@ -71,21 +71,24 @@ def accuracy_table(part: StudyPart) -> str:
     ]
     clean = _percent(board.rows[0].clean)
     smallest = MISSING if board.detectable is None else f"{board.detectable:.1f} points"
-    note = f"Untouched images: {clean}; {board.images} test images; smallest difference found 4 times in 5: {smallest}."
+    note = (
+        f"Untouched images: {clean}; {board.images} test images; minimum detectable difference (80% power): {smallest}."
+    )
     return f"### {part.title}\n\n{markdown_table(heading, lines)}\n\n{note}"
 
 
 def leak_table(part: StudyPart) -> str:
     """What masks alone tell beside what is kept."""
-    confidence = part.evidence.bootstrap.confidence
+    images, masks = part.evidence.roar, part.evidence.masks
+    both = masks if images.repeated else images  # has intervals where both have
     heading = ("estimator", "images", "masks alone", "images - masks", "masks - Random's images")
     lines = [
         (
             row.estimator,
-            _percent(estimate(row.images, confidence)),
-            _percent(estimate(row.masks, confidence)),
-            _points(estimate(row.images.minus(row.masks), confidence)),
-            _points(estimate(row.masks.minus(row.random), confidence)),
+            _percent(images.estimate(row.images)),
+            _percent(masks.estimate(row.masks)),
+            _points(both.estimate(row.images.minus(row.masks))),
+            _points(both.estimate(row.masks.minus(row.random))),
         )
         for row in sorted(leaks(part), key=lambda row: row.images.value)
     ]
@@ -103,14 +106,16 @@ def explained_table(parts: Sequence[StudyPart]) -> str:
     )
     lines = []
     for part in parts:
-        found = explained(leaks(part), part.evidence.bootstrap.confidence)
-        counts = (str(len(names)) for names in (found.above, found.beat, found.whole))
+        repeated = part.evidence.masks.repeated
+        found = explained(leaks(part), part.evidence.bootstrap.confidence, repeated)
+        counts = [str(len(found.above))]
+        counts += [str(len(names)) if repeated else MISSING for names in (found.beat, found.whole)]
         lines.append((part.title, _tau(found.order), *counts))
     return markdown_table(heading, lines)
 
 
 def claims_table(parts: Sequence[StudyPart]) -> str:
-    """Cells in which each claim holds, and of the cells that are told apart those for and against it."""
+    """Cells in which each claim holds, and of those that differ significantly the ones for and against it."""
     records = [
         (
             {row["claim"]: row for row in claim_records(part.evidence.suite_results, part.unit)},
@@ -124,8 +129,8 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
         for claim, row in (records[0][0].items() if records else ())
     ]
     legend = (
-        "Cells in which the claim holds / all its cells; in brackets the cells that are told apart from equal, each by "
-        "its own interval: + for the claim, - against it."
+        "Cells in which the claim holds / all its cells; in brackets the cells whose two accuracies differ "
+        "significantly, adjusted for all cells of all claims: + for the claim, - against it."
     )
     return f"{legend}\n\n{markdown_table(('claim', 'published', *(part.title for part in parts)), lines)}"
 
@@ -149,7 +154,9 @@ def agreement_lines(parts: Sequence[StudyPart]) -> str:
         own, theirs = ({name: areas[name] for name in rows} for areas in gains)
         found = agreement(own, theirs, one.evidence.bootstrap.confidence)
         lines.append((f"{one.dataset} and {other.dataset}, scalar", *_agreed(found)))
-    return markdown_table(("orders", "Kendall's tau [95%]", "pairs that both tell apart", "of them opposed"), lines)
+    return markdown_table(
+        ("orders", "Kendall's tau [95%]", "pairs that differ significantly on both", "of them opposed"), lines
+    )
 
 
 def _agreed(found: Agreement | None) -> tuple[str, str, str]:
@@ -179,7 +186,7 @@ def _judged(gap: float, own: Estimate) -> str:
     side = int(own.low > 0) - int(own.high < 0)
     if side == round(np.sign(round(gap, 3))):
         return "confirmed"
-    return "refuted" if side else "not told apart"
+    return "refuted" if side else "not significantly different"
 
 
 def trial_order(parts: Sequence[StudyPart]) -> str:
@@ -191,7 +198,9 @@ def trial_order(parts: Sequence[StudyPart]) -> str:
         known = {name: sample for name, sample in ours.items() if sample}
         fixed = {name: Sample(trial[name], np.full(len(known[name].draws), trial[name])) for name in known}
         lines.append((part.title, *_agreed(agreement(fixed, known, part.evidence.bootstrap.confidence))))
-    return markdown_table(("", "tau of the trial's order and ours [95%]", "pairs told apart", "of them opposed"), lines)
+    return markdown_table(
+        ("", "tau of the trial's order and ours [95%]", "pairs that differ significantly", "of them opposed"), lines
+    )
 
 
 def seeds_table(parts: Sequence[StudyPart]) -> str:

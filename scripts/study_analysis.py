@@ -17,8 +17,9 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, image_weights
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import Bits
+from roarbench.stats.draws import image_weights
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.terms import Unit
 
@@ -63,9 +64,9 @@ class MaskExplanation(NamedTuple):
 
     Attributes:
         order: Do estimators whose masks tell more also keep more accuracy? Kendall's tau.
-        above: Rows that keep more accuracy than Random, told apart.
-        beat: Of those, the rows whose masks alone are told apart above Random's images.
-        whole: Of those, the rows whose masks alone are not told apart below their own images.
+        above: Rows that keep significantly more accuracy than Random.
+        beat: Of those, the rows whose masks alone are significantly above Random's images.
+        whole: Of those, the rows whose masks alone are not significantly below their own images.
     """
 
     order: Agreement | None
@@ -103,12 +104,23 @@ def leaks(part: StudyPart) -> list[MaskLeak]:
     return [MaskLeak(name, seen, alone, random) for name, seen, alone in found if seen and alone and random]
 
 
-def explained(rows: Sequence[MaskLeak], confidence: float) -> MaskExplanation:
-    """Hold the masks against the images, row by row."""
+def explained(rows: Sequence[MaskLeak], confidence: float, repeated: bool = True) -> MaskExplanation:
+    """Hold the masks against the images, row by row.
+
+    Args:
+        rows: Accuracies.
+        confidence: Of each interval.
+        repeated: Whether trainings on masks were; if not, nothing says how they vary: no row beats or equals anything,
+            and tau has no interval.
+    """
     above = [row for row in rows if _sign(row.images.minus(row.random), confidence) > 0]
     order = agreement(
         {row.estimator: row.masks for row in rows}, {row.estimator: row.images for row in rows}, confidence
     )
+    if not repeated:
+        return MaskExplanation(
+            order and order._replace(tau=Estimate(order.tau.value)), [row.estimator for row in above], [], []
+        )
     return MaskExplanation(
         order,
         [row.estimator for row in above],

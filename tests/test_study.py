@@ -113,7 +113,7 @@ def test_the_rows_have_no_twins_and_leaks_no_random(analysis: ModuleType) -> Non
         (0.11, -0.05, -0.01, "refuted"),
         (0.0, -0.01, 0.01, "confirmed"),
         (0.0, 0.01, 0.02, "refuted"),
-        (0.11, -0.01, 0.02, "not told apart"),
+        (0.11, -0.01, 0.02, "not significantly different"),
     ],
 )
 def test_the_trial_is_judged_by_its_side_of_random(

@@ -13,15 +13,15 @@ from roarbench.datasets import find_dataset
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.keys import bind, explains, reference_point
 from roarbench.plan.runs import CLEAN, Point, Suite, expand
-from roarbench.stats.board import Board, board, unjudged
-from roarbench.stats.bootstrap import SeedSpread, seed_spread
+from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.spread import Spread, spread_of
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore
 from roarbench.submissions.file import Submission
-from roarbench.terms import ROAR, Protocol, Retrain, Unit
+from roarbench.terms import Protocol, Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
@@ -145,25 +145,25 @@ class SuiteResults:
         """No point is missing."""
         return len(self.results) == len(expand(self.suite))
 
-    def scores(
-        self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None, fill: str = "mean"
-    ) -> Scores | None:
-        """Correct answers of one protocol, unit and fill; None where the suite does not have it."""
+    def scores(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> Scores | None:
+        """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it."""
         asked = (protocol, unit, fill)
         blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == asked]
         if not blocks:
             return None
         rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
-        chosen = rows if estimators is None else tuple(name for name in rows if name in set(estimators))
-        needed = {*chosen, *CONTROLS}  # gains and verdicts need the controls, shown or not
         levels = tuple(sorted({t for block in blocks for t in block.levels}))
-        found = defaultdict(list)
-        for (name, t), result in self._rows(protocol, unit, fill):
-            if name == CLEAN or name in needed:
-                found[name, t].append(result.answers)
-        correct = {point: np.stack(bits) for point, bits in found.items()}
-        checks = frozenset(name for name in chosen if not find_estimator(name).placed)
-        return Scores(chosen, levels, correct, frozenset(self.mixed(protocol, unit, fill)), checks)
+        found: defaultdict[tuple[str, float], list[Result]] = defaultdict(list)
+        for at, result in self._rows(protocol, unit, fill):
+            if at == UNTOUCHED or at[0] in (*rows, *CONTROLS):
+                found[at].append(result)
+        correct = {at: np.stack([result.answers for result in results]) for at, results in found.items()}
+        explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
+        checks = frozenset(name for name in rows if not find_estimator(name).placed)
+        mixed = frozenset(self.mixed(protocol, unit, fill))
+        return Scores(
+            rows, levels, correct, mixed, checks, {at: names for at, names in explained.items() if all(names)}
+        )
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
         """Why estimators have no gain and no place though their points may all be there: these do not belong together.
@@ -220,19 +220,30 @@ class SuiteResults:
                 yield (cell.estimator, cell.t), result
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
-        """The board of one protocol; how trainings vary is learnt from all that the suite trained under ROAR."""
-        scores = self.scores(protocol, unit, estimators)
+        """Judge one protocol.
+
+        Args:
+            protocol: The question.
+            unit: What one feature is.
+            estimators: The rows shown, all if not given; the verdicts are adjusted for all that have results.
+
+        Returns:
+            None where the suite does not have it.
+        """
+        scores = self.scores(protocol, unit)
         if scores is None:
             return None
-        judged = board(scores, protocol, spread=self.spread(protocol))
+        shown = None if estimators is None else frozenset(estimators)
+        judged = board(scores, protocol, spread=self.spread(protocol), shown=shown)
         return unjudged(judged) if self.at_chance else judged
 
-    def spread(self, protocol: Protocol) -> SeedSpread | None:
-        """How trainings vary under a protocol, with all that the suite trained under ROAR; None if nothing says so."""
-        if protocol.retrain is Retrain.NONE:
-            return None
-        trained = [self.scores(protocol, unit) for unit in Unit] + [self.scores(ROAR, unit) for unit in Unit]
-        return seed_spread([scores for scores in trained if scores is not None])
+    def spread(self, protocol: Protocol) -> Spread | None:
+        """Estimate how references and trainings vary under a protocol, from all its units; None if nothing says so.
+
+        The spread of another protocol is never borrowed: networks are trained on something else there.
+        """
+        found = (self.scores(protocol, unit) for unit in Unit)
+        return spread_for(protocol, spread_of(scores for scores in found if scores is not None))
 
 
 def _mixture(results: Iterable[Result], usual: str) -> str:

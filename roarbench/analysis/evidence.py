@@ -7,11 +7,13 @@ from typing import Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.stats.board import RANDOM, Board, board_of, gain_samples, unjudged
-from roarbench.stats.bootstrap import Bootstrap, Draws, Estimate, Sample, SeedSpread, draw, estimate
+from roarbench.stats.board import RANDOM, Board, Covers, board_of, covers_of, gain_samples, unjudged
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import Scores
+from roarbench.stats.draws import Draws, draw
 from roarbench.stats.probability import order_gaps
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+from roarbench.stats.spread import Spread
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Unit
 
 _FILL = "mean"  # of all tables
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
@@ -24,7 +26,7 @@ class Drawn:
     Attributes:
         scores: Rows, levels and correct answers; empty where the suite does not have the protocol.
         draws: Of all accuracies.
-        spread: How trainings vary; None where nothing is trained or nothing says so.
+        spread: How references and trainings vary; None where nothing says so.
         areas: Gains, or areas between the curves of both orders, by estimator, in accuracy points.
         confidence: Of the intervals.
         repeated: False where nothing says how trainings vary; then there are values and no intervals.
@@ -32,7 +34,7 @@ class Drawn:
 
     scores: Scores
     draws: Draws
-    spread: SeedSpread | None
+    spread: Spread | None
     areas: dict[str, Sample]
     confidence: float
     repeated: bool
@@ -163,7 +165,8 @@ class Evidence:
         drawn = self.drawn(protocol, unit)
         if not drawn.levels:
             return None
-        judged = board_of(_part(drawn.scores, rows, levels), protocol, self.bootstrap, drawn.spread, drawn.draws)
+        part = _part(drawn.scores, levels)
+        judged = board_of(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
         return unjudged(judged) if self.suite_results.at_chance else judged
 
     def gains(
@@ -171,7 +174,7 @@ class Evidence:
     ) -> dict[str, Estimate]:
         """The gains on the board of these rows, without judging it."""
         drawn = self.drawn(protocol, unit)
-        samples = gain_samples(_part(drawn.scores, rows, levels), protocol, drawn.draws) if drawn.levels else {}
+        samples = gain_samples(_part(drawn.scores, levels), protocol, drawn.draws) if drawn.levels else {}
         return {name: drawn.estimate(sample) for name, sample in samples.items() if name in rows}
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
@@ -182,21 +185,16 @@ class Evidence:
         return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, _repeated(protocol, spread))
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
-        one, other = (self.suite_results.scores(protocol, self.unit) or _NOTHING for protocol in (morf, lerf))
+        one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
-        shared = replace(one, levels=levels, mixed=one.mixed | other.mixed)
-        spread = self.suite_results.spread(lerf)  # one for both, so that the untouched images cancel in every draw
-        if not shared.levels:
-            shared = other = _NOTHING
-        draws, kept = (draw(scores, self.bootstrap, spread) for scores in (shared, other))
-        areas = order_gaps(shared, draws, kept) if shared.levels else {}
-        return Drawn(shared, draws, spread, areas, self.bootstrap.confidence, _repeated(lerf, spread))
+        shared = replace(one.scores, levels=levels, mixed=one.scores.mixed | other.scores.mixed) if levels else _NOTHING
+        areas = order_gaps(shared, one.draws, other.draws) if levels else {}
+        return replace(one, scores=shared, areas=areas, repeated=one.repeated and other.repeated)
 
 
-def _part(scores: Scores, rows: Collection[str], levels: Collection[float]) -> Scores:
-    kept = tuple(t for t in scores.levels if t in levels) or scores.levels
-    return replace(scores, estimators=tuple(name for name in scores.estimators if name in rows), levels=kept)
+def _part(scores: Scores, levels: Collection[float]) -> Scores:
+    return replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
 
 
-def _repeated(protocol: Protocol, spread: SeedSpread | None) -> bool:
-    return protocol.retrain is Retrain.NONE or spread is not None
+def _repeated(protocol: Protocol, spread: Spread | None) -> bool:
+    return covers_of(protocol, spread) is not Covers.NOTHING

@@ -27,7 +27,7 @@ from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
 from roarbench.store.results import Result, ResultsStore, default_url
-from roarbench.terms import PROTOCOLS, Retrain
+from roarbench.terms import PROTOCOLS, ROAR, Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -187,16 +187,19 @@ def _again(context: RunContext, run: Run, workers: int, console: Console) -> Res
 def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) -> float:
     """Return 1.96 standard deviations of the difference of two accuracies on the same images.
 
-    Two trainings that did not go alike bit for bit differ like two seeds, twice their variance; beside that, d answers
-    that differ by chance in either direction are worth sqrt(d) (McNemar 1947). How far seeds differ is learnt from
-    rows that somebody vouches for: others could claim a margin as wide as they like.
+    Two trainings that did not go alike bit for bit differ like two seeds, and on other rankings like two references
+    with a training each: twice their variance. Beside that, d answers that differ by chance in either direction are
+    worth sqrt(d) (McNemar 1947). How far they differ is learnt from rows that somebody vouches for (others could claim
+    a margin as wide as they like), of the row's protocol, or of ROAR where that has nothing repeated.
     """
     cell = stored.run.cell
     asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     suite_results = collect(suite, store, stored.run.limit, stored.run.data)
     vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
-    spread = replace(suite_results, results=known).spread(asked)
-    deviation = spread.deviation if spread else 0.0
+    vouched_for = replace(suite_results, results=known)
+    spread = vouched_for.spread(asked) or (None if cell.retrain is Retrain.NONE else vouched_for.spread(ROAR))
+    others = stored.rankings != again.rankings
+    deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

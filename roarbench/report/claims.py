@@ -7,8 +7,9 @@ from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
-from roarbench.stats.bootstrap import half_width
+from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.verdicts import Verdict, compare
 from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
 
 
@@ -70,7 +71,7 @@ def whose(suite_results: SuiteResults) -> dict[str, Any]:
 
 
 class Clear(NamedTuple):
-    """Cells of a claim whose two accuracies are told apart, each by its own interval.
+    """Cells of a claim whose two accuracies differ significantly, adjusted for all cells of all claims.
 
     Attributes:
         agree: Of those, the cells that agree with the claim.
@@ -84,19 +85,18 @@ class Clear(NamedTuple):
 def clear_cells(evidence: Evidence) -> dict[str, Clear]:
     """Count each claim's cells whose two accuracies are significantly different; not of claims that compare no rows."""
     tables = own_tables(evidence.suite_results, evidence.unit)
-    found = {}
-    for claim in CLAIMS:
-        settled = [check.agrees for check in claim.checks(tables) if check.pair and _told_apart(evidence, *check.pair)]
-        found[claim.id] = Clear(sum(settled), len(settled) - sum(settled))
-    return found
+    checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
+    pairs = {check.pair for found in checks.values() for check in found if check.pair}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
+    clear = {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
+    settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items()}
+    return {id_: Clear(sum(agree), len(agree) - sum(agree)) for id_, agree in settled.items()}
 
 
-def _told_apart(evidence: Evidence, estimator: str, control: str, t: float) -> bool:
+def _difference(evidence: Evidence, estimator: str, control: str, t: float) -> Sample | None:
     draws = evidence.roar.draws
     one, other = draws.accuracy((estimator, t)), draws.accuracy((control, t))
-    if one is None or other is None or not evidence.roar.repeated:
-        return False
-    return abs(one.value - other.value) > half_width(one.minus(other), evidence.bootstrap.confidence)
+    return one.minus(other) if one and other and evidence.roar.repeated else None
 
 
 def gain_records() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from roarbench.calls import propose
 from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
-from roarbench.stats.board import RANDOM, Board, Covers, Row
+from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.terms import PROTOCOLS, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
@@ -161,15 +161,19 @@ class ShownTable:
         if board.covers is Covers.NOTHING:
             return "One training per cell: no intervals, no verdicts."
         sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
+        sure += f", {ONE_NETWORK}" if board.one_network else ""
         draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
         if not self.judged:
             return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
-        text = f"{sure} ({draws}); places hold together."
-        if board.detectable is not None:
+        text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
+        if board.reference_freedom is not None:
             text += (
-                f" Smallest difference of two gains that this suite finds 4 times in 5: {board.detectable:.1f} points."
+                f" Spread over {board.references} references from {board.reference_rows} rows "
+                f"({board.reference_freedom:.1f} degrees of freedom)."
             )
-        return f"{text} Verdicts and places are adjusted for all rows together, so that another row can change them."
+        if board.detectable is not None:
+            text += f" Minimum detectable difference of two gains (80% power): {board.detectable:.1f} points."
+        return f"{text} Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
 
 
 def _seeds(counts: list[int]) -> str:

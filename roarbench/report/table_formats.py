@@ -17,7 +17,7 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, to_csv
 
 _AOPC = "AOPC [95%]"
-SAME = "≈"  # on a terminal: not told apart
+SAME = "≈"  # on a terminal: not significantly different
 _JUDGED = ("place", "gain [95%]", "vs Random", "vs Sobel", "vs Random blurred")  # columns of tables that judge
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
 _NARROW = 80  # columns that a caption may fill
@@ -37,7 +37,11 @@ def as_text(table: ShownTable, width: int) -> Group:
     kept = _fitting(columns, width)
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, table.remarks]
-    notes += [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not told apart."] if table.judged else []
+    notes += (
+        [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not significantly different."]
+        if table.judged
+        else []
+    )
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
     shown = Table(
@@ -161,6 +165,12 @@ def _json(table: ShownTable) -> str:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
+        "one_network": board.one_network,
+        "references": board.references,
+        "reference_deviation": board.reference_deviation,
+        "reference_rows": board.reference_rows,
+        "reference_freedom": board.reference_freedom,
+        "family": board.family,
         "detectable": board.detectable,
         "chance": table.chance,
         "rows": [_plain(table, row) for row in table.rows],

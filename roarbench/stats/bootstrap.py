@@ -1,20 +1,11 @@
 """What a bootstrap is, and what comes of it: numbers with their draws, and intervals."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from roarbench.stats.curves import Floats
-
-if TYPE_CHECKING:
-    from roarbench.stats.draws import Draws as Draws
-    from roarbench.stats.draws import draw as draw
-    from roarbench.stats.draws import image_weights as image_weights
-    from roarbench.stats.spread import Spread, spread_of
-
-    SeedSpread: TypeAlias = Spread
-    seed_spread = spread_of
 
 
 @dataclass(frozen=True)
@@ -65,14 +56,3 @@ def estimate(sample: Sample, confidence: float) -> Estimate:
     """The value with its interval, the same distance to both sides."""
     half = half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)
-
-
-def __getattr__(name: str) -> Any:
-    """What has moved, under its old name, until its last reader is changed."""
-    from roarbench.stats import draws, spread
-
-    moved = {"Draws": draws.Draws, "draw": draws.draw, "image_weights": draws.image_weights}
-    moved |= {"SeedSpread": spread.Spread, "seed_spread": spread.spread_of}
-    if name not in moved:
-        raise AttributeError(name)
-    return moved[name]

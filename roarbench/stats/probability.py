@@ -75,6 +75,6 @@ def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
     for name in scores.estimators:
         curve = scores.curve(name)
         if name not in scores.mixed and all(point in draws.column for draws in (morf, lerf) for point in curve):
-            both = weights @ (lerf.curve(curve) - morf.curve(curve))
+            both = weights[1:] @ (lerf.curve(curve[1:]) - morf.curve(curve[1:]))  # the same network at t = 0
             gaps[name] = Sample(float(both[0]), both[1:])
     return gaps

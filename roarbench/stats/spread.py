@@ -6,13 +6,13 @@ pools are made of, and the formulas with their sources, is in `docs/statistics.m
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import Bits, Floats, Scores, area_weights
+from roarbench.stats.curves import UNTOUCHED, Bits, Floats, Point, Scores, area_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +92,6 @@ class Spread:
     trainings: Trainings | None
     references: References | None
 
-    @property
-    def deviation(self) -> float:
-        """Of a training's true accuracy, in [0, 1]."""
-        return self.trainings.deviation if self.trainings else 0.0
-
     def run_deviation(self, explained: bool, t: float) -> float | None:
         """Standard deviation of the true accuracy of a single run, in [0, 1]; None if nothing says it.
 
@@ -120,15 +115,17 @@ def spread_of(boards: Iterable[Scores]) -> Spread | None:
     return found if found.trainings or found.references else None
 
 
-def _trainings(boards: Iterable[Scores]) -> Trainings | None:
+def _trainings(boards: Sequence[Scores]) -> Trainings | None:
     """Two-way analysis of variance per group of trainings on the same rankings, images by trainings.
 
     The mean square of trainings estimates n * var(training) + noise, that of the residuals the noise (Searle, Casella,
-    McCulloch, Variance Components, 1992, section 4.7).
+    McCulloch, Variance Components, 1992, section 4.7). None where nothing but the untouched images was repeated: all
+    protocols share those, and they say little about trainings on degraded ones.
     """
-    groups = _unique(group for board in boards for group in _groups(board))
-    if not groups:
+    found = [named for board in boards for named in _groups(board)]
+    if all(point == UNTOUCHED for point, _ in found):
         return None
+    groups = _unique(group for _, group in found)
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([squares(bits) for bits in groups], axis=0) / freedom
     raw = np.concatenate([_deviations(bits) for bits in groups])
@@ -136,13 +133,13 @@ def _trainings(boards: Iterable[Scores]) -> Trainings | None:
     return Trainings(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
 
 
-def _groups(board: Scores) -> Iterator[Bits]:
+def _groups(board: Scores) -> Iterator[tuple[Point, Bits]]:
     """Trainings of a cell on the same rankings, two or more."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
             if (group := bits[names == name]).shape[0] > 1:
-                yield group
+                yield point, group
 
 
 def _unique(groups: Iterable[Bits]) -> list[Bits]:
@@ -225,7 +222,7 @@ def row_digest(board: Scores, estimator: str) -> bytes:
     return hashlib.sha256(b"".join(digest_of(board.correct[point]) for point in points)).digest()[:16]
 
 
-def _references(boards: Iterable[Scores]) -> References | None:
+def _references(boards: Sequence[Scores]) -> References | None:
     """Two-way analysis of variance of the areas of curves, rows by references (Searle et al. 1992, chapter 4).
 
     None where no row has two references at all its levels. Rows and levels that lack some references count with those

@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
-    SAME = "not told apart"
+    SAME = "not significantly different"
 
 
 class Comparison(NamedTuple):

@@ -125,9 +125,32 @@ def test_rows_that_are_asked_for_come_in_the_suites_order_with_the_same_numbers(
     everything = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
     some = whole.board(ROAR, Unit.SCALAR, ["var-grad", "grad"]).rows
     assert [row.estimator for row in some] == ["grad", "var-grad"]
-    for row in some:  # the controls and the spread of trainings are those of the whole board
-        assert (row.gain, row.accuracies) == (everything[row.estimator].gain, everything[row.estimator].accuracies)
+    for row in some:  # the controls, the spread of trainings and the family are those of the whole board
         assert row.sobel is not None
+        assert replace(row, place=None) == replace(everything[row.estimator], place=None)
+
+
+def test_scores_know_which_reference_each_training_explains(whole):
+    scores = whole.scores(ROAR, Unit.SCALAR)
+    names = {name for name, _ in scores.references}
+    assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
+    runs = [r.run for p, r in whole.results.items() if (p.cell.estimator, p.cell.t) == ("grad", 0.9)]
+    assert set(scores.references["grad", 0.9]) == {run.reference for run in runs}
+    assert whole.board(ROAR, Unit.SCALAR).one_network
+    assert {name for name, _ in whole.scores(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
+
+
+def test_two_references_are_a_factor_of_the_board(whole):
+    """Results of seed 2 of each explained row under another reference."""
+
+    def turned(point, result):
+        other = point.seed == 2 and result.run.reference
+        return replace(result, run=replace(result.run, reference="other")) if other else result
+
+    crossed = replace(whole, results={point: turned(point, result) for point, result in whole.results.items()})
+    board = crossed.board(ROAR, Unit.SCALAR)
+    assert (board.references, board.covers) == (2, Covers.REFERENCES) and not board.one_network
+    assert board.reference_rows > 1
 
 
 def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
@@ -143,7 +166,9 @@ def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
 
 def test_what_the_intervals_cover(whole):
     assert whole.board(ROAR, Unit.SCALAR).covers is Covers.BOTH
-    assert whole.board(KAR, Unit.SCALAR).covers is Covers.BOTH  # its single seeds vary like ROAR's three
+    kar = whole.board(KAR, Unit.SCALAR)  # nothing says that its single seeds vary like ROAR's three
+    assert kar.covers is Covers.NOTHING and all(row.gain.low is None for row in kar.rows)
+    assert whole.board(ROAR, Unit.PIXEL).covers is Covers.BOTH  # but one seed of the other unit does
     assert whole.board(MORF, Unit.SCALAR).covers is Covers.IMAGES
     single = replace(SUITE, blocks=tuple(replace(block, seeds=1) for block in SUITE.blocks))
     assert held(single).board(ROAR, Unit.SCALAR).covers is Covers.NOTHING

@@ -135,7 +135,8 @@ def test_intervals_hold_the_truth_of_this_store(made: Panel) -> None:
     assert covers(grad.twins["untrained"].difference, -9.0)
     assert covers(grad.twins["other-target"].difference, 4.5)
     assert covers(grad.over_random[0], 0.0) and covers(grad.masks[1], 0.25)
-    assert covers(var.reference_gap, 18.0) and covers(var.retrained_gap, 18.0)
+    assert covers(var.reference_gap, 18.0)
+    assert var.retrained_gap.value == pytest.approx(18.0, abs=1.5) and var.retrained_gap.low is None  # KAR has one seed
     assert covers(row(made, "random").twins["blurred"].difference, 0.0)
 
 

@@ -79,9 +79,10 @@ def test_a_duel_with_itself_differs_nowhere(quick: SuiteResults) -> None:
     assert all(level.difference == (0, 0, 0) and level.only_first == level.only_second == 0 for level in found.levels)
 
 
-def test_a_duel_under_a_protocol_with_one_training_borrows_the_spread(quick: SuiteResults) -> None:
+def test_a_duel_under_a_protocol_with_one_training_borrows_no_spread(quick: SuiteResults) -> None:
     assert duel(Evidence.of(quick), "gb", "ig", LERF).levels[0].difference.low is not None
-    assert duel(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference.low is not None
+    alone = duel(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference
+    assert alone.value is not None and alone.low is None
     assert duel(Evidence.of(quick), "gb", "ig", ROAR, Unit.PIXEL) is None
 
 

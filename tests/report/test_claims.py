@@ -68,6 +68,18 @@ def test_a_settled_cell_may_speak_against_a_claim() -> None:
     assert clear["grad-worse-than-random"] == (0, 2)
 
 
+def test_cells_are_adjusted_for_all_cells_of_all_claims() -> None:
+    """One of six cells by 1.6 points whose own interval, of 1.55, does not hold 0: that is one in twenty by chance."""
+
+    def nearly(cell: Cell) -> float:
+        return 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5
+
+    evidence = Evidence(made_up_held(accuracy=nearly), Unit.SCALAR, Bootstrap(500))
+    grad, random = evidence.roar.draws.accuracy(("grad", 0.9)), evidence.roar.draws.accuracy(("random", 0.9))
+    assert grad and random and evidence.roar.estimate(grad.minus(random)).low > 0  # type: ignore[operator]
+    assert clear_cells(evidence)["grad-worse-than-random"] == (0, 0)
+
+
 def test_equal_rows_settle_nothing() -> None:
     clear = clear_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
     assert sum(sum(found) for found in clear.values()) <= 2  # of 14 cells, 1 in 20 by chance

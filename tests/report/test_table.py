@@ -63,6 +63,7 @@ BOARD = Board(
     detectable=2.25,
     seed_deviation=0.5,
     seed_freedom=7,
+    family=12,
 )
 TABLE = ShownTable(SuiteResults(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
 
@@ -104,6 +105,12 @@ def test_json_has_the_keys_that_others_read():
         "resamples": 2000,
         "bootstrap_seed": 0,
         "intervals_cover": "images and seeds",
+        "one_network": False,
+        "references": 0,
+        "reference_deviation": None,
+        "reference_rows": 0,
+        "reference_freedom": None,
+        "family": 12,
         "detectable": 2.25,
         "chance": 0.25,
     }
@@ -118,7 +125,7 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "place_high": 1,
         "verdict": "better",
         "verdict_sobel": "better",
-        "verdict_random_blurred": "not told apart",
+        "verdict_random_blurred": "not significantly different",
         "flag": "Its masks tell the class.",
         "gain": 12.345,
         "gain_low": 10.0,
@@ -177,10 +184,10 @@ def test_markdown_is_a_table_with_its_caption():
         "",
         "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred | t=0.5 | t=0.9 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not told apart | 70.0 | 50.0 |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not significantly different | 70.0 | 50.0 |",
         "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | 70.0 | 50.0 |",
         "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | 80.0 | 60.0 |",
-        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not told apart | – | – | 70.0 | 45.7 |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | 70.0 | 45.7 |",
         "| – | grad | – | – | – | – | 75.0 | – |",
         "",
         f"{TABLE.caption}. {TABLE.footnote}",
@@ -193,9 +200,9 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "untouched images (t=0) 90.0%; chance 25.0%"
     )
     assert TABLE.footnote == (
-        "95% intervals over images and seeds (2000 paired resamples, seed 0); places hold together. "
-        "Smallest difference of two gains that this suite finds 4 times in 5: 2.2 points. "
-        "Verdicts and places are adjusted for all rows together, so that another row can change them. "
+        "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold together, among the "
+        "rows shown. Minimum detectable difference of two gains (80% power): 2.2 points. "
+        "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         "(!) `roarbench validity --suite made-up` says why to doubt a row."
     )
 
@@ -207,7 +214,7 @@ def test_text_has_the_same_cells():
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
-    assert "≈ not told apart" in text
+    assert "≈ not significantly different" in text
 
 
 def test_checks_stand_below_all_rows_without_places():
@@ -266,7 +273,8 @@ def test_latex_has_the_same_cells():
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrr}"
     assert lines[top : top + 2] == [
-        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not told apart & 70.0 & 50.0 \\",
+        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not significantly different & 70.0 & 50.0 "
+        r"\\",
         r"2 & sobel & $+3.0$ [$+1.0$, $+5.0$] & better & -- & -- & 70.0 & 50.0 \\",
     ]
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
@@ -317,9 +325,15 @@ def test_the_footnote_says_what_is_known():
     assert nothing.footnote == "Nothing of this has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
     assert images.footnote == (
-        "95% intervals over images (2000 paired resamples, seed 0); places hold together. "
-        "Verdicts and places are adjusted for all rows together, so that another row can change them."
+        "95% intervals over images (2000 paired resamples, seed 0); place intervals hold together, among the rows "
+        "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not."
     )
+    one = replace(TABLE, board=replace(BOARD, references=1), flags={})
+    assert one.footnote.startswith("95% intervals over images and seeds, for this network only (2000 paired")
+    three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
+    words = replace(TABLE, board=three, flags={}).footnote
+    assert words.startswith("95% intervals over images, references and seeds (2000 paired")
+    assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
     assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
 
 

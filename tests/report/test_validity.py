@@ -63,8 +63,8 @@ def test_every_number_is_in_its_column(made: Panel) -> None:
         "estimator", "gain", "gain, scalar", "gain, pixel", "LeRF - MoRF, retrained", "LeRF - MoRF, reference"
     ]  # fmt: skip
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    for heading, number in (("retrained", grad.retrained_gap), ("reference", grad.reference_gap)):
-        assert areas[f"LeRF - MoRF, {heading}"].startswith(f"{number.value:+.1f} [")
+    assert areas["LeRF - MoRF, retrained"] == f"{grad.retrained_gap.value:+.1f}"  # KAR has one seed
+    assert areas["LeRF - MoRF, reference"].startswith(f"{grad.reference_gap.value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made: Panel) -> None:

@@ -1,5 +1,6 @@
 """A small version of `scripts/simulate_coverage.py`, whose large one is in docs/statistics.md."""
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+DOCS = Path(__file__).parents[2] / "docs"
 BOARDS = 100
 
 
@@ -82,3 +84,19 @@ def test_one_reference_keeps_its_promise_for_this_network_only(script: ModuleTyp
     mean, error = found["network"]
     assert abs(mean - 0.95) < 0.02 + 3 * error
     assert found["gains"][0] < 0.8 and found["predicted"][0] < 0.8
+
+
+def test_the_tables_of_the_page_are_those_of_the_record(script: ModuleType) -> None:
+    page = (DOCS / "statistics.md").read_text()
+    record = json.loads((DOCS / "statistics-coverage.json").read_text())
+    assert set(record["worlds"]) == {world.name for world in script.WORLDS}
+    for lines in script.tables(record).values():
+        assert "\n".join(lines) in page
+
+
+def test_what_the_page_says_of_the_study_is_what_the_study_says() -> None:
+    line = next(
+        line for line in (DOCS / "study" / "tables.md").read_text().splitlines() if line.startswith("Luck along")
+    )
+    words = line.partition(": ")[2].rstrip(".")
+    assert words in (DOCS / "statistics.md").read_text()

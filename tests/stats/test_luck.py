@@ -114,6 +114,9 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
     column = list(board().correct).index(("a", 0.9))
     assert np.var(true[:, column]) == pytest.approx(0.75 * 9e-4 / 2, rel=CLOSE)
     assert np.var(whole[:, column]) == pytest.approx(9e-4 / 2, rel=CLOSE)
+    other = list(board().correct).index(("b", 0.9))  # the noise is each row's own: none of it is shared
+    assert np.var(true[:, column] - true[:, other]) == pytest.approx((0.5 - 0.25) * 9e-4, rel=CLOSE)
+    assert np.var(whole[:, column] - whole[:, other]) == pytest.approx(0.5 * 9e-4, rel=CLOSE)
     repeated = draw(board(), MANY, Spread(None, noisy)).repeated
     assert np.var(repeated[:, column]) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 

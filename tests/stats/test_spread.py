@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roarbench.stats.curves import Bits, Point, Scores, area_weights
+from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
 from roarbench.stats.spread import References, components, spread_of
 
 LEVELS = (0.5, 0.9)
@@ -117,6 +117,15 @@ def test_one_reference_has_no_spread_over_references() -> None:
     assert spread_of([explained(4, 1)]) is None
 
 
+def test_the_untouched_images_alone_say_nothing_of_other_trainings() -> None:
+    board = explained(2, 1, trainings=2)
+    once = {point: bits[:1] for point, bits in board.correct.items()}
+    clean = {UNTOUCHED: board.correct["random", 0.5]}
+    assert spread_of([Scores(board.estimators, LEVELS, once | clean)]) is None
+    spread = spread_of([Scores(board.estimators, LEVELS, {**board.correct, UNTOUCHED: ~board.correct["random", 0.5]})])
+    assert spread is not None and spread.trainings is not None and spread.trainings.freedom == 3 * 2 + 1
+
+
 @pytest.mark.slow
 def test_the_spread_over_references_is_found_again() -> None:
     """Gains that move by 2 points with a reference, half of the variance in common; many rows and references."""
@@ -134,6 +143,18 @@ def test_the_spread_over_references_is_found_again() -> None:
     assert found.deviation == pytest.approx(0.02, rel=4 / np.sqrt(2 * found.freedom))
     assert found.shared == pytest.approx(0.5, abs=0.2)
     assert spread_of([board]).run_deviation(True, 0.9) == pytest.approx(found.deviation / weight, rel=0.01)  # type: ignore[union-attr]
+
+
+def test_a_single_run_varies_with_its_reference_or_with_its_training() -> None:
+    spread = spread_of([explained(4, 3, trainings=2, seed=3)])
+    assert spread is not None and spread.references is not None and spread.trainings is not None
+    found = spread.references
+    at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
+    assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert spread.run_deviation(False, 0.9) == spread.trainings.deviation
+    alone = spread_of([explained(4, 1, trainings=2)])
+    assert alone is not None and alone.trainings is not None
+    assert alone.run_deviation(True, 0.9) == alone.trainings.deviation
 
 
 def test_the_order_of_rows_and_a_second_name_change_nothing() -> None:
