@@ -13,7 +13,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.probability_drop import falls
 from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
-from roarbench.report.table import ShownTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, LERF, MORF, ROAR, Order, Protocol, Unit
@@ -83,7 +83,7 @@ def curve_table(held: SuiteResults, board: Board, chosen: Iterable[str], publish
     ]
     laid = _published(published, board.protocol, wanted) if published else []
     dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if laid else ""
-    shown = ShownTable(held, board, units(held, board.protocol)[0], {})
+    shown = SuiteTable(held, board, units(held, board.protocol)[0], {})
     return CurveTable(
         title=f"{held.title}: {protocol_name(board.protocol.name)}",
         protocol=board.protocol.name,

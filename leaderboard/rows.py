@@ -12,7 +12,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Concerns
 from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import CLEAN
-from roarbench.report.table import ShownTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -201,7 +201,7 @@ def board_table(
     assert judged is not None, "the suite has the protocol"
     kar, unretrained = (evidence.gains(other, unit, main_rows(held), levels) for other in (KAR, MORF))
     dates = _dates(held, protocol, unit)
-    shown = ShownTable(held, judged, unit, {})
+    shown = SuiteTable(held, judged, unit, {})
     entries = tuple(
         replace(
             _entry(row, held),

@@ -16,7 +16,7 @@ from study_figures import draw_gains, draw_leaks
 
 from roarbench.analysis.agreements import agreements
 from roarbench.analysis.boards import SuiteResults
-from roarbench.report.claims import Clear, claim_records, clear_cells
+from roarbench.report.claims import SignificantCells, claim_records, significant_cells
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample
@@ -119,7 +119,7 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
     records = [
         (
             {row["claim"]: row for row in claim_records(part.evidence.suite_results, part.unit)},
-            clear_cells(part.evidence),
+            significant_cells(part.evidence),
         )
         for part in parts
     ]
@@ -135,7 +135,7 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
     return f"{legend}\n\n{markdown_table(('claim', 'published', *(part.title for part in parts)), lines)}"
 
 
-def _claim(own: dict[str, int], clear: Clear) -> str:
+def _claim(own: dict[str, int], clear: SignificantCells) -> str:
     if not own["cells"]:
         return MISSING
     return f"{own['agree']}/{own['cells']} (+{clear.agree} -{clear.differ})"

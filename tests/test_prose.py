@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
+    "roarbench/analysis",
     "roarbench/cli",
     "roarbench/datasets",
     "roarbench/models",
@@ -20,7 +21,7 @@ ROOMS = [
     "toy",
 ]
 VERBS = """
-    Add Apply Ask Assign Bind Blur Break Build Call Change Check Choose Close Compile Complete Compute
+    Add Apply Ask Assign Bind Blur Break Build Call Change Check Choose Close Compare Compile Complete Compute
     Continue Copy Count Cut Decode Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain
     Export Fetch Fill Find Finish Fit Flush Follow Forget Generate Give Group Import Install Join Judge Keep
     Lease Leave Lend Let List Load Make Map Mark Measure Merge Mirror Mix Move Normalise Note Open Pack Paste

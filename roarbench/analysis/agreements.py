@@ -22,14 +22,14 @@ class Compared(NamedTuple):
 
 
 def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
-    """ROAR against all that the suite has beside it, and against ROAR in other suites.
+    """Compare ROAR's order of the estimators with the suite's other orders, and with ROAR in other suites.
 
     Args:
         evidence: The suite's.
         rows: Estimators that are compared, in their own forms; a twin is no opinion of its own.
         others: Other suites', on other data or with other networks.
     """
-    forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.beside.items()}
+    forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.roar}
     forms |= {other.suite_results.title: other.roar for other in others}

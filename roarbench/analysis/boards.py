@@ -68,7 +68,7 @@ class SuiteResults:
         results: By point; those that are missing are not in it.
         doubts: Why, in words, for each estimator of which a row is not verified.
         submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
-        quantus: Scores of estimators by metric, shown beside the board and part of nothing.
+        quantus: Scores of estimators by metric, shown in columns of their own, no part of gain or place.
         named: What the title says of images and reference, where the store holds others or they are not the suite's.
         asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
         others: What else the store has results of the suite on.
@@ -89,19 +89,19 @@ class SuiteResults:
 
     @property
     def title(self) -> str:
-        """Name, version, that the data set was made small if it was, and what else nobody may overlook."""
+        """Return name and version, that the data set was made small if it was, and what else nobody may overlook."""
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
     @property
     def classes(self) -> int:
-        """Of the data set."""
+        """Return the number of classes of the data set."""
         return find_dataset(self.suite.dataset).classes
 
     @property
     def at_chance(self) -> str:
-        """Why nothing follows from any number here, as a sentence; empty where the networks do better than a guess.
+        """Return as a sentence why no number here means anything; empty where the networks are better than a guess.
 
         The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
         was that of one network.
@@ -119,7 +119,7 @@ class SuiteResults:
 
     @property
     def reference_accuracy(self) -> float | None:
-        """Of the reference on untouched test images, in [0, 1]; None if that which most rows explain was not scored."""
+        """Return the accuracy of the reference that most rows explain, in [0, 1]; None if it was not scored."""
         row = self.reference
         if row is None or self._usual_weights not in ("", row.weights):
             return None
@@ -127,7 +127,7 @@ class SuiteResults:
 
     @property
     def reference_words(self) -> str:
-        """The same in words, and whether it hardly does better than a guess; empty if it is not known."""
+        """Return that accuracy in words, and whether it is hardly better than a guess; empty if it is not known."""
         accuracy, chance = self.reference_accuracy, 1 / self.classes
         if self.reference is None or accuracy is None:
             return ""
@@ -142,7 +142,7 @@ class SuiteResults:
 
     @property
     def complete(self) -> bool:
-        """No point is missing."""
+        """Return whether no point is missing."""
         return len(self.results) == len(expand(self.suite))
 
     def scores(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> Scores | None:
@@ -166,7 +166,7 @@ class SuiteResults:
         )
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
-        """Why estimators have no gain and no place though their points may all be there: these do not belong together.
+        """Say why estimators have no gain and no place though their points may be there: they do not belong together.
 
         The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
         not say which weights they explain stand together only where most rows do not.
@@ -177,13 +177,13 @@ class SuiteResults:
 
     @property
     def _usual_weights(self) -> str:
-        """Checksum of the weights that most rows explain; empty where most do not say it."""
+        """Return the checksum of the weights that most rows explain; empty where most do not say it."""
         counts = Counter(result.weights for result in self.results.values() if result.run.reference)
         return max(counts, key=lambda weights: (counts[weights], bool(weights)), default="")
 
     @property
     def dropped(self) -> list[Dropped]:
-        """All rows that have no place because what they are made of does not belong together."""
+        """Return the rows that have no place because what they are made of does not belong together."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
             Dropped(protocol.name, unit, name, reason)
@@ -192,7 +192,7 @@ class SuiteResults:
         ]
 
     def machines(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, dict[str, list[str]]]:
-        """What the results of one curve were computed with, by estimator, where they differ in it.
+        """Return by estimator what the results of one curve were computed with, where they differ in it.
 
         Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
         what they were computed with are taken to be like the others.
@@ -201,7 +201,7 @@ class SuiteResults:
         return {name: values for name, values in differing.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:
-        """The results of each estimator, with those on untouched images, which all share."""
+        """Return the results of each estimator, with those on untouched images, which all share."""
         rows: defaultdict[str, list[Result]] = defaultdict(list)
         for (name, _), result in self._rows(protocol, unit, fill):
             rows[name].append(result)
@@ -209,7 +209,7 @@ class SuiteResults:
         return {name: [*clean, *found] for name, found in rows.items()}
 
     def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
-        """Results of one protocol with the point of the curve that each belongs to."""
+        """Yield the results of one protocol with the point of the curve that each belongs to."""
         for point, result in self.results.items():
             cell = point.cell
             if cell.retrain is not protocol.retrain:
@@ -247,7 +247,7 @@ class SuiteResults:
 
 
 def _mixture(results: Iterable[Result], usual: str) -> str:
-    """What does not belong together among the results of one curve, or to the others; empty where all does.
+    """Say what does not belong together among the results of one curve, or to the others; empty where all does.
 
     Args:
         results: Of the curve.
@@ -272,7 +272,7 @@ def _mixture(results: Iterable[Result], usual: str) -> str:
 
 
 def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
-    """In what these were computed differently: its name and the different values."""
+    """Return in what these results were computed differently: its name and the different values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:
         for name, value in result.provenance.computed_with.items():
@@ -287,7 +287,7 @@ def collect(
     data: str | None = None,
     notes: Iterable[ImageNote] = (),
 ) -> SuiteResults:
-    """What a store holds of a suite.
+    """Return what a store has of a suite.
 
     Args:
         suite: Which; `given` says what it explains.
@@ -298,20 +298,20 @@ def collect(
     """
     versions = versions_of(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
-    return _standing(versions, Version(images, limit, suite.given), store)
+    return _results_of(versions, Version(images, limit, suite.given), store)
 
 
 def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
-    """All that a store holds of a suite: on the whole data set, then on its small versions, the largest first.
+    """Return all versions of a suite that a store has: on the whole data set, then on small ones, largest first.
 
     Of one size the suite's own images and reference come first.
     """
     versions = versions_of(suite, store, notes)
-    found = [_standing(versions, version, store) for version in versions.held]
+    found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
 
 
-def _standing(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
+def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
     suite = replace(versions.suite, given=version.given)
     keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
     found = store.results(keys)
@@ -328,8 +328,8 @@ def _standing(versions: Versions, version: Version, store: ResultsStore) -> Suit
         asked=versions.options(version),
         reference=_reference(suite, version, store) if explains(suite) else None,
         others=tuple(
-            Other(versions.called(other), other.limit, versions.options(other))
-            for other in versions.held
+            Other(versions.describe(other), other.limit, versions.options(other))
+            for other in versions.stored
             if other != version
         ),
     )

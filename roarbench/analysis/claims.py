@@ -1,4 +1,4 @@
-"""What Hooker et al. 2019 claim, each as a record with a test that any table of curves can be put to."""
+"""The claims of Hooker et al. 2019, each with a test that takes any table of curves."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BEST_BASE = {"imagenet": "grad", "food101": "grad", "birdsnap": "gb"}
 
 
 class Holds(StrEnum):
-    """What a table says about a claim."""
+    """The outcome of a claim's test."""
 
     YES = "holds"
     NO = "fails"
@@ -28,7 +28,7 @@ class Holds(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A claim held against a table.
+    """The outcome of a claim's test on a table.
 
     Attributes:
         verdict: Holds in all cells, fails in at least one, or there are none.
@@ -69,7 +69,7 @@ class Pair(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One cell of a table beside a claim.
+    """One cell of a table that a claim is tested on.
 
     Attributes:
         where: The cell in words.
@@ -99,7 +99,7 @@ class Claim:
     checks: Callable[[Tables], Iterable[Check]]
 
     def test(self, tables: Tables) -> Finding:
-        """Hold the claim against a table."""
+        """Test the claim on a table."""
         checks = list(self.checks(tables))
         agree = sum(check.agrees for check in checks)
         exceptions = tuple(check.where for check in checks if not check.agrees)
@@ -113,7 +113,7 @@ def _verdict(agree: int, cells: int) -> Holds:
 
 
 def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float | None:
-    """Area between Random's curve and another, in accuracy points; None unless both have the same levels from 0 on."""
+    """Return the area between Random's curve and another in points; None unless both have the same levels from 0 on."""
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
@@ -121,7 +121,7 @@ def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float 
 
 
 def _against(names: Sequence[str], agrees: Callable[[float, float], bool], control: str, tables: Tables) -> list[Check]:
-    """All cells of some estimators beside a control's; a lower accuracy is better, the removed features mattered."""
+    """Compare all cells of some estimators with a control's; a lower accuracy is better."""
     return [
         Check(f"{pair.estimator} at t = {pair.t:g} on {dataset}", agrees(one, other), pair)
         for dataset, pair, one, other in _pairs(names, control, tables.roar)
@@ -141,7 +141,7 @@ def _pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple
 
 
 def _best_base(tables: Tables) -> Iterable[Check]:
-    """Of all ensembles the one with the largest gain is built on the base that the paper names."""
+    """Check that the ensemble with the largest gain is built on the base that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _names(ENSEMBLES)
@@ -153,7 +153,7 @@ def _best_base(tables: Tables) -> Iterable[Check]:
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:
-    """Without Random's features a network that is retrained keeps most of its accuracy, one that is not loses most."""
+    """Check that without Random's features a retrained network keeps most of its accuracy, and another loses most."""
     for dataset, rows in tables.roar.items():
         retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:

@@ -41,26 +41,26 @@ class Drawn:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Levels above 0."""
+        """Return the levels above 0."""
         return self.scores.levels
 
     def estimate(self, sample: Sample | None) -> Estimate:
-        """A number with its interval, as far as there is one."""
+        """Return a number with its interval, as far as there is one."""
         if sample is None:
             return Estimate()
         return estimate(sample, self.confidence) if self.repeated else Estimate(sample.value)
 
     def area(self, estimator: str) -> Estimate:
-        """In accuracy points."""
+        """Return an estimator's gain or area in accuracy points."""
         return self.estimate(self.areas.get(estimator))
 
     def accuracy(self, estimator: str, t: float) -> Estimate:
-        """In [0, 1]."""
+        """Return an accuracy in [0, 1]."""
         value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def over_random(self, estimator: str, t: float) -> Estimate:
-        """Accuracy minus Random's, in [-1, 1]."""
+        """Return an accuracy minus Random's, in [-1, 1]."""
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
         return self.estimate(one.minus(random) if one and random else None)
 
@@ -82,7 +82,7 @@ class Evidence:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """With the unit of the suite's first ROAR block and 2000 draws from seed 0, if nothing else is given.
+        """Take the unit of the suite's first ROAR block and 2000 draws from seed 0, if nothing else is given.
 
         Raises:
             CallerError: The suite has not this unit.
@@ -95,29 +95,29 @@ class Evidence:
 
     @cached_property
     def roar(self) -> Drawn:
-        """Gains and accuracies under ROAR."""
+        """Return gains and accuracies under ROAR."""
         return self.drawn(ROAR, self.unit)
 
     @cached_property
     def masks(self) -> Drawn:
-        """Accuracies of networks that see nothing but removed-maps."""
+        """Return accuracies of networks that see nothing but removed-maps."""
         return self.drawn(MASK_ONLY, self.unit)
 
     @cached_property
-    def beside(self) -> dict[Protocol, Drawn]:
-        """Gains under the other protocols that order estimators, those that the suite has."""
+    def other_protocols(self) -> dict[Protocol, Drawn]:
+        """Return gains under the suite's other protocols that order estimators."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
         return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
-        """ROAR under each unit that the suite has."""
+        """Return ROAR under each unit that the suite has."""
         units = dict.fromkeys(block.unit for block in self.suite_results.suite.blocks if block.protocol == ROAR)
         return {unit: self.drawn(ROAR, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
-        """ROAR with each fill that the suite has."""
+        """Return ROAR with each fill that the suite has."""
         blocks = [
             block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == (ROAR, self.unit)
         ]
@@ -126,17 +126,17 @@ class Evidence:
 
     @cached_property
     def retrained(self) -> Drawn:
-        """Areas between the KAR and the ROAR curve, over the levels that both have."""
+        """Return the areas between the KAR and the ROAR curve, over the levels that both have."""
         return self._gaps(ROAR, KAR)
 
     @cached_property
     def reference(self) -> Drawn:
-        """Areas between the LeRF and the MoRF curve without retraining, over the levels that both have."""
+        """Return the areas between the LeRF and the MoRF curve without retraining, over the levels that both have."""
         return self._gaps(MORF, LERF)
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
-        """By estimator and level, from whatever row says it: all that remove by one ranking say the same."""
+        """Return smoothness by estimator and level; all rows that remove by one ranking have the same."""
         rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
         return {
             (cell.estimator, cell.t): smooth
@@ -145,7 +145,7 @@ class Evidence:
         }
 
     def drawn(self, protocol: Protocol, unit: Unit, fill: str = _FILL) -> Drawn:
-        """Gains and accuracies of all rows of a protocol, their twins among them."""
+        """Return gains and accuracies of all rows of a protocol, their twins among them."""
         asked = (protocol, unit, fill)
         if asked not in self._kept:
             self._kept[asked] = self._draw(protocol, unit, fill)
@@ -154,7 +154,7 @@ class Evidence:
     def board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
-        """The board of these rows; None where the suite does not have the protocol.
+        """Return the board of these rows; None where the suite does not have the protocol.
 
         Args:
             protocol: The question.
@@ -172,7 +172,7 @@ class Evidence:
     def gains(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> dict[str, Estimate]:
-        """The gains on the board of these rows, without judging it."""
+        """Return the gains on the board of these rows, without judging it."""
         drawn = self.drawn(protocol, unit)
         samples = gain_samples(_part(drawn.scores, levels), protocol, drawn.draws) if drawn.levels else {}
         return {name: drawn.estimate(sample) for name, sample in samples.items() if name in rows}

@@ -1,4 +1,4 @@
-"""Which of Quantus' faithfulness metrics are shown beside the board, and with which parameters. No torch, no Quantus.
+"""Quantus' faithfulness metrics that tables have columns of, with their parameters. No torch, no Quantus.
 
 They judge a map by one network that never learnt images with features missing, which is what ROAR was made to avoid.
 So they stand in columns of their own and are no part of gain, place, verdict or flag (docs/quantus.md).
@@ -61,7 +61,7 @@ METRICS = (
 
 
 def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
-    """What there is to score: (estimator, metric) of every estimator that has maps.
+    """Return what there is to score: (estimator, metric) of every estimator that has maps.
 
     Args:
         suite: Gives the estimators and the reference.

@@ -24,7 +24,7 @@ _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
 
 def open_results(store: Path, db: str, read_only: bool = True, suite: str = "quick") -> ResultsStore:
-    """The results of a store folder, or those of a database that was named.
+    """Open the results of a store folder, or those of a database that was named.
 
     Raises:
         EmptyStore: It is only read, and there is none yet; the message proposes to run `suite`.
@@ -37,7 +37,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
 
 
 class Question(NamedTuple):
-    """Of what a reader asks for results, beside the suite.
+    """Which results of a suite a reader asks for.
 
     Attributes:
         store: Folder of the store.
@@ -56,7 +56,7 @@ class Question(NamedTuple):
 
 
 def load_suite(suite: Suite, asked: Question) -> SuiteResults:
-    """What a store has of a suite.
+    """Load what a store has of a suite.
 
     Raises:
         StoreError: There is no store.
@@ -67,7 +67,7 @@ def load_suite(suite: Suite, asked: Question) -> SuiteResults:
 
 
 def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResults:
-    """The same of an open store.
+    """Return what an open store has of a suite.
 
     Raises:
         CallerError: As `load_suite`.
@@ -79,14 +79,14 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
 
 
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:
-    """What a reader of a suite asks of another: the same images and the same reference where they can be the same."""
+    """Return what a reader of one suite asks of another: the same images and reference where they can be the same."""
     data = asked.data if other.dataset == suite.dataset else ""
     reference = asked.reference if (other.dataset, other.model) == (suite.dataset, suite.model) else ""
     return asked._replace(data=data, reference=reference)
 
 
 def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
-    """Whether results, of however many images, are of the images and the reference that are asked for.
+    """Return whether results, of however many images, are of the images and the reference that are asked for.
 
     Args:
         suite_results: What a store has of a suite.
@@ -104,7 +104,7 @@ def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable
 
 
 def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
-    """Fingerprint of the images that `--data` names."""
+    """Return the fingerprint of the images that `--data` names."""
     suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
     mine = [note for note in notes if note.limit == asked.limit]
     begun = _begun([*suite_results, *(note.data for note in mine)], asked.data)
@@ -119,12 +119,12 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
 
 
 def _begun(known: Iterable[str], start: str) -> list[str]:
-    """Those fingerprints or names with a checksum that begin so, each once."""
+    """Return the fingerprints or names with a checksum that begin so, each once."""
     return [name for name in dict.fromkeys(known) if name.startswith(start) and len(start) >= _FEWEST]
 
 
 def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:
-    """Fingerprints of the images that a folder gave."""
+    """Return the fingerprints of the images that a folder gave."""
     from roarbench.datasets.sources import describe_source
 
     dataset = find_dataset(suite.dataset)
@@ -133,19 +133,19 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
 
 
 def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
-    """The suite with the weights that `--reference` names for what it explains."""
+    """Return the suite with the weights that `--reference` names for what it explains."""
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     begun = _begun(known, reference) if "@" in reference else []
     return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
 
 
 def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
-    """A suite with what was submitted to it."""
+    """Return a suite with what was submitted to it."""
     return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
 
 
 def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:
-    """What `run` would find done: on images of a fingerprint, or on the suite's own if None; no store is nothing."""
+    """Return what `run` would find done, on these images or on the suite's own if None; nothing without a store."""
     if data == "":  # of images that are still to be decoded nothing can be known
         return SuiteResults(suite, data, asked.limit, {})
     try:
@@ -157,7 +157,7 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
 
 
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
-    """Suites may share runs: one that has nothing but some of another's was never begun."""
+    """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun."""
     suite, own = suite_results.suite, _done(suite_results.suite, suite_results, results)
     kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
     names = [other.name for other in kin]
@@ -167,13 +167,13 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
 
 
 def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
-    """Keys of what is stored of a suite on the images and the reference of these results."""
+    """Return the keys of what is stored of a suite on the images and the reference of these results."""
     asked = replace(suite, given=suite_results.suite.given)
     return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in expand(asked)})
 
 
 def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
-    """Rows without a place in what these results belong to, by the title of the suite.
+    """Return the rows without a place in what these results belong to, by the title of the suite.
 
     Args:
         keys: Of the results.
@@ -194,7 +194,7 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
 
 
 def what_else(suite_results: SuiteResults, command: str) -> str:
-    """In a line, what else the store has of the suite, and how it is shown; empty if that could not be confused.
+    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused.
 
     Args:
         suite_results: What is shown.
@@ -216,7 +216,7 @@ def _call(suite: Suite, command: str, other: Other) -> str:
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
-    """The key of the one run that the store knows by these digits.
+    """Return the key of the one run that the store knows by these digits.
 
     Raises:
         CallerError: There is none, or several.

@@ -33,7 +33,7 @@ class Fall(NamedTuple):
 
 
 def falls(suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> dict[str, Fall]:
-    """The falls of all estimators that have rows under a protocol without retraining; none under any other.
+    """Return the falls of all estimators that have rows under a protocol without retraining; none under any other.
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
 
@@ -63,7 +63,7 @@ def _fall(untouched: Floats, degraded: Sequence[Floats | None]) -> Fall:
 
 
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
-    """Probability of the predicted class for each image, by point; the mean over seeds where there are several."""
+    """Return the probability of the predicted class for each image, by point; the mean over seeds."""
     found: defaultdict[Point, list[Floats]] = defaultdict(list)
     for point, result in suite_results.results.items():
         cell, probability = point.cell, result.probabilities

@@ -43,7 +43,7 @@ UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
 
 def hooker2019(order: Order) -> Curves:
-    """ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels above 0, means of 5 runs.
+    """Read ROAR (MoRF) or KAR (LeRF) of Hooker et al. 2019: 14 rankings, 3 data sets, 5 levels, means of 5 runs.
 
     KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
     """
@@ -60,7 +60,7 @@ def hooker2019(order: Order) -> Curves:
 
 
 def khakzar2021() -> Curves:
-    """ROAR of Khakzar et al. 2021: 7 rankings of pixels, 2 data sets, 5 levels above 0, one run each, no controls."""
+    """Read ROAR of Khakzar et al. 2021: 7 rankings of pixels, 2 data sets, 5 levels, one run each, no controls."""
     rows = list(_rows("khakzar2021_roar.csv"))
     clean = {KHAKZAR_DATASETS[row["dataset"]]: row for row in rows if row["estimator"] == "none"}
     curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in KHAKZAR_DATASETS.values()}
@@ -72,7 +72,7 @@ def khakzar2021() -> Curves:
 
 
 def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
-    """The curves of Hooker et al. 2019 on one data set, by estimator.
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator.
 
     Raises:
         UnknownName: They did not use it.

@@ -130,7 +130,7 @@ def panel(
     others: Iterable[SuiteResults] = (),
     unit: Unit | None = None,
 ) -> Panel:
-    """The validity panel of what a store holds of a suite.
+    """Return the validity panel of what a store has of a suite.
 
     Args:
         suite_results: The suite and its results.
@@ -146,7 +146,7 @@ def panel(
 
 
 def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
-    """The validity panel by draws that may be there already; the others' are from the same bootstrap."""
+    """Return the validity panel from draws that may be there already; the others' are from the same bootstrap."""
     suite_results = evidence.suite_results
     return Panel(
         suite_results=suite_results,
@@ -164,12 +164,12 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
 
 
 def flags(suite_results: SuiteResults, unit: Unit, bootstrap: Bootstrap | None = None) -> dict[str, str]:
-    """Why a row should be doubted, in one sentence, for every estimator where this unit's cells say so."""
+    """Return in one sentence why a row should be doubted, for every estimator where this unit's cells say so."""
     return flags_of(Evidence(suite_results, unit, bootstrap or Bootstrap()))
 
 
 def flags_of(evidence: Evidence) -> dict[str, str]:
-    """The same by draws that may be there already."""
+    """Return the flags of `flags` from draws that may be there already."""
     doubts = evidence.suite_results.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
     found = {name: _sentence([words]) for name, words in doubts.items() if name != CLEAN}
     found |= {name: _flag(evidence, name) for name in _shown(evidence.suite_results)}
@@ -177,12 +177,12 @@ def flags_of(evidence: Evidence) -> dict[str, str]:
 
 
 def concerns_of(evidence: Evidence) -> dict[str, Concerns]:
-    """How large the two commonest reasons to doubt a row are, for every row, doubted or not."""
+    """Return how large the two commonest reasons to doubt a row are, for every row, doubted or not."""
     return {name: Concerns(_twin(evidence, name), _masks(evidence, name)) for name in _shown(evidence.suite_results)}
 
 
 def _shown(suite_results: SuiteResults) -> list[str]:
-    """All but the checks, which stand in the rows of what they are made from."""
+    """Return all rows but the checks, which stand in the rows of what they are made from."""
     return [name for name in suite_results.suite.estimators if find_estimator(name).placed]
 
 
@@ -214,7 +214,7 @@ def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
 
 
 def _flag(evidence: Evidence, name: str) -> str:
-    """All reasons to doubt a row, in one sentence; Random, which the others are held against, for its origin alone."""
+    """Return all reasons to doubt a row in one sentence; Random is doubted for its origin alone."""
     reasons = [evidence.suite_results.doubts.get(name, "")]
     reasons += [_twin(evidence, name, kind).reason for kind in DOUBTING]
     reasons += [_masks(evidence, name).reason]
@@ -227,13 +227,13 @@ def _sentence(reasons: Iterable[str]) -> str:
 
 
 def _twin(evidence: Evidence, name: str, kind: str = "blurred") -> Concern:
-    """The twin is at least as good: its gain is no smaller, and an interval says how sure that is.
+    """Check whether the twin is at least as good: its gain is no smaller, and an interval says how sure that is.
 
     The estimator has to show that it beats a twin that knows less, so a tie speaks against it. A lead of the estimator
-    that is not told apart is yet no reason: with few seeds that would doubt every row, and the flag would tell the
+    that is not significant is yet no reason: with few seeds that would doubt every row, and the flag would tell the
     suite's size. So an estimator that truly leads is doubted less often than not however few the seeds, and hardly
     ever if it leads by what the suite can find; one that is truly equal is doubted every second time. The words say
-    whether the twin is told apart. One training per cell says nothing either way.
+    whether the twin is significantly better. One training per cell says nothing either way.
     """
     own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
     if name == RANDOM or kind not in twins or own.value is None or twins[kind].gain.value is None:
@@ -255,7 +255,7 @@ class _Leak(NamedTuple):
 
 
 def _masks(evidence: Evidence, name: str) -> Concern:
-    """Mask-only accuracy is far above Random's at some level; the level with the largest lead is named."""
+    """Check whether mask-only accuracy is far above Random's at some level; name the level with the largest lead."""
     confidence, known = evidence.bootstrap.confidence, evidence.masks.repeated and evidence.roar.repeated
     known = known and not evidence.suite_results.at_chance
     leaks = list(_leaks(evidence, name))
@@ -277,7 +277,7 @@ def _leaks(evidence: Evidence, name: str) -> Iterator[_Leak]:
 
 
 def _is_far(leak: _Leak, confidence: float) -> bool:
-    """Mask-only accuracy is told apart from Random's, and nearer to ROAR's accuracy than to Random's.
+    """Return whether mask-only accuracy is significantly above Random's and nearer to ROAR's accuracy than to it.
 
     Nearer means: most of what the retrained network knows beyond Random's masks can be read from where features are
     missing. A number of points would mean other things for 10 classes and for 1,000. Both lower ends must be above 0.

@@ -36,38 +36,38 @@ class Version:
 
 
 def image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
-    """Where the images of a data set came from, as far as the database and the store's folder know; oldest first."""
+    """Return where the images of a data set came from, as far as database and store folder know; oldest first."""
     noted = [note for note in store.images.all() if note.dataset == dataset]
     return list(dict.fromkeys([*noted, *Workspace(folder).decoded(dataset)]))
 
 
 def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:
-    """Whether images are the data set's own, not those of a folder that somebody named; None if nothing says so."""
+    """Return whether images are the data set's own, not those of a folder that was named; None if unknown."""
     kinds = {note.kind for note in notes if note.data == data}
     if kinds - {LOCAL} or data in PINNED.values():
         return True
     return False if kinds else None
 
 
-def _held(suite: Suite, store: ResultsStore) -> list[Version]:
-    """Of which images and references a store has results of a suite, oldest first.
+def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
+    """Return the images and references that a store has results of a suite of, oldest first.
 
-    Rows that depend on no reference stand beside every one of them, and make a version alone only where no row of the
+    Rows that depend on no reference belong to every one of them, and make a version alone only where no row of the
     same images explains anything.
     """
     found = [Version(*row) for row in store.versions(suite.dataset, suite.model)]
-    own, held = own_reference(suite), list[Version]()
+    own, stored = own_reference(suite), list[Version]()
     for data, limit in dict.fromkeys((version.data, version.limit) for version in found):
         given = [version.given for version in found if (version.data, version.limit) == (data, limit)]
         asked = [Version(data, limit, name) for name in dict.fromkeys([own, *filter(None, given)])]
         cells = {version: _cells(suite, version, store) for version in asked}
         explained = [version for version in asked if any(map(needs_reference, cells[version]))]
-        held += explained or [version for version in asked[:1] if cells[version]]
-    return held
+        stored += explained or [version for version in asked[:1] if cells[version]]
+    return stored
 
 
 def _cells(suite: Suite, version: Version, store: ResultsStore) -> list[Cell]:
-    """The cells of a version that have a result."""
+    """Return the cells of a version that have a result."""
     asked = replace(suite, given=version.given)
     keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in expand(suite)}
     return [keys[key] for key in store.done(keys)]
@@ -75,27 +75,27 @@ def _cells(suite: Suite, version: Version, store: ResultsStore) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Versions:
-    """All that a store has of a suite.
+    """All versions of a suite that a store has.
 
     Attributes:
         suite: Which.
-        held: Of which images and references, oldest first.
+        stored: Of which images and references, oldest first.
         notes: Where the images of its data set came from.
         begun: Fingerprints of images that a run failed on, each with the images per split, oldest first.
     """
 
     suite: Suite
-    held: tuple[Version, ...]
+    stored: tuple[Version, ...]
     notes: tuple[ImageNote, ...]
     begun: tuple[tuple[str, int | None], ...]
 
     def own_images(self, limit: int | None) -> str:
-        """Fingerprint of the images that a question is about unless others are named; empty if nothing says which.
+        """Return the fingerprint of the images that are meant unless others are named; empty if nothing says which.
 
         Of several that are the suite's own, those whose results began last. Where nothing says whose the images are,
         as in stores from before it was noted, they count as the suite's own if there are no others.
         """
-        done = list(dict.fromkeys(version.data for version in self.held if version.limit == limit))
+        done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         noted = [(note.data, note.limit) for note in self.notes]
         begun = [data for data, size in (*noted, *self.begun) if size == limit]
         own = [data for data in (*begun, *done) if is_own(data, self.notes)]
@@ -105,8 +105,8 @@ class Versions:
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def names(self, version: Version) -> tuple[str, ...]:
-        """What a title has to say of images and reference, so that nobody takes them for others."""
-        alike = [other for other in self.held if other.limit == version.limit]
+        """Return what a title has to say of images and reference, so that nobody takes them for others."""
+        alike = [other for other in self.stored if other.limit == version.limit]
         own = is_own(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
@@ -115,13 +115,13 @@ class Versions:
         return tuple(filter(None, named)) if version.data else ()
 
     def options(self, version: Version) -> tuple[str, ...]:
-        """What to write after `--suite NAME --limit N` to be shown a version."""
+        """Return what to write after `--suite NAME --limit N` to be shown a version."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
         given = ("--reference", brief(version.given)) if version.given != own_reference(self.suite) else ()
         return (*data, *given)
 
-    def called(self, version: Version) -> str:
-        """A version in words, beside the others."""
+    def describe(self, version: Version) -> str:
+        """Describe a version in words."""
         small = (f"small version: {version.limit} images a split",) if version.limit else ()
         return "; ".join((*small, *self.names(version))) or "the whole"
 
@@ -137,7 +137,7 @@ class Versions:
 
 
 def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
-    """All that a store has of a suite.
+    """Return all versions of a suite that a store has.
 
     Args:
         suite: Which; what its `given` says plays no part.
@@ -145,10 +145,12 @@ def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
         notes: Where images came from, from `image_notes`.
     """
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
-    return Versions(suite, tuple(_held(suite, store)), mine, tuple(store.failed_on(suite.dataset, suite.model)))
+    return Versions(
+        suite, tuple(_stored_versions(suite, store)), mine, tuple(store.failed_on(suite.dataset, suite.model))
+    )
 
 
 def brief(given: str) -> str:
-    """`NAME@CHECKSUM` with as much of the checksum as a reader needs, and `--reference` takes."""
+    """Return `NAME@CHECKSUM` with as much of the checksum as a reader needs, and `--reference` takes."""
     name, _, checksum = given.partition("@")
     return f"{name}@{checksum[:_SHOWN]}"

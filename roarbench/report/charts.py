@@ -4,12 +4,12 @@ from roarbench.analysis.published import Curve, published_curves
 from roarbench.estimators import find_estimator
 from roarbench.report.figures import Axis, Chart
 from roarbench.report.panels import Curve as PanelCurve
-from roarbench.report.table import ShownTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.terms import Order
 
 
-def chart(table: ShownTable, published: str = "") -> Chart:
+def chart(table: SuiteTable, published: str = "") -> Chart:
     """Return the chart of accuracy against t; under LeRF protocols such as KAR the axis says what is kept.
 
     Args:

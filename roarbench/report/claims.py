@@ -1,4 +1,4 @@
-"""The paper's claims held against its own table and against a suite of ours, for a person and for a program."""
+"""The paper's claims tested on its own table and on a suite of ours, for a person and for a program."""
 
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def whose(suite_results: SuiteResults) -> dict[str, Any]:
+def results_record(suite_results: SuiteResults) -> dict[str, Any]:
     """Return the suite, the images and the reference that our numbers are of."""
     return {
         "suite": suite_results.suite.name,
@@ -70,7 +70,7 @@ def whose(suite_results: SuiteResults) -> dict[str, Any]:
     }
 
 
-class Clear(NamedTuple):
+class SignificantCells(NamedTuple):
     """Cells of a claim whose two accuracies differ significantly, adjusted for all cells of all claims.
 
     Attributes:
@@ -82,7 +82,7 @@ class Clear(NamedTuple):
     differ: int
 
 
-def clear_cells(evidence: Evidence) -> dict[str, Clear]:
+def significant_cells(evidence: Evidence) -> dict[str, SignificantCells]:
     """Count each claim's cells whose two accuracies are significantly different; not of claims that compare no rows."""
     tables = own_tables(evidence.suite_results, evidence.unit)
     checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
@@ -90,7 +90,7 @@ def clear_cells(evidence: Evidence) -> dict[str, Clear]:
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
     clear = {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
     settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items()}
-    return {id_: Clear(sum(agree), len(agree) - sum(agree)) for id_, agree in settled.items()}
+    return {id_: SignificantCells(sum(agree), len(agree) - sum(agree)) for id_, agree in settled.items()}
 
 
 def _difference(evidence: Evidence, estimator: str, control: str, t: float) -> Sample | None:
@@ -117,7 +117,7 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
 
     Args:
         records: From `claim_records`.
-        ours: Title of the suite that they were held against, which says if it is a small version; empty without one.
+        ours: Title of the suite that they were tested on, which says if it is a small version; empty without one.
     """
     lines = [f"ours: {ours}"] if ours else []
     for row in records:

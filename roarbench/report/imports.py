@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roarbench.analysis.boards import Dropped
 from roarbench.plan.runs import Point, describe
-from roarbench.report.lists import drops
+from roarbench.report.lists import dropped_lines
 from roarbench.store.exchange import Conflict, ImportOutcome
 
 _TOLD = 10  # conflicts that are told one by one
@@ -26,7 +26,7 @@ def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dr
         f"{len(conflicts)} are stored already with other answers and were not taken",
         *(f"other answers: {_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other answers: {more} more"] if more > 0 else []),
-        *(f"{title}: {line}" for title, rows in dropped.items() for line in drops(rows)),
+        *(f"{title}: {line}" for title, rows in dropped.items() for line in dropped_lines(rows)),
     ]
 
 

@@ -129,7 +129,7 @@ def is_preparing(suite_results: SuiteResults, store: ResultsStore) -> bool:
     return reference_of(suite_results.suite, suite_results.data).key in {lease.key for lease in store.running()}
 
 
-def drops(dropped: Iterable[Dropped]) -> list[str]:
+def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
     """Return a sentence, with the reason, for each row that has no place though its results may all be there."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
@@ -140,7 +140,7 @@ def drops(dropped: Iterable[Dropped]) -> list[str]:
 def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str]:
     """Return the lines below the status table: preparation, rows without a place, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *drops(dropped), *failure_lines(status["failures"])]
+    return [*preparing, *dropped_lines(dropped), *failure_lines(status["failures"])]
 
 
 def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:

@@ -19,7 +19,7 @@ from roarbench.text import decimals, percent
 
 
 @dataclass(frozen=True)
-class ShownTable:
+class SuiteTable:
     """One protocol's board with what it is of.
 
     Attributes:
@@ -107,7 +107,7 @@ class ShownTable:
     @property
     def remarks(self) -> str:
         """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-        parts = (self._certainty, *self._mixtures, self._machines, self._checks, self._beside)
+        parts = (self._certainty, *self._mixtures, self._machines, self._checks, self._quantus_columns)
         return " ".join(part for part in parts if part)
 
     @property
@@ -121,7 +121,7 @@ class ShownTable:
     def _mixtures(self) -> list[str]:
         mixed = self.suite_results.mixed(self.board.protocol, self.unit)
         shown = [row.estimator for row in self.board.rows if row.estimator in mixed]
-        against = " (and so none against it)"
+        against = " (and so no comparison with it)"
         return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
 
     @property
@@ -145,7 +145,7 @@ class ShownTable:
         return f"The last {rows}, without place and verdict." if count else ""
 
     @property
-    def _beside(self) -> str:
+    def _quantus_columns(self) -> str:
         if not self.metrics:
             return ""
         columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in self.metrics)
@@ -185,9 +185,9 @@ def suite_trains(board: Board) -> bool:
     return board.protocol.retrain is not Retrain.NONE
 
 
-def shown_table(
+def suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None
-) -> ShownTable:
+) -> SuiteTable:
     """Return one protocol's board of a suite's results.
 
     Args:
@@ -211,7 +211,7 @@ def shown_table(
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out"
         )
-    return ShownTable(suite_results, board, chosen, flags(suite_results, chosen))
+    return SuiteTable(suite_results, board, chosen, flags(suite_results, chosen))
 
 
 def _first_unit(suite: Suite, protocol: Protocol) -> Unit:

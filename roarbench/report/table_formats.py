@@ -10,7 +10,7 @@ from rich.text import Text
 
 from roarbench.analysis.probability_drop import Fall
 from roarbench.report.latex import latex_table
-from roarbench.report.table import ShownTable, suite_trains
+from roarbench.report.table import SuiteTable, suite_trains
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
@@ -23,12 +23,12 @@ _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a numbe
 _NARROW = 80  # columns that a caption may fill
 
 
-def render(table: ShownTable, style: str) -> str:
+def render(table: SuiteTable, style: str) -> str:
     """Return the table as `json`, `csv`, `markdown` or `latex`."""
     return {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}[style](table)
 
 
-def as_text(table: ShownTable, width: int) -> Group:
+def as_text(table: SuiteTable, width: int) -> Group:
     """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names.
 
     To be printed without cropping: a line that proposes a command is longer, so that it can be copied.
@@ -79,7 +79,7 @@ class _Column(NamedTuple):
     worth: float
 
 
-def _columns(table: ShownTable) -> list[_Column]:
+def _columns(table: SuiteTable) -> list[_Column]:
     board = table.board
     ways: list[tuple[str, str, Literal["left", "right"], float]] = [
         ("place", "place", "right", 0),
@@ -117,7 +117,7 @@ def _wide(columns: list[_Column]) -> int:
     return sum(lengths) + len(columns) + 1
 
 
-def _cells(table: ShownTable, row: Row) -> list[str]:
+def _cells(table: SuiteTable, row: Row) -> list[str]:
     flag = " (!)" if row.estimator in table.doubts else ""
     return [
         place_interval(row.place),
@@ -132,7 +132,7 @@ def _cells(table: ShownTable, row: Row) -> list[str]:
     ]
 
 
-def _falling(table: ShownTable, row: Row) -> list[str]:
+def _falling(table: SuiteTable, row: Row) -> list[str]:
     """Return the cells on the probability of the predicted class; none where networks were retrained."""
     if suite_trains(table.board):
         return []
@@ -145,7 +145,7 @@ def _falling(table: ShownTable, row: Row) -> list[str]:
     ]
 
 
-def _json(table: ShownTable) -> str:
+def _json(table: SuiteTable) -> str:
     suite_results, board = table.suite_results, table.board
     content = {
         "suite": suite_results.suite.name,
@@ -178,7 +178,7 @@ def _json(table: ShownTable) -> str:
     return json.dumps(content, indent=1)
 
 
-def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
+def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row as plain values: accuracies are fractions, gains accuracy points."""
     position = row.place
     levels = (0.0, *table.board.levels)
@@ -202,7 +202,7 @@ def _plain(table: ShownTable, row: Row) -> dict[str, Any]:
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
-def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
+def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return the probability of the predicted class as plain values; those of each level under its name."""
     nothing, levels = Estimate(), table.board.levels
     found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
@@ -217,7 +217,7 @@ def _plain_fall(table: ShownTable, row: Row) -> dict[str, Any]:
     return plain
 
 
-def _csv(table: ShownTable) -> str:
+def _csv(table: SuiteTable) -> str:
     rows = [_plain(table, row) for row in table.rows]
     return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
 
@@ -229,14 +229,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
 
 
-def _markdown(table: ShownTable) -> str:
+def _markdown(table: SuiteTable) -> str:
     columns = _columns(table)
     lines = zip(*(column.cells for column in columns), strict=True)
     rows = markdown_table([column.heading for column in columns], lines)
     return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {table.footnote} {table.falling}".rstrip()
 
 
-def _latex(table: ShownTable) -> str:
+def _latex(table: SuiteTable) -> str:
     columns = _columns(table)
     caption = f"{table.suite_results.title}. {table.caption}. {table.footnote} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)

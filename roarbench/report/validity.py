@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
-from roarbench.report.lists import drops
+from roarbench.report.lists import dropped_lines
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
@@ -183,7 +183,7 @@ def agreement_lines(panel: Panel) -> list[str]:
 def _agreement(other: str, found: Agreement | None) -> str:
     if found is None:
         return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
-    pairs = f"of {found.settled} pairs that both tell apart, {found.opposed} the other way round"
+    pairs = f"of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order"
     return f"ROAR and {other}: Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows; {pairs}."
 
 
@@ -200,7 +200,7 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 def doubts(panel: Panel) -> list[str]:
     """Return rows without a place, what smoothness alone gains, and the flags' sentences, one line each."""
-    dropped = drops(row for row in panel.suite_results.dropped if row.unit is panel.unit)
+    dropped = dropped_lines(row for row in panel.suite_results.dropped if row.unit is panel.unit)
     if panel.suite_results.at_chance:
         return [*dropped, panel.suite_results.at_chance]
     if not panel.repeated:

@@ -1,4 +1,4 @@
-"""Places as intervals, and groups of estimators that no test tells apart."""
+"""Places as intervals, and groups of estimators that are not significantly different."""
 
 from typing import NamedTuple
 
@@ -25,21 +25,21 @@ class Place(NamedTuple):
 
 
 def places(gains: Floats) -> list[Place]:
-    """Places by the values alone, for gains of shape (estimators,)."""
+    """Return places by the values alone, for gains of shape (estimators,)."""
     return [Place(1 + int((gains > gain).sum())) for gain in gains]
 
 
 def place_intervals(pairs: Pairs) -> list[Place]:
-    """Places with intervals that all hold at once with the confidence of the pairs.
+    """Return places with intervals that all hold at once with the confidence of the pairs.
 
-    An estimator's best place is one below all that are told apart above it, its worst place one above all that are
-    told apart below it (Klein, Wright, Wieczorek 2020; Mogstad, Romano, Shaikh, Wilhelm 2024). Counting the places in
+    An estimator's best place is one below all that are significantly better, its worst one above all that are
+    significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano, Shaikh, Wilhelm 2024). Counting the places in
     the draws instead would be wrong where estimators are truly equal: docs/statistics.md.
 
     Args:
         pairs: Of the gains.
     """
-    gains, apart = pairs.values, told_apart(pairs)
+    gains, apart = pairs.values, significant_pairs(pairs)
     above = (apart & (pairs.differences < 0)).sum(1)
     below = (apart & (pairs.differences > 0)).sum(1)
     groups = tie_groups(gains, apart)
@@ -54,8 +54,8 @@ def place_intervals(pairs: Pairs) -> list[Place]:
     ]
 
 
-def told_apart(pairs: Pairs) -> NDArray[np.bool_]:
-    """Which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
+def significant_pairs(pairs: Pairs) -> NDArray[np.bool_]:
+    """Return which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
 
     Romano and Wolf's step-down (2005): the critical value comes from the largest deviation over all pairs in each
     draw; the pairs beyond it are set aside and the rest is judged anew, until nothing changes.
@@ -77,7 +77,7 @@ def told_apart(pairs: Pairs) -> NDArray[np.bool_]:
 
 
 def tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """The largest sets in which no two are told apart, best first; every estimator is in at least one.
+    """Return the largest sets in which no two differ significantly, best first; every estimator is in at least one.
 
     The sets of Piepho's compact letter display (2004), built up estimator by estimator: each joins what is tied with
     it of every set so far, and a set that it is tied with as a whole.

@@ -52,7 +52,7 @@ def test_tau_has_the_sign_of_the_truth(made: Panel, other: str, tau: int) -> Non
     alike = found(made)[other].found
     assert alike is not None
     assert (alike.rows, alike.tau.value) == (4, tau)
-    assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that both tell apart is no chance"
+    assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
     assert alike.tau.low is not None and alike.tau.high is not None
     assert alike.tau.low <= tau <= alike.tau.high
 
@@ -78,5 +78,5 @@ def test_two_rows_say_nothing() -> None:
 def test_a_sentence_each(made: Panel) -> None:
     lines = agreement_lines(made)
     assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [")
-    assert "over 4 rows" in lines[1] and lines[1].endswith("0 the other way round.")
+    assert "over 4 rows" in lines[1] and lines[1].endswith("0 in opposite order.")
     assert len(lines) == 5

@@ -13,8 +13,8 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import flags, panel
 from roarbench.plan.runs import CLEAN, Block
 from roarbench.report.charts import chart
-from roarbench.report.claims import claim_records, whose
-from roarbench.report.table import shown_table
+from roarbench.report.claims import claim_records, results_record
+from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.report.validity import as_json, doubts
 from roarbench.stats.bootstrap import Bootstrap
@@ -68,7 +68,7 @@ def test_nothing_is_placed_and_nothing_flagged(void, sound):
 
 @pytest.mark.slow
 def test_every_output_says_so(void, sound):
-    table, other = (shown_table(suite_results, "roar", None, None) for suite_results in (void, sound))
+    table, other = (suite_table(suite_results, "roar", None, None) for suite_results in (void, sound))
     for text in (printed(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):
         assert "tests the installation only" in text or "test the installation only" in text
     for text in (printed(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
@@ -76,7 +76,7 @@ def test_every_output_says_so(void, sound):
     assert QUARTER in printed(table) and "a guess is right on 25.0%." in printed(table)
     assert "places hold together" not in printed(table) and "(!)" not in printed(table)
     assert doubts(panel(void))[-1] == void.at_chance
-    for found in (json.loads(render(table, "json")), json.loads(as_json(panel(void))), whose(void)):
+    for found in (json.loads(render(table, "json")), json.loads(as_json(panel(void))), results_record(void)):
         assert found["at_chance"] is True
     rows = list(csv.DictReader(StringIO(render(table, "csv"))))
     assert {(row["place"], row["verdict"], row["flag"]) for row in rows} == {("", "", "")}
@@ -105,18 +105,18 @@ def test_before_untouched_images_were_scored_nothing_is_said(void):
 
 
 def test_the_reference_is_told_where_it_is_known():
-    table = shown_table(held(accuracy=at(0.9, reference=0.8)), "roar", None, None)
+    table = suite_table(held(accuracy=at(0.9, reference=0.8)), "roar", None, None)
     accuracy = json.loads(render(table, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in table.caption and "near" not in table.caption
     assert f"reference {accuracy:.1%} correct" in printed(table)
-    unknown = shown_table(replace(held(), reference=None), "roar", None, None)
+    unknown = suite_table(replace(held(), reference=None), "roar", None, None)
     assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
     assert "correct" not in unknown.caption
 
 
 def test_a_reference_near_chance_is_said_to_be():
-    table = shown_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
+    table = suite_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
     assert "correct, near chance (25.0%)" in table.caption
     assert "near chance" in render(table, "markdown")
 

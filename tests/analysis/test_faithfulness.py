@@ -11,7 +11,7 @@ from rich.console import Console
 from roarbench.analysis.boards import collect
 from roarbench.analysis.faithfulness import IMAGES, METRICS, score_specs
 from roarbench.estimators import find_estimator
-from roarbench.report.table import shown_table
+from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
@@ -25,12 +25,12 @@ SCORED = replace(PLAIN, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.
 
 @pytest.fixture(scope="module")
 def plain():
-    return shown_table(PLAIN, "roar", None, None)
+    return suite_table(PLAIN, "roar", None, None)
 
 
 @pytest.fixture(scope="module")
 def scored():
-    return shown_table(SCORED, "roar", None, None)
+    return suite_table(SCORED, "roar", None, None)
 
 
 def rows(table, style="json"):

@@ -16,7 +16,7 @@ from roarbench.analysis.load import open_results
 from roarbench.analysis.probability_drop import falls
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.table import shown_table
+from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.results import pack_probabilities
 from roarbench.terms import LERF, MORF, ROAR, Order, Retrain, Unit
@@ -113,7 +113,7 @@ def test_a_curve_of_two_references_has_no_fall():
 
 
 def rows(whole, protocol, style):
-    text = render(shown_table(whole, protocol, None, None), style)
+    text = render(suite_table(whole, protocol, None, None), style)
     found = json.loads(text)["rows"] if style == "json" else list(csv.DictReader(StringIO(text)))
     return {row["estimator"]: row for row in found}
 
@@ -162,7 +162,7 @@ def printed(table, width):
 @pytest.mark.slow
 def test_columns_say_the_same_where_they_fit():
     """On the store that comes with the repository: whatever the width, no number is cut."""
-    table = shown_table(demo(), "morf", None, None)
+    table = suite_table(demo(), "morf", None, None)
     fall = falls(table.suite_results, MORF, Unit.SCALAR, (0.5, 0.9))["grad"]
     cell = f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]"
     heads = ["AOPC [95%]", "p t=0.5", "p t=0.9", "change t=0.5", "change t=0.9"]
@@ -175,4 +175,4 @@ def test_columns_say_the_same_where_they_fit():
     assert max(map(len, narrow.splitlines())) <= 80
     assert f"Left out here: {', '.join(heads)}; --format csv has all." in " ".join(narrow.split())
     assert "p_0" not in narrow
-    assert "AOPC" not in render(shown_table(demo(), "roar", None, None), "markdown")
+    assert "AOPC" not in render(suite_table(demo(), "roar", None, None), "markdown")

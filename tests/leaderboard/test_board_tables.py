@@ -14,11 +14,11 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suites import SUITES
-from roarbench.report.table import ShownTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.places import told_apart
+from roarbench.stats.places import significant_pairs
 from roarbench.store.results import ResultsStore
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
 from tests.helpers.board_store import make_store
@@ -179,7 +179,7 @@ def test_what_is_missing_is_last_either_way(table: BoardTable, sort: str, down: 
 
 def test_the_order_is_that_of_the_terminal(quick: SuiteResults, table: BoardTable) -> None:
     judged = quick.board(ROAR, Unit.SCALAR)
-    rows = [row for row in ShownTable(quick, judged, Unit.SCALAR, {}).rows if not row.check]
+    rows = [row for row in SuiteTable(quick, judged, Unit.SCALAR, {}).rows if not row.check]
     assert ids(table) == [row.estimator for row in rows]
     assert [entry.place for entry in table.entries] == [row.place for row in rows]
 
@@ -238,7 +238,7 @@ def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
     generator = np.random.default_rng(3)
     gains = generator.normal(0, 2, 12)
     draws = gains[:, None] + generator.normal(size=(12, 500))
-    apart = told_apart(Pairs(gains, draws, 0.95))
+    apart = significant_pairs(Pairs(gains, draws, 0.95))
     places = place_intervals(Pairs(gains, draws, 0.95))
     assert apart.any() and not apart.all()
     for one in range(12):

@@ -9,7 +9,7 @@ from roarbench.analysis.published import published_curves
 from roarbench.errors import UnknownName
 from roarbench.report.charts import chart
 from roarbench.report.figures import Axis
-from roarbench.report.table import ShownTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, ROAR, Order, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
@@ -21,7 +21,7 @@ def suite_results():
 
 
 def shown(suite_results, protocol=ROAR, estimators=None):
-    return ShownTable(suite_results, suite_results.board(protocol, Unit.SCALAR, estimators), Unit.SCALAR, {})
+    return SuiteTable(suite_results, suite_results.board(protocol, Unit.SCALAR, estimators), Unit.SCALAR, {})
 
 
 def test_a_curve_is_its_row_from_the_untouched_images_on(suite_results):

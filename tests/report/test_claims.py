@@ -6,7 +6,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import CLEAN, Cell, Point, Run
 from roarbench.plan.suites import find_suite
-from roarbench.report.claims import claim_records, claims_text, clear_cells, gain_records, gains_text
+from roarbench.report.claims import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
@@ -54,7 +54,7 @@ def test_what_was_not_run_is_no_data() -> None:
 
 def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
     """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
-    clear = clear_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
+    clear = significant_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
     assert clear["grad-worse-than-random"] == (2, 0)
     assert clear["strong-ensembles-beat-random"] == (2, 0)
     assert clear["best-ensemble-base"] == clear["ig-worse-than-random"] == (0, 0)
@@ -64,7 +64,7 @@ def test_a_settled_cell_may_speak_against_a_claim() -> None:
     def turned(cell: Cell) -> float:
         return {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5)
 
-    clear = clear_cells(Evidence(made_up_held(accuracy=turned), Unit.SCALAR, Bootstrap(500)))
+    clear = significant_cells(Evidence(made_up_held(accuracy=turned), Unit.SCALAR, Bootstrap(500)))
     assert clear["grad-worse-than-random"] == (0, 2)
 
 
@@ -77,16 +77,16 @@ def test_cells_are_adjusted_for_all_cells_of_all_claims() -> None:
     evidence = Evidence(made_up_held(accuracy=nearly), Unit.SCALAR, Bootstrap(500))
     grad, random = evidence.roar.draws.accuracy(("grad", 0.9)), evidence.roar.draws.accuracy(("random", 0.9))
     assert grad and random and evidence.roar.estimate(grad.minus(random)).low > 0  # type: ignore[operator]
-    assert clear_cells(evidence)["grad-worse-than-random"] == (0, 0)
+    assert significant_cells(evidence)["grad-worse-than-random"] == (0, 0)
 
 
 def test_equal_rows_settle_nothing() -> None:
-    clear = clear_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
+    clear = significant_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
     assert sum(sum(found) for found in clear.values()) <= 2  # of 14 cells, 1 in 20 by chance
 
 
 def test_one_training_per_cell_settles_nothing() -> None:
-    clear = clear_cells(Evidence(held(), Unit.SCALAR, Bootstrap(500)))
+    clear = significant_cells(Evidence(held(), Unit.SCALAR, Bootstrap(500)))
     assert all(found == (0, 0) for found in clear.values())
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.plan.suites import find_suite
-from roarbench.report.table import ShownTable, shown_table
+from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.stats.board import Board, Covers, Row, board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -65,7 +65,7 @@ BOARD = Board(
     seed_freedom=7,
     family=12,
 )
-TABLE = ShownTable(SuiteResults(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
+TABLE = SuiteTable(SuiteResults(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
 
 
 def printed(table, width=80):
@@ -233,7 +233,7 @@ def test_checks_stand_below_all_rows_without_places():
 
 def test_masks_alone_give_accuracies_without_gains_and_places():
     suite_results = held()
-    table = ShownTable(suite_results, suite_results.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
+    table = SuiteTable(suite_results, suite_results.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
     (first, *_) = rows = json.loads(render(table, "json"))["rows"]
     assert set(first) == set(json_row("var-grad"))
     unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
@@ -310,7 +310,7 @@ def test_text_is_never_cut_however_narrow_the_terminal():
 
 def test_the_demo_fits_into_80_columns():
     with ResultsStore.open(default_url(DEMO), read_only=True) as results:
-        shown = shown_table(collect(find_suite("quick"), results), "roar", None, None)
+        shown = suite_table(collect(find_suite("quick"), results), "roar", None, None)
     assert shown.suite_results.complete
     assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)
@@ -356,7 +356,7 @@ def test_a_small_version_is_marked_in_every_format():
 @pytest.mark.parametrize("style", ["json", "csv", "markdown"])
 def test_an_empty_store_gives_rows_without_numbers(style):
     empty = SuiteResults(SUITE, "", None, {})
-    table = ShownTable(empty, empty.board(ROAR, Unit.SCALAR), Unit.SCALAR, {})
+    table = SuiteTable(empty, empty.board(ROAR, Unit.SCALAR), Unit.SCALAR, {})
     text = render(table, style)
     assert all(name in text for name in SUITE.blocks[0].estimators)
     if style == "json":
@@ -366,7 +366,7 @@ def test_an_empty_store_gives_rows_without_numbers(style):
 def test_a_store_of_results_gives_numbers_that_json_can_hold():
     suite_results = held()
     found = json.loads(
-        render(ShownTable(suite_results, suite_results.board(ROAR, Unit.SCALAR), Unit.SCALAR, {}), "json")
+        render(SuiteTable(suite_results, suite_results.board(ROAR, Unit.SCALAR), Unit.SCALAR, {}), "json")
     )
     assert found["complete"] is True
     for row in found["rows"]:
@@ -381,7 +381,7 @@ def made_on(machines, default):
         point: replace(row, provenance=Provenance("0", {}, machines.get((point.cell.estimator, point.seed), default)))
         for point, row in held().results.items()
     }
-    return shown_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
+    return suite_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
 
 
 def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
@@ -409,7 +409,7 @@ def test_a_row_without_a_place_says_why_in_every_format():
         point: replace(row, weights=("b" if point.seed == 1 else "a") * 64) if point.cell.estimator == "grad" else row
         for point, row in held().results.items()
     }
-    shown = shown_table(replace(held(), results=results), "roar", None, None)
+    shown = suite_table(replace(held(), results=results), "roar", None, None)
     why = "made from 2 different references; do it again in a fresh --store"
     rows = {row["estimator"]: row for row in json.loads(render(shown, "json"))["rows"]}
     assert rows["grad"]["place"] is None

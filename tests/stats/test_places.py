@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.places import place_intervals, places, tie_groups, told_apart
+from roarbench.stats.places import place_intervals, places, significant_pairs, tie_groups
 
 
 def normal_draws(gains: np.ndarray, deviation: float, resamples: int = 2000, seed: int = 0) -> np.ndarray:
@@ -73,14 +73,15 @@ def test_told_apart_is_the_step_down_by_loops(seed: int) -> None:
     draws = normal_draws(gains, 1.0, 200, seed) + generator.normal(size=200)
     expected = apart_by_loops(gains, draws, 0.9)
     assert expected.any() and not expected.all()
-    np.testing.assert_array_equal(told_apart(Pairs(gains, draws, 0.9)), expected)
+    np.testing.assert_array_equal(significant_pairs(Pairs(gains, draws, 0.9)), expected)
 
 
 def test_stepping_down_finds_more_than_one_step() -> None:
     """Five certain differences leave few pairs, and a critical value of fewer pairs is smaller."""
     gains = np.array([0.0, 3.2, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0])
-    assert told_apart(Pairs(gains, normal_draws(gains, 1.0), 0.95))[0, 1]
-    assert not told_apart(Pairs(np.zeros(8) + [0, 3.2, 0, 0, 0, 0, 0, 0], normal_draws(np.zeros(8), 1.0), 0.95))[0, 2]
+    assert significant_pairs(Pairs(gains, normal_draws(gains, 1.0), 0.95))[0, 1]
+    equal = Pairs(np.array([0, 3.2, 0, 0, 0, 0, 0, 0]), normal_draws(np.zeros(8), 1.0), 0.95)
+    assert not significant_pairs(equal)[0, 2]
 
 
 def test_equal_estimators_are_hardly_ever_told_apart() -> None:
@@ -88,7 +89,7 @@ def test_equal_estimators_are_hardly_ever_told_apart() -> None:
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(8, 500))
     boards = [Pairs(gains, gains[:, None] + noise, 0.95) for gains in generator.normal(size=(400, 8))]
-    wrong = sum(told_apart(pairs).any() for pairs in boards)
+    wrong = sum(significant_pairs(pairs).any() for pairs in boards)
     assert wrong / 400 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
     assert wrong / 400 > 0.05 - 4 * np.sqrt(0.05 * 0.95 / 400)  # and the promise is not overdone
 
@@ -96,7 +97,7 @@ def test_equal_estimators_are_hardly_ever_told_apart() -> None:
 def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is() -> None:
     gains = np.array([1.0, 1.0, 2.0])
     draws = np.repeat(normal_draws(np.array([1.0]), 1.0), 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
-    apart = told_apart(Pairs(gains, draws, 0.95))
+    apart = significant_pairs(Pairs(gains, draws, 0.95))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
 
 

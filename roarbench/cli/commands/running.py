@@ -37,7 +37,7 @@ def run(
     from roarbench.analysis.load import open_results
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import add_scores, run_suite, workers_here
-    from roarbench.report.table import shown_table
+    from roarbench.report.table import suite_table
     from roarbench.store.folders import Workspace
 
     workspace, count, pace = Workspace(work.store), workers_here(work.workers), None
@@ -55,7 +55,7 @@ def run(
             finished = add_scores(finished, results, err)
         where = results.where
     protocol = suite.blocks[0].protocol.name  # ROAR, where a suite has it
-    print_table(shown_table(finished.suite_results, protocol, None, None), format)
+    print_table(suite_table(finished.suite_results, protocol, None, None), format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{asked.suite}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)

@@ -65,11 +65,11 @@ def table(
     """Show the estimators against the controls, with intervals and places."""
     asked = find_suite(suite)
     from roarbench.analysis.load import load_suite
-    from roarbench.report.table import shown_table
+    from roarbench.report.table import suite_table
 
     suite_results = load_suite(asked, source.question)
     rows = chosen_estimators(suite_results.suite, board.estimators)
-    print_table(shown_table(suite_results, board.protocol, board.unit, rows), format)
+    print_table(suite_table(suite_results, board.protocol, board.unit, rows), format)
     _tell_what_else(suite_results, "table")
 
 
@@ -123,7 +123,7 @@ def plot(
     from roarbench.analysis.load import load_suite, what_else
     from roarbench.report.charts import chart
     from roarbench.report.figures import draw_curves
-    from roarbench.report.table import shown_table
+    from roarbench.report.table import suite_table
 
     suite_results = load_suite(asked, source.question)
     if not suite_results.results and (others := what_else(suite_results, "plot")):
@@ -131,7 +131,7 @@ def plot(
     rows = chosen_estimators(suite_results.suite, board.estimators) or [
         name for name in suite_results.suite.estimators if find_estimator(name).placed
     ]
-    draw_curves(chart(shown_table(suite_results, board.protocol, board.unit, rows), published), output)
+    draw_curves(chart(suite_table(suite_results, board.protocol, board.unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(suite_results, "plot")
 
@@ -159,8 +159,8 @@ def claims(
     suite_results = load_suite(asked, source.question) if asked else None
     found, gains = claims.claim_records(suite_results, unit or Unit.SCALAR), claims.gain_records()
     if format is ReportFormat.JSON:
-        whose = claims.whose(suite_results) if suite_results else None
-        out.print_json(json.dumps({"ours": whose, "claims": found, "published_gains": gains}))
+        described = claims.results_record(suite_results) if suite_results else None
+        out.print_json(json.dumps({"ours": described, "claims": found, "published_gains": gains}))
     else:
         ours = ". ".join(filter(None, (suite_results.title, suite_results.at_chance))) if suite_results else ""
         out.print(f"{claims.claims_text(found, ours)}\n{claims.gains_text(gains)}", soft_wrap=True)

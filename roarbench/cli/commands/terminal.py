@@ -1,4 +1,4 @@
-"""Where commands print: what was asked for on standard output, all else beside it."""
+"""The consoles of all commands: what was asked for on standard output, all else on standard error."""
 
 import codecs
 import os
@@ -12,7 +12,7 @@ from roarbench.cli.options import TableFormat
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:
-    from roarbench.report.table import ShownTable
+    from roarbench.report.table import SuiteTable
 
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
@@ -58,7 +58,7 @@ def check_width() -> None:
             raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
 
 
-def print_table(shown: "ShownTable", format: TableFormat) -> None:
+def print_table(shown: "SuiteTable", format: TableFormat) -> None:
     """Print a table, on a terminal as wide as that is."""
     from roarbench.report import table_formats
 
