@@ -29,9 +29,9 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
         carried: What may be taken over of the call under way.
     """
     own = [str(word) for word in words]
-    said = _said()
+    options = _options_in_use()
     taken = [option for option in TAKEN.get(command, ()) if option in (*carried, "-o") and option not in own]
-    kept = [word for option in taken if option in said for word in said[option]]
+    kept = [word for option in taken if option in options for word in options[option]]
     return shlex.join([program_name(), command, *own, *kept])
 
 
@@ -49,13 +49,13 @@ def _is_called() -> bool:
     return Path(sys.argv[0]).name == _NAME
 
 
-def _said() -> dict[str, tuple[str, str]]:
+def _options_in_use() -> dict[str, tuple[str, str]]:
     """Return the options that proposals may take over, with their values in the call under way."""
     words = sys.argv[1:] if _is_called() else []
-    said = {"--suite": "quick", "--store": os.environ.get("ROARBENCH_STORE", "")}
+    options = {"--suite": "quick", "--store": os.environ.get("ROARBENCH_STORE", "")}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option
         if option in (*_SUITE, "-o"):
-            said[option] = value if equals else following
-    return {option: (option, value) for option, value in said.items() if value}
+            options[option] = value if equals else following
+    return {option: (option, value) for option, value in options.items() if value}

@@ -12,20 +12,20 @@ from roarbench.errors import CallerError, StoreError
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
 
 
-def write_whole(path: Path, write: Callable[[Path], object], beside: Path) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], temporary: Path) -> None:
     """Write another file, flush it to the disk, then give it the name `path`.
 
     Args:
         path: What shall be there whole or not at all.
         write: Writes the file at the path that it is given.
-        beside: That path: on the same file system, of no other writer; gone afterwards unless this process is killed.
+        temporary: That path: same file system, of no other writer; gone afterwards unless this process is killed.
     """
     try:
-        write(beside)
-        sync(beside)
-        os.replace(beside, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
+        write(temporary)
+        sync(temporary)
+        os.replace(temporary, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync(path.parent)
 
 

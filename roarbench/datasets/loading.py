@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock
@@ -56,7 +56,7 @@ def decode_dataset(
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have been first
-                    _fill(target, record, source, data, limit, workers, note)
+                    _fill(target, _Wanted(record, source, data, limit), workers, note)
     except OSError as error:
         raise _store_error(error, record, folder) from error
     return open_decoded(target)
@@ -99,15 +99,17 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); choose another --store")
 
 
-def _fill(
-    target: Path,
-    record: DatasetRecord,
-    source: dict[str, object],
-    data: Path | None,
-    limit: int | None,
-    workers: int,
-    note: Callable[[Progress], object],
-) -> None:
+class _Wanted(NamedTuple):
+    """What a folder is filled with; see `decode_dataset`."""
+
+    record: DatasetRecord
+    source: dict[str, object]
+    data: Path | None
+    limit: int | None
+
+
+def _fill(target: Path, wanted: _Wanted, workers: int, note: Callable[[Progress], object]) -> None:
+    record, source, data, limit = wanted
     raw = open_source(record, data, limit is not None)
     splits = {split: raw[split].subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")

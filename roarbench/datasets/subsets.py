@@ -63,8 +63,8 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     """
     rows = np.arange(len(labels))
     if record.holdout:
-        held = held_out(labels, record.holdout, record.seed)
-        rows = rows[held if split is Split.TEST else ~held]
+        test = held_out(labels, record.holdout, record.seed)
+        rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each:
         rows = rows[labels[rows] % record.class_step == 0]
         count = record.train_images if split is Split.TRAIN else record.test_images

@@ -16,7 +16,7 @@ from roarbench.submissions.checks import STAGES, Accepted, Pace, validate
 from roarbench.submissions.file import Submission, read_submission
 
 
-class How(NamedTuple):
+class SubmissionMode(NamedTuple):
     """How a submission is run.
 
     Attributes:
@@ -28,19 +28,21 @@ class How(NamedTuple):
     cuda: bool
 
 
-class HandedIn(NamedTuple):
-    """What `hand_in` says of a submission."""
+class SubmittedEntry(NamedTuple):
+    """A checked submission: the id of its rows, and how fast its maps are made, where that was measured."""
 
     id: str
     pace: Pace | None
 
 
-def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, console: Console) -> HandedIn:
+def submit(
+    path: Path, mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
+) -> SubmittedEntry:
     """Check a file and keep it.
 
     Args:
         path: The submission.
-        how: It is run.
+        mode: How it is run.
         store: Keeps it for ever.
         workspace: Keeps it where workers find it.
         console: Told of what was found.
@@ -54,39 +56,39 @@ def hand_in(path: Path, how: How, store: ResultsStore, workspace: Workspace, con
         CallerError: There is no GPU here.
     """
     submission, pace = read_submission(path), None
-    if how.cuda and not torch.cuda.is_available():
+    if mode.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
-    if not how.trust:
+    if not mode.trust:
         accepted = checked(submission, console)  # a kept one, too: imported or trusted, it never was
         console.print(accepted.text(), soft_wrap=True)
-        pace = None if how.cuda else accepted.pace  # it was measured on a processor
+        pace = None if mode.cuda else accepted.pace  # it was measured on a processor
     keep_entry(store.database, submission)
     workspace.keep_submission(submission.id, submission.source)
-    return HandedIn(_id(submission, how), pace)
+    return SubmittedEntry(_id(submission, mode), pace)
 
 
 def checked(submission: Submission, console: Console) -> Accepted:
     """Validate a submission, with words for the one who waits.
 
     Raises:
-        Refusal, SandboxError: As `hand_in`.
+        Refusal, SandboxError: As `submit`.
     """
     with Stages(console, STAGES) as stages:
         return validate(submission, stages.begin)
 
 
-def look_at(path: Path, how: How, measured: bool, console: Console) -> HandedIn:
+def inspect_file(path: Path, mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntry:
     """Check a file without keeping anything; it is run only to be measured.
 
     Raises:
-        Refusal, SandboxError: As `hand_in`.
+        Refusal, SandboxError: As `submit`.
     """
     submission = read_submission(path)
-    pace = checked(submission, console).pace if measured and not (how.trust or how.cuda) else None
-    return HandedIn(_id(submission, how), pace)
+    pace = checked(submission, console).pace if measured and not (mode.trust or mode.cuda) else None
+    return SubmittedEntry(_id(submission, mode), pace)
 
 
-def _id(submission: Submission, how: How) -> str:
+def _id(submission: Submission, mode: SubmissionMode) -> str:
     """Return the id of a submission that is run like this."""
-    marks = [mark for mark, said in ((TRUSTED, how.trust), (CUDA, how.cuda)) if said]
+    marks = [mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked]
     return "~".join([submission.id, *marks])

@@ -99,8 +99,8 @@ def _read_safetensors(path: Path) -> Given:
 
     with safe_open(path, framework="pt") as file:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        said = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key in ("mean", "std")}
-    return Given(state, _norm_of(said))
+        metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key in ("mean", "std")}
+    return Given(state, _norm_of(metadata))
 
 
 def _read_torch(path: Path) -> Given:
@@ -115,10 +115,10 @@ def _read_torch(path: Path) -> Given:
     return Given(dict(state), _norm_of(loaded))
 
 
-def _norm_of(said: Mapping[str, Any]) -> Normalisation | None:
-    if not {"mean", "std"} <= set(said) or isinstance(said["mean"], Tensor):
+def _norm_of(metadata: Mapping[str, Any]) -> Normalisation | None:
+    if not {"mean", "std"} <= set(metadata) or isinstance(metadata["mean"], Tensor):
         return None
-    return Normalisation(tuple(said["mean"]), tuple(said["std"]))
+    return Normalisation(tuple(metadata["mean"]), tuple(metadata["std"]))
 
 
 def _check_norm(norm: Normalisation, channels: int, path: Path) -> None:

@@ -166,8 +166,8 @@ def _request(task: Task, limits: Limits) -> int:
 
 
 def _not_started(death: SandboxExit) -> str:
-    said = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
-    return f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {said}"
+    output = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+    return f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}"
 
 
 def _judge(
@@ -178,14 +178,14 @@ def _judge(
     if found is None and header is not None:
         maps = tuple(_maps(task, header, numbers))
         found = _wrong(maps)
-    said = header or {}
-    memory = said.get("memory")
+    claims = header or {}
+    memory = claims.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
         maps=maps if found is None else (),
         fault=found,
-        drew=bool(said.get("drew")),
-        seconds=_number(said.get("seconds")),
+        drew=bool(claims.get("drew")),
+        seconds=_number(claims.get("seconds")),
         memory=tuple(map(_number, peaks)),
         death=death,
     )

@@ -262,7 +262,7 @@ class _accused:  # noqa: N801 (reads like a word at its use)
             traceback.clear_frames(error.__traceback__)  # what it had taken is needed to tell of it
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
         where = f" (line {frames[-1].lineno})" if frames else ""
-        seen = _said(error)
+        seen = _describe(error)
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # the second is a GPU's
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
@@ -270,7 +270,7 @@ class _accused:  # noqa: N801 (reads like a word at its use)
         raise _Accusation(self._kind, f"{self._verb} {seen}{where}", text) from None
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Return an exception's name and message, on one line and short."""
     try:
         words = " ".join(str(error).split())

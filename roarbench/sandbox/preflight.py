@@ -94,6 +94,6 @@ def _found(death: SandboxExit) -> list[str]:
     try:
         reached: list[str] = json.loads(text)
     except ValueError:
-        said = one_line(text)[:90] or f"exit status {death.code}"
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({said}); {_INSTALL}") from None
+        output = one_line(text)[:90] or f"exit status {death.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap cannot work here ({output}); {_INSTALL}") from None
     return reached

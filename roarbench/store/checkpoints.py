@@ -63,7 +63,7 @@ class CheckpointFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")
             with suppress(FileNotFoundError):  # another process is through with the run, and removed all its files
-                write_whole(self._path, lambda beside: beside.write_bytes(buffer.getbuffer()), own)
+                write_whole(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
         """Remove it: the training is over and its outcome stored; what killed writers left goes, too."""

@@ -56,7 +56,7 @@ def export_results(store: ResultsStore, path: Path) -> int:
     rows = [_exported(result, sources) for result in stored]
     about = {**(_COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
     table = pa.Table.from_pylist(rows, schema=_COLUMNS.with_metadata(about))
-    write_new(path, lambda beside: pq.write_table(table, beside))
+    write_new(path, lambda temporary: pq.write_table(table, temporary))
     return len(rows)
 
 

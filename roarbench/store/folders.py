@@ -59,8 +59,8 @@ class Workspace:
             return
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_suffix(f".{secrets.token_hex(8)}")
-            write_whole(path, lambda place: place.write_bytes(source), beside)
+            temporary = path.with_suffix(f".{secrets.token_hex(8)}")
+            write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
         """Return the file of a submission, of this id, whatever follows its `~`.

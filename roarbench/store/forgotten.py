@@ -96,12 +96,12 @@ def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenC
     with database.write() as connection:
         if busy := {lease.key for lease in under_way(connection)} & set(keys):
             raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
-        said = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
+        vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
         taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
         for kind, rows in taken.items():
             for row in rows:
-                beside = said if kind == "result" else {}
-                kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in beside.items()}
+                attached = vouched if kind == "result" else {}
+                kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in attached.items()}
                 values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
                 connection.execute(insert(forgotten), {**values, **now})
         for table in (*_KINDS.values(), *_VOUCHED.values()):

@@ -114,10 +114,10 @@ def take(connection: Connection, keys: Collection[str], owner: Owner) -> set[str
     """Lease those of the runs that are neither done nor held by a living owner, `owner` itself included."""
     now = _now(connection)
     done = {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
-    held = list(matching(connection, select(leases), leases.c.key, keys))
-    living = _living(held, now)
-    free = set(keys) - done - {row.key for row in held if row.owner in living}
-    drop(connection, {row.key for row in held} & free)
+    leased = list(matching(connection, select(leases), leases.c.key, keys))
+    living = _living(leased, now)
+    free = set(keys) - done - {row.key for row in leased if row.owner in living}
+    drop(connection, {row.key for row in leased} & free)
     mark = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start, "since": now, "beat": now}
     if free:
         connection.execute(insert(leases), [{"key": key, **mark} for key in sorted(free)])

@@ -25,7 +25,7 @@ def list_results(store: ResultsStore, path: Path) -> int:
     found = store.results(store.keys(""))
     vouched = origins(store.database, found)
     lines = [_line(found[key], vouched[key]) for key in sorted(found)]
-    write_new(path, lambda beside: beside.write_text(to_csv(lines), "utf-8"))
+    write_new(path, lambda temporary: temporary.write_text(to_csv(lines), "utf-8"))
     return len(lines)
 
 

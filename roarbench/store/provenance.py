@@ -35,10 +35,10 @@ class Provenance:
 
         Rows without a precision are from before workers were asked: all of them say `cpu`, whatever the device was.
         """
-        said: dict[str, str | int] = {**self.versions, **self.hardware}
-        if "precision" not in said:
-            said.pop("device", None)
-        return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in said.items()}
+        values: dict[str, str | int] = {**self.versions, **self.hardware}
+        if "precision" not in values:
+            values.pop("device", None)
+        return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in values.items()}
 
     @property
     def computed_with(self) -> dict[str, str]:

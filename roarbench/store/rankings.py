@@ -143,11 +143,11 @@ class RankingsStore:
             starts: First images of the batches, ascending, so that no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
-        with ExitStack() as held:
+        with ExitStack() as locks:
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 for start in starts:
-                    held.enter_context(FileLock(folder / f"{group}-{split}-{start}.lock"))
+                    locks.enter_context(FileLock(folder / f"{group}-{split}-{start}.lock"))
             yield
 
     def has(self, spec: RankingSpec) -> bool:
@@ -203,7 +203,7 @@ class RankingsStore:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
-            write_whole(path, lambda beside: write_planes(beside, planes, about), own)
+            write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Join the parts into the finished files; done already is done.
@@ -230,7 +230,7 @@ class RankingsStore:
                     files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                     manifest = about | {"files": files, "versions": _versions()}
                     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-                    write_whole(folder / _MANIFEST, lambda beside: beside.write_text(text), parts / "manifest.tmp")
+                    write_whole(folder / _MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
                 shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
@@ -260,17 +260,17 @@ class RankingsStore:
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
             for part, first in _chain(parts, split, count):
-                planes, said = read_planes(part.path)
-                seconds += said.pop("seconds", 0.0)
-                said.pop("weights", "")
-                noted = [Made(*entry) for entry in said.pop("made", [])] or [Made(len(planes), 0, "")]
+                planes, metadata = read_planes(part.path)
+                seconds += metadata.pop("seconds", 0.0)
+                metadata.pop("weights", "")
+                noted = [Made(*entry) for entry in metadata.pop("made", [])] or [Made(len(planes), 0, "")]
                 made += without(first - part.start, noted)
-                if said != about:
+                if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {_remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.width)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
-        write_whole(path, lambda beside: write_planes(beside, joined, about), parts / f"{split}.tmp")
+        write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
         return entry | {"made": [part._asdict() for part in merged(made)]}
@@ -333,10 +333,10 @@ def _chain(folder: Path, split: Split, count: int) -> list[tuple[_RankedRange, i
 def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
     """Return the checksum of the explained model that all parts are of; empty where one does not say."""
     used = [part.path for split, count in counts.items() for part, _ in _chain(parts, split, count)]
-    said = {read_planes(path).about.get("weights", "") for path in used}
-    if len(said - {""}) > 1:
-        raise StoreError(f"{parts} was made from {len(said - {''})} different references; {_remedy(parts)}")
-    return said.pop() if len(said) == 1 else ""
+    checksums = {read_planes(path).about.get("weights", "") for path in used}
+    if len(checksums - {""}) > 1:
+        raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {_remedy(parts)}")
+    return checksums.pop() if len(checksums) == 1 else ""
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

@@ -88,23 +88,23 @@ class ReferenceStore:
             StoreError: The folder cannot be written.
         """
         folder = self.folder(reference)
-        beside = folder.with_name(f".{folder.name}.partial")
+        partial = folder.with_name(f".{folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         about = {"reference": record(reference), "weights": checksum(weights), "seconds": seconds}
         about |= {"norm": norm._asdict()} if norm else {}
-        shutil.rmtree(beside, ignore_errors=True)  # of a writer that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
         with writing(folder):
-            beside.mkdir(parents=True)
+            partial.mkdir(parents=True)
             buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
             torch.save(weights, buffer)
-            (beside / "weights.pt").write_bytes(buffer.getbuffer())
-            (beside / "manifest.json").write_text(json.dumps(about, indent=1))
-            for path in (*beside.iterdir(), beside):
+            (partial / "weights.pt").write_bytes(buffer.getbuffer())
+            (partial / "manifest.json").write_text(json.dumps(about, indent=1))
+            for path in (*partial.iterdir(), partial):
                 sync(path)
-            beside.replace(folder)
+            partial.replace(folder)
             sync(self._root)
 
-    def save_predictions(self, reference: Reference, split: Split, said: Predictions) -> None:
+    def save_predictions(self, reference: Reference, split: Split, predictions: Predictions) -> None:
         """Write what it says of the untouched images of a split; to be called under the lock, after `save`.
 
         Raises:
@@ -114,7 +114,7 @@ class ReferenceStore:
         with writing(path):
             write_whole(
                 path,
-                lambda beside: np.savez(beside, targets=said.targets, probability=said.probability),
+                lambda temporary: np.savez(temporary, **predictions._asdict()),
                 path.with_name(f".{path.name}"),  # savez wants the ending
             )
 
@@ -124,7 +124,7 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged, or not what was saved.
         """
-        with _reading(self.folder(reference)) as folder:
+        with _readable(self.folder(reference)) as folder:
             loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
             if self.checksum(reference) not in ("", checksum(loaded)):
                 raise ValueError("the weights are not those of the manifest")
@@ -136,7 +136,7 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged.
         """
-        with _reading(self.folder(reference)) as folder:
+        with _readable(self.folder(reference)) as folder:
             return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
 
     def norm(self, reference: Reference) -> Normalisation | None:
@@ -147,9 +147,9 @@ class ReferenceStore:
         """
         if not self.has(reference):
             return None
-        with _reading(self.folder(reference)) as folder:
-            said = json.loads((folder / "manifest.json").read_text()).get("norm")
-            return Normalisation(tuple(said["mean"]), tuple(said["std"])) if said else None
+        with _readable(self.folder(reference)) as folder:
+            norm = json.loads((folder / "manifest.json").read_text()).get("norm")
+            return Normalisation(tuple(norm["mean"]), tuple(norm["std"])) if norm else None
 
     def predictions(self, reference: Reference, split: Split) -> Predictions:
         """Return its predictions on the untouched images.
@@ -157,7 +157,7 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged.
         """
-        with _reading(self.folder(reference)) as folder, (folder / f"{split}.npz").open("rb") as file:
+        with _readable(self.folder(reference)) as folder, (folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
 
@@ -172,7 +172,7 @@ def checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 @contextmanager
-def _reading(folder: Path) -> Iterator[Path]:
+def _readable(folder: Path) -> Iterator[Path]:
     """Say of a folder that cannot be read what to do with it."""
     try:
         yield folder

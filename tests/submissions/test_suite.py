@@ -19,7 +19,7 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CONTROLS, TWINS, find_estimator
 from roarbench.estimators.controls import blurred
-from roarbench.execution import entry as handing_in
+from roarbench.execution import entry as submitting
 from roarbench.execution import jobs, runner
 from roarbench.execution.context import RunContext
 from roarbench.execution.reproduce import reproduce
@@ -149,11 +149,12 @@ def test_a_kept_file_is_checked_before_it_is_run(
     path.write_bytes(GOOD)
     keep_entry(store.database, check_source(GOOD))
     monkeypatch.setattr(
-        handing_in,
+        submitting,
         "validate",
         lambda entry, begin: asked.append(entry) or SimpleNamespace(text=str, pace=Pace(0.1, 2.0)),
     )
-    made = handing_in.hand_in(path, handing_in.How(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
+    mode = submitting.SubmissionMode(trust=False, cuda=False)
+    made = submitting.submit(path, mode, store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD)]
     assert made == (check_source(GOOD).id, Pace(0.1, 2.0))  # what was measured is what its maps are charged
 
@@ -169,11 +170,11 @@ def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> No
 def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "good.py"
     path.write_bytes(GOOD)
-    monkeypatch.setattr(handing_in, "validate", lambda entry, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
-    entry, how = check_source(GOOD).id, handing_in.How
-    assert handing_in.look_at(path, how(False, cuda=False), True, CONSOLE) == (entry, Pace(0.1, 2.0))
-    assert handing_in.look_at(path, how(False, cuda=False), False, CONSOLE) == (entry, None)
-    assert handing_in.look_at(path, how(True, cuda=True), True, CONSOLE) == (f"{entry}~trusted~cuda", None)
+    monkeypatch.setattr(submitting, "validate", lambda entry, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
+    entry, how = check_source(GOOD).id, submitting.SubmissionMode
+    assert submitting.inspect_file(path, how(False, cuda=False), True, CONSOLE) == (entry, Pace(0.1, 2.0))
+    assert submitting.inspect_file(path, how(False, cuda=False), False, CONSOLE) == (entry, None)
+    assert submitting.inspect_file(path, how(True, cuda=True), True, CONSOLE) == (f"{entry}~trusted~cuda", None)
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

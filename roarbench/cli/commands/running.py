@@ -45,10 +45,10 @@ def run(
         quantus_version()  # before hours of work
     with open_results(work.store, work.db, read_only=False) as results:
         if submitted.submission:
-            from roarbench.execution.entry import How, hand_in
+            from roarbench.execution.entry import SubmissionMode, submit
 
-            how = How(submitted.trust, cuda=submitted.device is Device.CUDA)
-            entry, pace = hand_in(submitted.submission, how, results, workspace, err)
+            mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
+            entry, pace = submit(submitted.submission, mode, results, workspace, err)
             suite = requested_suite(asked, work.reference, entry)
         finished = run_suite(suite, workspace, results, work.data, work.limit, count, err, work.reference, pace)
         if metrics and not finished.failed:
@@ -84,10 +84,10 @@ def plan(
     if data:
         decoded = decoded_already(find_dataset(suite.dataset), Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.entry import How, look_at
+        from roarbench.execution.entry import SubmissionMode, inspect_file
 
-        how = How(submitted.trust, cuda=submitted.device is Device.CUDA)
-        entry, pace = look_at(submitted.submission, how, measured, err)
+        mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
+        entry, pace = inspect_file(submitted.submission, mode, measured, err)
         suite = requested_suite(asked, work.reference, entry)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
