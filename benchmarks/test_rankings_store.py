@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from roarbench.kernels.ranking import encode, removed_bits, removed_count
+from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         keys = rng.permuted(np.tile(np.arange(SPEC.layout.features), (PART, 1)), axis=1)
         maps[start : start + PART] = keys
         for split in Split:
-            store.write_part(SPEC, split, start, start + PART, encode(keys, SPEC.layout), 0.0)
+            store.write_part(SPEC, split, start, start + PART, encode(keys, SPEC.layout), MapProvenance(0.0))
     maps.flush()
     store.seal(SPEC, dict.fromkeys(Split, IMAGES))
     return root

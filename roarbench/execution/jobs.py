@@ -35,7 +35,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain, images_a_sandbox
 from roarbench.sandbox.limits import suite_limits
-from roarbench.store.making import Made, merged
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
@@ -76,7 +76,7 @@ class Ranked(NamedTuple):
 
     planes: NDArray[np.uint8]
     seconds: float
-    made: list[Made]
+    batches: list[ExplainedBatches]
 
 
 class TimedMap(NamedTuple):
@@ -84,7 +84,7 @@ class TimedMap(NamedTuple):
 
     importance: Tensor
     seconds: float
-    made: list[Made]
+    batches: list[ExplainedBatches]
 
 
 def train_reference(context: RunContext) -> str:
@@ -152,8 +152,8 @@ def rank_shard(
             if spec not in failed:
                 planes, seconds = np.concatenate([piece.planes for piece in made]), sum(piece.seconds for piece in made)
                 weights = context.references.checksum(context.reference) if spec.reference else ""
-                making = merged(one for piece in made for one in piece.made)
-                store.write_part(spec, split, start, stop, planes, seconds, weights, making)
+                batches = merged(one for piece in made for one in piece.batches)
+                store.write_part(spec, split, start, stop, planes, MapProvenance(seconds, weights, batches))
     return failed
 
 
@@ -178,7 +178,7 @@ def _rank_batch(
         except RunError as error:  # of one estimator; the others of the pass go on
             yield spec, error
         else:
-            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds, made.made)
+            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds, made.batches)
 
 
 def seal(context: RunContext, spec: RankingSpec) -> None:
@@ -280,8 +280,8 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     if answer.fault is not None:
         killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
         raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
-    made = Made(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
-    return TimedMap(answer.maps[0], answer.death.cpu, [made])
+    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
+    return TimedMap(answer.maps[0], answer.death.cpu, [batches])
 
 
 def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
@@ -298,11 +298,11 @@ def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator]
         for part in batches
     )
     parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
-    made = merged(Made(at_once, at_once, precision) for at_once in sizes)
+    explained = merged(ExplainedBatches(at_once, at_once, precision) for at_once in sizes)
     seconds = time.process_time() - start
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
-    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name], made) for name in alone}
+    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name], explained) for name in alone}
 
 
 @lru_cache(maxsize=1)

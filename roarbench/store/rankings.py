@@ -13,7 +13,7 @@ import json
 import platform
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from roarbench.errors import StoreError
 from roarbench.files import sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
-from roarbench.store.making import Made, merged, without
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
 from roarbench.store.planes import read_planes, write_planes
 from roarbench.terms import Precision, Split, Unit
 
@@ -175,9 +175,7 @@ class RankingsStore:
         start: int,
         stop: int,
         planes: NDArray[np.uint8],
-        seconds: float,
-        weights: str = "",
-        made: Sequence[Made] = (),
+        provenance: MapProvenance,
     ) -> None:
         """Keep the bit-planes of the images `start` … `stop - 1`; a part that is there already is replaced.
 
@@ -187,9 +185,7 @@ class RankingsStore:
             start: First image.
             stop: First image beyond.
             planes: uint8 (stop - start, planes, width).
-            seconds: Processor time spent on their maps.
-            weights: Checksum of the explained model's weights; empty for controls.
-            made: How their maps were made, all of them together; empty if that was not noted.
+            provenance: How their maps were computed.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -198,7 +194,8 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        about = _about(spec, split) | {"seconds": seconds, "weights": weights, "made": made}
+        seconds, weights, batches = provenance
+        about = _about(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
         path = self._part(spec, split, start, stop)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -256,14 +253,15 @@ class RankingsStore:
     def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; returns what the manifest says about it."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
-        about, seconds, made = _about(spec, split), 0.0, list[Made]()
+        about, seconds, made = _about(spec, split), 0.0, list[ExplainedBatches]()
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
             for part, first in _chain(parts, split, count):
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
-                noted = [Made(*entry) for entry in metadata.pop("made", [])] or [Made(len(planes), 0, "")]
+                noted = [ExplainedBatches(*entry) for entry in metadata.pop("made", [])]
+                noted = noted or [ExplainedBatches(len(planes), 0, "")]
                 made += without(first - part.start, noted)
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {_remedy(part.path)}")

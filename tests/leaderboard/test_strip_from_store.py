@@ -20,6 +20,7 @@ from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_orde
 from roarbench.plan.runs import Block, Run, Suite
 from roarbench.plan.suites import SUITES
 from roarbench.store.folders import Workspace
+from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.specs import ranking_spec
@@ -53,7 +54,7 @@ def rank_truth(held: SuiteResults, data: ImageData) -> None:
     for split, images in ((Split.TRAIN, data.train), (Split.TEST, data.test)):
         flat = np.array(images.truth).reshape(len(images.labels), -1)
         keys = sort_keys(flat, tie_order(np.arange(len(flat)), spec.layout.features))
-        store.write_part(spec, split, 0, len(flat), encode(keys, spec.layout), 0.5)
+        store.write_part(spec, split, 0, len(flat), encode(keys, spec.layout), MapProvenance(0.5))
     store.seal(spec, {Split.TRAIN: len(data.train.labels), Split.TEST: len(data.test.labels)})
 
 

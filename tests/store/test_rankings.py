@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.kernels.ranking import encode, removed_bits, sort_keys, tie_order
-from roarbench.store.making import Made
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.planes import write_planes
 from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Precision, Split, Unit
@@ -45,7 +45,7 @@ def shards(split: Split, size: int = SHARD) -> list[tuple[int, int]]:
 
 
 def write(store: RankingsStore, split: Split, start: int, stop: int, spec: RankingSpec = SPEC) -> None:
-    store.write_part(spec, split, start, stop, PLANES[split][start:stop], seconds=0.25)
+    store.write_part(spec, split, start, stop, PLANES[split][start:stop], MapProvenance(0.25))
 
 
 def write_all(store: RankingsStore) -> None:
@@ -131,7 +131,7 @@ def test_datasets_reads_the_files_by_itself(sealed: RankingsStore, tmp_path: Pat
 def test_one_feature_and_no_boundary(store: RankingsStore) -> None:
     spec = replace(SPEC, shape=(1, 1, 1))
     for split in Split:
-        store.write_part(spec, split, 0, 2, np.zeros((2, 1, 1), np.uint8), 0.0)
+        store.write_part(spec, split, 0, 2, np.zeros((2, 1, 1), np.uint8), MapProvenance(0.0))
     store.seal(spec, dict.fromkeys(Split, 2))
     rankings = store.open(spec)
     np.testing.assert_array_equal(
@@ -201,7 +201,7 @@ def test_the_order_and_the_size_of_the_parts_leave_no_trace(sealed: RankingsStor
     other = RankingsStore(tmp_path / "other")
     for split in Split:
         for start, stop in reversed(shards(split, 7)):
-            other.write_part(SPEC, split, start, stop, PLANES[split][start:stop], 0.0)
+            other.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(0.0))
     other.seal(SPEC, COUNTS)
     for split in Split:
         name = f"{split}.arrow"
@@ -251,12 +251,14 @@ def making(store: RankingsStore, split: Split) -> list[tuple[int, int, str]]:
 def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: RankingsStore) -> None:
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
     made = {
-        (0, 16): [Made(16, 16, Precision.BF16)],
-        (16, 36): [Made(16, 16, Precision.BF16), Made(4, 4, Precision.BF16)],
-        (30, 50): [Made(16, 8, Precision.FLOAT32), Made(4, 4, Precision.FLOAT32)],
+        (0, 16): [ExplainedBatches(16, 16, Precision.BF16)],
+        (16, 36): [ExplainedBatches(16, 16, Precision.BF16), ExplainedBatches(4, 4, Precision.BF16)],
+        (30, 50): [ExplainedBatches(16, 8, Precision.FLOAT32), ExplainedBatches(4, 4, Precision.FLOAT32)],
     }
     for (start, stop), how in made.items():
-        store.write_part(SPEC, Split.TRAIN, start, stop, PLANES[Split.TRAIN][start:stop], 0.0, made=how)
+        store.write_part(
+            SPEC, Split.TRAIN, start, stop, PLANES[Split.TRAIN][start:stop], MapProvenance(0.0, batches=how)
+        )
     write(store, Split.TEST, 0, 20)
     store.seal(SPEC, COUNTS)
     assert making(store, Split.TRAIN) == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
@@ -278,7 +280,7 @@ def test_what_was_asked_for_is_part_of_the_identity(sealed: RankingsStore) -> No
 
 def write_of(store: RankingsStore, train: str, test: str) -> None:
     for split, weights in ((Split.TRAIN, train), (Split.TEST, test)):
-        store.write_part(SPEC, split, 0, COUNTS[split], PLANES[split], 0.0, weights)
+        store.write_part(SPEC, split, 0, COUNTS[split], PLANES[split], MapProvenance(0.0, weights))
 
 
 def test_rankings_know_the_weights_that_they_were_made_from(sealed: RankingsStore, tmp_path: Path) -> None:
@@ -350,7 +352,7 @@ def test_a_broken_part_is_named(store: RankingsStore) -> None:
 def test_a_part_of_other_rankings_is_refused(store: RankingsStore) -> None:
     other = replace(SPEC, levels=(0.2, *PAPER_LEVELS[1:]))
     write_all(store)
-    store.write_part(other, Split.TRAIN, 16, 32, planes_of(Split.TRAIN, other)[16:32], 0.0)
+    store.write_part(other, Split.TRAIN, 16, 32, planes_of(Split.TRAIN, other)[16:32], MapProvenance(0.0))
     shutil.copy(store.folder(other) / "parts" / "train-16-32.arrow", store.folder(SPEC) / "parts")
     with pytest.raises(StoreError, match="is a part of other rankings"):
         store.seal(SPEC, COUNTS)
@@ -358,7 +360,7 @@ def test_a_part_of_other_rankings_is_refused(store: RankingsStore) -> None:
 
 def test_planes_of_another_size_are_refused(store: RankingsStore) -> None:
     with pytest.raises(ValueError, match=re.escape("have shape (15, 3, 12), expected (16, 3, 12)")):
-        store.write_part(SPEC, Split.TRAIN, 0, 16, PLANES[Split.TRAIN][:15], 0.0)
+        store.write_part(SPEC, Split.TRAIN, 0, 16, PLANES[Split.TRAIN][:15], MapProvenance(0.0))
 
 
 # --- done is the last write

@@ -2,17 +2,26 @@
 
 import pytest
 
-from roarbench.store.making import Made, merged, without
+from roarbench.store.map_provenance import ExplainedBatches, merged, without
 
-PARTS = [Made(64, 64, "float32"), Made(64, 64, "float32"), Made(64, 64, "bf16"), Made(10, 10, "bf16")]
+PARTS = [
+    ExplainedBatches(64, 64, "float32"),
+    ExplainedBatches(64, 64, "float32"),
+    ExplainedBatches(64, 64, "bf16"),
+    ExplainedBatches(10, 10, "bf16"),
+]
 
 
-def by_image(parts: list[Made]) -> list[tuple[int, str]]:
+def by_image(parts: list[ExplainedBatches]) -> list[tuple[int, str]]:
     return [(part.at_once, part.precision) for part in parts for _ in range(part.images)]
 
 
 def test_neighbours_that_were_made_alike_are_one() -> None:
-    assert merged(PARTS) == [Made(128, 64, "float32"), Made(64, 64, "bf16"), Made(10, 10, "bf16")]
+    assert merged(PARTS) == [
+        ExplainedBatches(128, 64, "float32"),
+        ExplainedBatches(64, 64, "bf16"),
+        ExplainedBatches(10, 10, "bf16"),
+    ]
     assert merged([]) == []
 
 

@@ -1,0 +1,51 @@
+"""How the maps behind stored rankings were computed: what may differ between two stores that have the same ones."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+
+class ExplainedBatches(NamedTuple):
+    """How some consecutive images were explained.
+
+    Attributes:
+        images: How many.
+        at_once: In batches of how many; 0 where it was not noted.
+        precision: What the network computed with; empty where it was not noted.
+    """
+
+    images: int
+    at_once: int
+    precision: str
+
+
+class MapProvenance(NamedTuple):
+    """How the maps behind some stored bit-planes were computed.
+
+    Attributes:
+        seconds: Processor time spent on them.
+        weights: Checksum of the explained model's weights; empty for controls.
+        batches: How all the images were explained, in order; empty where it was not noted.
+    """
+
+    seconds: float
+    weights: str = ""
+    batches: Sequence[ExplainedBatches] = ()
+
+
+def merged(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+    """Join neighbours that were made alike."""
+    found: list[ExplainedBatches] = []
+    for part in parts:
+        if found and found[-1][1:] == part[1:]:
+            part = part._replace(images=found.pop().images + part.images)
+        found.append(part)
+    return found
+
+
+def without(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
+    """Leave out the first so many images."""
+    for part in parts:
+        gone = min(first, part.images)
+        first -= gone
+        if gone < part.images:
+            yield part._replace(images=part.images - gone)
