@@ -11,10 +11,14 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     "roarbench/analysis",
     "roarbench/cli",
+    "roarbench/analysis",
+    "roarbench/cli",
     "roarbench/datasets",
     "roarbench/models",
     "roarbench/report",
+    "roarbench/report",
     "roarbench/sandbox",
+    "roarbench/stats",
     "roarbench/store",
     "roarbench/submissions",
     "roarbench/workers",
@@ -25,10 +29,10 @@ VERBS = """
     Continue Copy Count Cut Decode Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain
     Export Fetch Fill Find Finish Fit Flush Follow Forget Generate Give Group Import Install Join Judge Keep
     Lease Leave Lend Let List Load Make Map Mark Measure Merge Mirror Mix Move Normalise Note Open Pack Paste
-    Place Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remember Remove
-    Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale Score Seal Send Serve Set Show Simulate
-    Start Stop Store Stretch Submit Take Tell Test Time Train Translate Try Turn Undo Unpack Update Use
-    Validate Verify Wait Write Yield
+    Place Pool Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remember
+    Remove Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale Score Seal Send Serve Set Show
+    Simulate Split Start Stop Store Stretch Submit Sum Take Tell Test Time Train Translate Try Turn Undo Unpack
+    Update Use Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

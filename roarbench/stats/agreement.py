@@ -30,7 +30,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
-    """Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
+    """Return Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
 
     The interval is not read off the draws: noise only ever lowers tau, in each draw once more than in the data, so
     that their percentiles miss a perfect agreement always (docs/statistics.md).

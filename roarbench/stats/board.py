@@ -104,7 +104,7 @@ class Board:
 
     @property
     def one_network(self) -> bool:
-        """All rows explain the same network, so that everything here holds for this network only."""
+        """Return whether all rows explain one network, so that everything here holds for it only."""
         return self.references == 1
 
 
@@ -131,14 +131,14 @@ def board(
 
 
 def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
-    """What of a spread means something under a protocol: where nothing is trained, trainings mean nothing."""
+    """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
     if spread is None or protocol.retrain is not Retrain.NONE:
         return spread
     return replace(spread, trainings=None) if spread.references else None
 
 
 def covers_of(protocol: Protocol, spread: Spread | None) -> Covers:
-    """What intervals under a protocol cover with this spread."""
+    """Return what intervals under a protocol cover with this spread."""
     references = spread is not None and spread.references is not None
     if protocol.retrain is Retrain.NONE:
         return Covers.NETWORKS if references else Covers.IMAGES
@@ -196,13 +196,13 @@ def board_of(
 
 
 def unjudged(board: Board) -> Board:
-    """The same numbers without places and verdicts: nothing can be concluded from them."""
+    """Return the same numbers without places and verdicts: nothing can be concluded from them."""
     rows = (replace(row, random=None, sobel=None, random_blurred=None, place=None) for row in board.rows)
     return replace(board, rows=tuple(rows), detectable=None)
 
 
 def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
-    """The gains, in accuracy points, of all rows and controls with a complete curve; none if Random's is not.
+    """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
 
     How much masks alone tell is no gain: a lower curve is neither better nor worse.
     """
@@ -248,7 +248,7 @@ class _Judge:
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
-        """The gains of the rows that are compared, without those of checks."""
+        """Return the gains of the rows that are compared, without those of checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.gains[name] for name in rows if name in self.gains}
 
@@ -256,7 +256,7 @@ class _Judge:
         return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
     def over(self, control: str) -> dict[str, Sample]:
-        """Gains minus the control's; empty where the control has none."""
+        """Return gains minus the control's; empty where the control has none."""
         if control not in self.gains:
             return {}
         return {name: sample.minus(self.gains[control]) for name, sample in self.placed.items()}
@@ -268,7 +268,7 @@ class _Judge:
         return compare({(name, control): d for (name, control), d in pairs.items() if name != control})
 
     def places(self, rows: Collection[str]) -> dict[str, Place]:
-        """Among these rows."""
+        """Return the places among these rows."""
         gains = {name: sample for name, sample in self.placed.items() if name in rows}
         pairs = self.pairs(gains)
         found = places(pairs.values) if self.covers is Covers.NOTHING else place_intervals(pairs)

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     draws: Floats
 
     def minus(self, other: "Sample") -> "Sample":
-        """The difference, draw by draw."""
+        """Return the difference, draw by draw."""
         return Sample(self.value - other.value, self.draws - other.draws)
 
 
@@ -48,11 +48,11 @@ class Estimate(NamedTuple):
 
 
 def half_width(sample: Sample, confidence: float) -> float:
-    """Half the width of the interval around the value that holds this share of its draws."""
+    """Return half the width of the interval around the value that holds this share of its draws."""
     return float(np.quantile(np.abs(sample.draws - sample.value), confidence))
 
 
 def estimate(sample: Sample, confidence: float) -> Estimate:
-    """The value with its interval, the same distance to both sides."""
+    """Return the value with its interval, the same distance to both sides."""
     half = half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)

@@ -7,7 +7,7 @@ MARGIN = 0.1  # of the way from a guess to no error, below which an explained ne
 
 
 def at_chance(correct: int, total: int, classes: int) -> bool:
-    """Whether so many correct answers are no more than guesses give: an exact binomial test, one-sided, at `LEVEL`.
+    """Test whether so many correct answers are no more than guesses give: exact binomial, one-sided, at `LEVEL`.
 
     Args:
         correct: Number of correct answers, in [0, total].
@@ -18,5 +18,5 @@ def at_chance(correct: int, total: int, classes: int) -> bool:
 
 
 def near_chance(correct: int, total: int, classes: int) -> bool:
-    """Whether an accuracy is at chance, or less than a tenth of the way from a guess to 1."""
+    """Return whether an accuracy is at chance, or less than a tenth of the way from a guess to 1."""
     return at_chance(correct, total, classes) or correct / total - 1 / classes < MARGIN * (1 - 1 / classes)

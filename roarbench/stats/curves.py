@@ -58,25 +58,25 @@ class Scores:
 
     @property
     def networks(self) -> frozenset[str]:
-        """The explained networks that any cell depends on."""
+        """Return the explained networks that any cell depends on."""
         return frozenset(name for names in self.references.values() for name in names)
 
     @property
     def images(self) -> int:
-        """Number of test images; 0 while no cell is there."""
+        """Return the number of test images; 0 while no cell is there."""
         return next((bits.shape[1] for bits in self.correct.values()), 0)
 
     def curve(self, estimator: str) -> tuple[Point, ...]:
-        """The points of an estimator's curve, from t = 0 on."""
+        """Return the points of an estimator's curve, from t = 0 on."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def complete(self, estimator: str) -> bool:
-        """No point of its curve is missing, and all belong together: without that there is no gain and no place."""
+        """Return whether no point of its curve is missing, and all belong together: else it has no gain and place."""
         return estimator not in self.mixed and all(point in self.correct for point in self.curve(estimator))
 
 
 def area_weights(levels: Sequence[float]) -> Floats:
-    """What each point of a curve counts in its mean height: the trapezoid rule, divided by the range.
+    """Return what each point of a curve counts in its mean height: the trapezoid rule, divided by the range.
 
     Args:
         levels: At least two levels, ascending.
@@ -90,7 +90,7 @@ def area_weights(levels: Sequence[float]) -> Floats:
 
 
 def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
-    """Area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
+    """Return the area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
 
     With the most important features removed (MoRF) the better curve is the lower one, with the least important ones
     (LeRF) the higher one. This is the supplement's area of Hooker et al. 2019 as `docs/protocol.md` section 6 has it.

@@ -41,18 +41,18 @@ class Draws:
 
     @property
     def replication(self) -> "Draws":
-        """The same accuracies with the draws of a replication."""
+        """Return the same accuracies with the draws of a replication."""
         return replace(self, resampled=self.repeated)
 
     def accuracy(self, point: Point) -> Sample | None:
-        """The accuracy of a cell; None if it is missing."""
+        """Return the accuracy of a cell; None if it is missing."""
         if point not in self.column:
             return None
         column = self.column[point]
         return Sample(float(self.values[column]), self.resampled[:, column])
 
     def curve(self, points: Sequence[Point]) -> Floats:
-        """Accuracies of these points, shape (points, 1 + resamples), the data as they are first."""
+        """Return accuracies of these points, shape (points, 1 + resamples), the data as they are first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 
@@ -87,7 +87,7 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
 
 
 def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
-    """How often every draw holds every image, in pieces of shape (some draws, images)."""
+    """Yield how often every draw holds every image, in pieces of shape (some draws, images)."""
     generator = np.random.default_rng([bootstrap.seed, _IMAGES])
     rows = max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):

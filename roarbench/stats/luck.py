@@ -14,7 +14,7 @@ _SPREAD, _CELL, _COMMON, _OWN, _SIZES = range(1, 6)
 
 
 def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
-    """Deviations of all cells' accuracies for reasons other than the test images.
+    """Draw deviations of all cells' accuracies for reasons other than the test images.
 
     A cell that depends on a reference deviates with it, if references were repeated; what its trainings add is part of
     that then. All others deviate with their trainings.
@@ -36,7 +36,7 @@ def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, 
 
 
 def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
-    """A stream of chance of its own for whatever has these digests."""
+    """Return a stream of chance of its own for whatever has these digests."""
     numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
     return np.random.default_rng([bootstrap.seed, stream, *numbers])
 
@@ -55,7 +55,7 @@ class _TrainingDraws:
         self.deviations, self.bootstrap = spread.deviations, bootstrap
 
     def cell(self, bits: Bits) -> tuple[Floats, Floats]:
-        """Mean deviation of a cell's trainings in every draw, true and with noise, shape (resamples,) each.
+        """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
 
         The stream hangs on the cell's bits: the same training under two names gets the same deviation, other cells get
         their own, and no draw depends on which other rows are shown.
@@ -66,7 +66,7 @@ class _TrainingDraws:
 
 
 def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
-    """A mean square over its expectation, in every draw."""
+    """Draw a mean square over its expectation, for every draw."""
     found: Floats = generator.chisquare(freedom, bootstrap.resamples) / freedom
     return found
 
@@ -79,7 +79,7 @@ class _Sizes(NamedTuple):
 
 
 def _sizes(spread: References, bootstrap: Bootstrap) -> tuple[_Sizes, _Sizes]:
-    """How large the part that rows share and each row's own are: true, and with the noise of finitely many images."""
+    """Draw how large the part that rows share and each row's own are: true, and with the noise of finite images."""
     generator = _generator(bootstrap, _SIZES)
     whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
     own = np.zeros(bootstrap.resamples)
@@ -106,7 +106,7 @@ class _ReferenceDraws:
         self.rows = {name: row_digest(scores, name) for name, _ in scores.references}
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
-        """Mean deviation of a cell over its references in every draw, true and with noise, shape (resamples,) each."""
+        """Return a cell's mean deviation over its references in every draw, true and with noise, (resamples,) each."""
         names = self.scores.references[point]
         column = self.spread.column(point[1])
         common, own = np.zeros((2, self.bootstrap.resamples))
@@ -118,6 +118,6 @@ class _ReferenceDraws:
         return true.common * common + true.own * own, whole.common * common + whole.own * own
 
     def _normal(self, stream: int, digest: bytes, name: str) -> Floats:
-        """Of one reference for all levels, shape (resamples, rank)."""
+        """Draw for one reference and all levels, shape (resamples, rank)."""
         generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
         return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -28,30 +28,30 @@ class Pairs:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], confidence: float) -> Self:
-        """The pairs of these samples."""
+        """Return the pairs of these samples."""
         return cls(np.array([one.value for one in samples]), np.array([one.draws for one in samples]), confidence)
 
     @cached_property
     def upper(self) -> NDArray[np.bool_]:
-        """True once for every pair, shape (n, n)."""
+        """Return True once for every pair, shape (n, n)."""
         return np.triu(np.ones((len(self.values), len(self.values)), dtype=np.bool_), 1)
 
     @cached_property
     def differences(self) -> Floats:
-        """Of the values, the row's minus the column's, shape (n, n)."""
+        """Return the values' differences, the row's minus the column's, shape (n, n)."""
         found: Floats = self.values[:, None] - self.values[None, :]
         return found
 
     @cached_property
     def halves(self) -> Floats:
-        """Half the width of every difference's interval, where `upper` is True, shape (n, n)."""
+        """Return half the width of every difference's interval, where `upper` is True, shape (n, n)."""
         found = np.zeros_like(self.differences)
         for one, others in enumerate(self.upper):
             found[one, others] = np.quantile(self._deviations(one, others), self.confidence, axis=1)
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:
-        """The largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,).
+        """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,).
 
         Args:
             chosen: Some of `upper`, all of a half width above 0.
@@ -63,6 +63,6 @@ class Pairs:
         return found
 
     def _deviations(self, one: int, others: NDArray[np.bool_]) -> Floats:
-        """How far the difference to each of the others is from its value in each draw, shape (others, resamples)."""
+        """Return how far each difference to the others is from its value in each draw, (others, resamples)."""
         found: Floats = np.abs(self.draws[one] - self.draws[others] - self.differences[one, others, None])
         return found

@@ -31,7 +31,7 @@ class Drop(NamedTuple):
 
 
 def probability_drop(untouched: Floats, degraded: Floats, confidence: float = 0.95) -> Drop:
-    """AOPC and its kin of one estimator and order.
+    """Return AOPC and its kin of one estimator and order.
 
     Args:
         untouched: p_0 of every image, in (0, 1], shape (images,).
@@ -51,7 +51,7 @@ def probability_drop(untouched: Floats, degraded: Floats, confidence: float = 0.
 
 
 def _mean(values: Floats, confidence: float) -> Estimate:
-    """A mean over images with its interval by the central limit theorem; one image has none."""
+    """Return a mean over images with its interval by the central limit theorem; one image has none."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean)
@@ -60,7 +60,7 @@ def _mean(values: Floats, confidence: float) -> Estimate:
 
 
 def order_gaps(scores: Scores, morf: Draws, lerf: Draws) -> dict[str, Sample]:
-    """Area between the LeRF and the MoRF curve of all estimators complete in both and not mixed, in accuracy points.
+    """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and not mixed.
 
     Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG
     (Bluecher et al. 2024).

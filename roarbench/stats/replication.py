@@ -73,17 +73,17 @@ class Replication:
 
     @property
     def equal_share(self) -> float | None:
-        """Of the verdicts, in [0, 1]; None without any."""
+        """Return the share of the verdicts that are the same, in [0, 1]; None without any."""
         return self.equal / self.verdicts if self.verdicts else None
 
     @property
     def opposed_share(self) -> float | None:
-        """Of the verdicts, in [0, 1]; None without any."""
+        """Return the share of the verdicts that are opposed, in [0, 1]; None without any."""
         return self.opposed / self.verdicts if self.verdicts else None
 
     @property
     def inside_share(self) -> float | None:
-        """Of the gains, in [0, 1]; None without intervals."""
+        """Return the share of the gains inside their prediction intervals, in [0, 1]; None without intervals."""
         return self.inside / self.gains if self.gains else None
 
 

@@ -33,7 +33,7 @@ class Trainings:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of a training's true accuracy, in [0, 1]."""
+        """Return the standard deviation of a training's true accuracy, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
 
@@ -70,11 +70,11 @@ class References:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of a row's true gain from one reference, with its training, to another, in [0, 1]."""
+        """Return the standard deviation of a row's true gain between references, trained anew, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
     def column(self, t: float) -> Floats:
-        """The column of `factor` at a level, at the nearest one where none was seen twice; shape (rank,)."""
+        """Return the column of `factor` at a level, or at the nearest one seen twice; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
         column: Floats = self.factor[:, nearest]
         return column
@@ -93,7 +93,7 @@ class Spread:
     references: References | None
 
     def run_deviation(self, explained: bool, t: float) -> float | None:
-        """Standard deviation of the true accuracy of a single run, in [0, 1]; None if nothing says it.
+        """Return the standard deviation of a single run's true accuracy, in [0, 1]; None if unknown.
 
         Args:
             explained: Whether the run depends on a reference, and so on which one.
@@ -106,7 +106,7 @@ class Spread:
 
 
 def spread_of(boards: Iterable[Scores]) -> Spread | None:
-    """Pool the spread over trainings and over references of all cells of these boards; None if nothing was repeated.
+    """Pool the spread over trainings and references of all these boards' cells; None if nothing was repeated.
 
     With one reference, or none, there is the spread over trainings alone.
     """
@@ -116,7 +116,7 @@ def spread_of(boards: Iterable[Scores]) -> Spread | None:
 
 
 def _trainings(boards: Sequence[Scores]) -> Trainings | None:
-    """Two-way analysis of variance per group of trainings on the same rankings, images by trainings.
+    """Do a two-way analysis of variance per group of trainings on the same rankings, images by trainings.
 
     The mean square of trainings estimates n * var(training) + noise, that of the residuals the noise (Searle, Casella,
     McCulloch, Variance Components, 1992, section 4.7). None where nothing but the untouched images was repeated: all
@@ -134,7 +134,7 @@ def _trainings(boards: Sequence[Scores]) -> Trainings | None:
 
 
 def _groups(board: Scores) -> Iterator[tuple[Point, Bits]]:
-    """Trainings of a cell on the same rankings, two or more."""
+    """Yield trainings of a cell on the same rankings, two or more."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
@@ -143,25 +143,25 @@ def _groups(board: Scores) -> Iterator[tuple[Point, Bits]]:
 
 
 def _unique(groups: Iterable[Bits]) -> list[Bits]:
-    """Each training once, whatever its names, in an order that no order of rows changes."""
+    """Return each training once, whatever its names, in an order that no order of rows changes."""
     found = {digest_of(bits): bits for bits in groups}
     return [found[digest] for digest in sorted(found)]
 
 
 def digest_of(bits: Bits) -> bytes:
-    """What tells these answers from others, 16 bytes."""
+    """Return what tells these answers from others, 16 bytes."""
     return hashlib.sha256(np.packbits(bits, axis=1).tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
 def _deviations(bits: Bits) -> Floats:
-    """Deviations of the trainings' accuracies from their mean, which itself takes a share 1 / trainings of it."""
+    """Return the trainings' deviations from their mean, which itself takes a share 1 / trainings of them."""
     accuracies = bits.mean(1, dtype=np.float64)
     deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))
     return deviations
 
 
 def squares(answers: NDArray[np.bool_] | Floats) -> Floats:
-    """Sums of squares of repetitions by images, divided by the images.
+    """Sum the squares of repetitions by images, divided by the images.
 
     Args:
         answers: Shape (repetitions, images).
@@ -194,11 +194,11 @@ class _Curve:
         return sorted({t for _, t in self.answers})
 
     def at(self, t: float) -> dict[str, Floats]:
-        """The answers at a level by reference, in the order of their names."""
+        """Return the answers at a level by reference, in the order of their names."""
         return {name: answers for (name, level), answers in sorted(self.answers.items()) if level == t}
 
     def areas(self) -> dict[str, Floats]:
-        """What the curve takes from a gain for every image, of the references that have all its levels above 0."""
+        """Return what the curve takes from a gain for every image, of references with all its levels above 0."""
         levels = [t for t in self.levels if t > 0]
         whole = set.intersection(*(set(self.at(t)) for t in levels)) if levels else set()
         curves = {name: np.stack([self.answers[name, t] for t in levels]) for name in sorted(whole)}
@@ -217,13 +217,13 @@ def _curves(board: Scores) -> Iterator[_Curve]:
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
-    """What tells the curve of an explained row from others, 16 bytes: its answers under all references and levels."""
+    """Return what tells an explained row's curve from others, 16 bytes: its answers under all references and levels."""
     points = sorted(point for point in board.references if point[0] == estimator)
     return hashlib.sha256(b"".join(digest_of(board.correct[point]) for point in points)).digest()[:16]
 
 
 def _references(boards: Sequence[Scores]) -> References | None:
-    """Two-way analysis of variance of the areas of curves, rows by references (Searle et al. 1992, chapter 4).
+    """Do a two-way analysis of variance of the areas, rows by references (Searle et al. 1992, chapter 4).
 
     None where no row has two references at all its levels. Rows and levels that lack some references count with those
     that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
@@ -280,7 +280,7 @@ def components(deviations: Floats) -> tuple[float, float, int]:
 
 
 def _factor(curves: Iterable[_Curve]) -> tuple[tuple[float, ...], Floats]:
-    """The levels that some row has with two references, and a root of the covariance of curves between them.
+    """Return the levels that some row has with two references, and a root of the covariance of curves between them.
 
     A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
     variance is unbiased and the whole is a covariance.

@@ -59,7 +59,7 @@ def _verdict(difference: float, q: float) -> Verdict:
 
 
 def p_values(samples: Sequence[Sample]) -> list[float]:
-    """Two-sided p of "the truth is 0" of every sample: how often a draw is as far from the value as the value from 0.
+    """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0.
 
     Beyond the distance that 5% of its own draws exceed, the draws of all samples count, each in units of its own such
     distance: they are numbers of one kind, and differ in scale far more than in shape. So the draws grow with the
@@ -79,12 +79,12 @@ def _p(size: float, deviations: Floats, end: float, pool: Floats) -> float:
 
 
 def _beyond(pool: Floats, share: float) -> int:
-    """How many of these, in ascending order, are no smaller."""
+    """Count how many of these, in ascending order, are no smaller."""
     return len(pool) - int(np.searchsorted(pool, share, side="left"))
 
 
 def detectable(pairs: Pairs) -> float | None:
-    """The true difference of two of these that a single comparison finds with a chance of 80%; their median.
+    """Return the true difference that one comparison of two of these finds with 80 % power; their median.
 
     A difference of half an interval's width is found half of the time; 80% takes another 0.84 standard errors.
     None for fewer than two samples, and where they never differ: a handful of images, all answered alike, can tell
