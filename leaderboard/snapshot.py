@@ -19,7 +19,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Panel, concerns_of, flags_of, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Suite
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import VERSIONS
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -150,7 +150,7 @@ class Library:
         with self._lock:
             state = self.store.state()
             if state != self._state:
-                for suite in SUITES.values():
+                for suite in VERSIONS.values():
                     self._read(suite)
                 self._state = state
             return {shown.slug: shown for found in self._shown.values() for shown in found}

@@ -13,7 +13,7 @@ from roarbench.analysis.versions import image_notes
 from roarbench.errors import UnknownName
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan.runs import Suite, describe
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import VERSIONS
 from roarbench.report.lists import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
@@ -44,7 +44,7 @@ ALL = Only()
 
 def read_shelf(store: ResultsStore, folder: Path, only: Only = ALL) -> Shelf:
     """Read every suite that has at least one result."""
-    found = [held for suite in SUITES.values() for held in read_suite(store, suite, folder, only)]
+    found = [held for suite in VERSIONS.values() for held in read_suite(store, suite, folder, only)]
     return Shelf({slug(held): held for held in found}, folder)
 
 

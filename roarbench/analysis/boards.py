@@ -11,7 +11,7 @@ from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.datasets import find_dataset
 from roarbench.estimators import CONTROLS, find_estimator
-from roarbench.plan.keys import bind, explains, reference_point
+from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.runs import CLEAN, Point, Suite, expand
 from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
@@ -72,7 +72,7 @@ class SuiteResults:
         named: What the title says of images and reference, where the store holds others or they are not the suite's.
         asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
         others: What else the store has results of the suite on.
-        reference: The untouched test images scored by the reference; None if it was not scored.
+        references: The untouched test images scored by each reference, by its number; those not scored are missing.
     """
 
     suite: Suite
@@ -85,7 +85,7 @@ class SuiteResults:
     named: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     others: tuple[Other, ...] = ()
-    reference: Result | None = None
+    references: dict[int, Result] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -119,20 +119,26 @@ class SuiteResults:
 
     @property
     def reference_accuracy(self) -> float | None:
-        """Return the accuracy of the reference that most rows explain, in [0, 1]; None if it was not scored."""
-        row = self.reference
-        if row is None or self._usual_weights not in ("", row.weights):
+        """Return the mean accuracy of the references on untouched images, in [0, 1]; None if not all were scored.
+
+        Scored must be those that most rows explain.
+        """
+        usual = self._usual_weights
+        held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
+        if len(held) < self.suite.references:
             return None
-        return row.correct / row.total
+        return sum(row.correct for row in held) / sum(row.total for row in held)
 
     @property
     def reference_words(self) -> str:
-        """Return that accuracy in words, and whether it is hardly better than a guess; empty if it is not known."""
-        accuracy, chance = self.reference_accuracy, 1 / self.classes
-        if self.reference is None or accuracy is None:
+        """Return these accuracies in words, and whether one is hardly better than a guess; empty if not known."""
+        if self.reference_accuracy is None:
             return ""
-        near = near_chance(self.reference.correct, self.reference.total, self.classes)
-        return f"reference {accuracy:.1%} correct" + (f", {NEAR_CHANCE} ({chance:.1%})" if near else "")
+        held = [self.references[number] for number in sorted(self.references)]
+        near = any(near_chance(row.correct, row.total, self.classes) for row in held)
+        each = ", ".join(f"{row.correct / row.total:.1%}" for row in held)
+        name = f"{len(held)} references" if len(held) > 1 else "reference"
+        return f"{name} {each} correct" + (f", {NEAR_CHANCE} ({1 / self.classes:.1%})" if near else "")
 
     @property
     def _untouched(self) -> list[Result]:
@@ -171,15 +177,29 @@ class SuiteResults:
         The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
         not say which weights they explain stand together only where most rows do not.
         """
-        curves, usual = self._curves(protocol, unit, fill), self._usual_weights
-        reasons = {name: _mixture(found, usual) for name, found in curves.items()}
+        usual, reasons = self._usual_weights, {}
+        for name, found in self._curves(protocol, unit, fill).items():
+            by_reference: defaultdict[int, list[Result]] = defaultdict(list)
+            for result in found:
+                by_reference[self._number(result)].append(result)
+            mixtures = (_mixture(rows, usual.get(number, "")) for number, rows in by_reference.items())
+            reasons[name] = next(filter(None, mixtures), "")
         return {name: reason for name, reason in reasons.items() if reason}
 
+    def _number(self, result: Result) -> int:
+        """Return which reference a result depends on; -1 if on none."""
+        return self.suite.reference_number(result.run.seed) if result.run.reference else -1
+
     @property
-    def _usual_weights(self) -> str:
-        """Return the checksum of the weights that most rows explain; empty where most do not say it."""
-        counts = Counter(result.weights for result in self.results.values() if result.run.reference)
-        return max(counts, key=lambda weights: (counts[weights], bool(weights)), default="")
+    def _usual_weights(self) -> dict[int, str]:
+        """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
+        counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for result in self.results.values():
+            if result.run.reference:
+                counts[self._number(result)][result.weights] += 1
+        return {
+            number: max(found, key=lambda weights: (found[weights], bool(weights))) for number, found in counts.items()
+        }
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -326,7 +346,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         quantus=_quantus(suite, store, version.data),
         named=versions.names(version),
         asked=versions.options(version),
-        reference=_reference(suite, version, store) if explains(suite) else None,
+        references=_references(suite, version, store) if explains(suite) else {},
         others=tuple(
             Other(versions.describe(other), other.limit, versions.options(other))
             for other in versions.stored
@@ -335,9 +355,10 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
     )
 
 
-def _reference(suite: Suite, version: Version, store: ResultsStore) -> Result | None:
-    key = bind(suite, reference_point(suite), version.data, version.limit).key
-    return store.results([key]).get(key)
+def _references(suite: Suite, version: Version, store: ResultsStore) -> dict[int, Result]:
+    keys = [bind(suite, point, version.data, version.limit).key for point in reference_points(suite)]
+    found = store.results(keys)
+    return {number: found[key] for number, key in enumerate(keys) if key in found}
 
 
 def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:

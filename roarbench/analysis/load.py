@@ -13,7 +13,7 @@ from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Suite, expand
-from roarbench.plan.suites import SUITES, with_entries
+from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.plan.weights import explaining
 from roarbench.store.entries import submitted_ids
 from roarbench.store.forgotten import known_keys
@@ -159,11 +159,11 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun."""
     suite, own = suite_results.suite, _done(suite_results.suite, suite_results, results)
-    kin = [other for other in SUITES.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
-    names = [other.name for other in kin]
-    before = names[: names.index(suite.name)] if suite.name in names else []
-    shared = {other.name: _done(with_submitted(other, results), suite_results, results) for other in kin}
-    return any(own < theirs or (own == theirs and name in before) for name, theirs in shared.items())
+    kin = [other for other in VERSIONS.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    titles = [other.title for other in kin]
+    before = titles[: titles.index(suite.title)] if suite.title in titles else []
+    shared = {other.title: _done(with_submitted(other, results), suite_results, results) for other in kin}
+    return any(own < theirs or (own == theirs and title in before) for title, theirs in shared.items())
 
 
 def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
@@ -182,7 +182,7 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
     """
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
-    suites = [suite for suite in SUITES.values() if (suite.dataset, suite.model) in places]
+    suites = [suite for suite in VERSIONS.values() if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
         notes = image_notes(results, folder, suite.dataset)

@@ -33,6 +33,7 @@ app = typer.Typer(
 _TABLE = (  # in the order of the help, each with an example
     ("run", running.run, "`roarbench run --suite quick --estimators grad,sgsq-grad`"),
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
+    ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
     ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
     ("show", runs.show, "`roarbench show 1a2b3c4d`"),

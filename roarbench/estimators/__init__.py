@@ -19,7 +19,8 @@ BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's sid
 SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
 TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: NAME@hash~trusted
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
-SEED = 0  # of the noise, the random control and the other targets
+OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
+SEED = 0  # of the noise, the random control, the other targets and the other images
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ class Estimator:
 
     @property
     def mapped(self) -> bool:
-        """Has importance maps; `random-redrawn` is drawn while training and has none."""
-        return self.form != "redrawn"
+        """Has importance maps; `random-redrawn` is drawn while training, and other images' maps are its parent's."""
+        return self.form != "redrawn" and self.twin != OTHER_IMAGE
 
     @property
     def placed(self) -> bool:
@@ -91,6 +92,13 @@ class Estimator:
 _TABLE = (
     Estimator("random", "random", "base", "an exact-count random ranking, fixed per image", control=True),
     Estimator("sobel", "sobel", "base", "Sobel gradient magnitude of each channel", control=True),
+    Estimator(
+        "sobel-released",
+        "sobel",
+        "released",
+        "signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
+        control=True,
+    ),
     Estimator("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
     Estimator("grad-sq", "grad", "squared", "gradient squared"),
     Estimator("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
@@ -124,6 +132,7 @@ TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
     "untrained": "the same on the reference's network with random weights",
     "other-target": "its map of a random class that the reference does not predict",
+    OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
 }
 
 
@@ -149,7 +158,20 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 
+def ranked_by(name: str) -> Estimator | None:
+    """Return the estimator by whose rankings features go: this one, or the parent whose maps other images are given.
+
+    None for `random-redrawn`, which has no rankings.
+
+    Raises:
+        UnknownName: There is no estimator of this id.
+    """
+    estimator = find_estimator(name)
+    estimator = find_estimator(estimator.parent) if estimator.twin == OTHER_IMAGE else estimator
+    return estimator if estimator.mapped else None
+
+
 def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.base == "random":  # its blurred twin is a row of its own
         return ()
-    return ("blurred",) if parent.control else tuple(TWINS)
+    return ("blurred", OTHER_IMAGE) if parent.control else tuple(TWINS)

@@ -34,6 +34,20 @@ def sobel(batch: Batch) -> Tensor:
     return torch.hypot(*F.conv2d(channels, pair).unbind(1)).view(batch.images.shape)
 
 
+def sobel_released(batch: Batch) -> Tensor:
+    """Return `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
+
+    The code that Hooker et al. 2019 released ranks by it: the derivative in one direction, smoothed by 1, 2, 1 across
+    the width and across the channels, whose ends are repeated.
+    """
+    _, channels, h, w = batch.images.shape
+    images = F.pad(batch.images, (1, 1, 1, 1), mode="replicate")
+    down = images.narrow(2, 2, h) - images.narrow(2, 0, h)
+    across = down.narrow(3, 0, w) + 2 * down.narrow(3, 1, w) + down.narrow(3, 2, w)
+    ends = torch.cat((across.narrow(1, 0, 1), across, across.narrow(1, channels - 1, 1)), dim=1)
+    return ends.narrow(1, 0, channels) + 2 * across + ends.narrow(1, 2, channels)
+
+
 def truth(batch: Batch) -> Tensor:
     """Return planted data's true importance.
 
@@ -48,6 +62,7 @@ def truth(batch: Batch) -> Tensor:
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("random", "base"): random,
     ("sobel", "base"): sobel,
+    ("sobel", "released"): sobel_released,
     ("truth", "base"): truth,
     ("truth", "inverted"): lambda batch: -truth(batch),
 }

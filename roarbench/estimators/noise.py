@@ -8,6 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import sent
@@ -18,6 +19,7 @@ class _Purpose(IntEnum):
     NOISE = 0
     RANDOM = 1
     TARGET = 2
+    OTHER_IMAGE = 3
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
@@ -64,6 +66,22 @@ def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tens
     """
     steps = [_chance(seed, _Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes
+
+
+def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
+    """Return for each of n images another one, int64 (n,): every image is another one's exactly once.
+
+    The images stand in a circle in random order, and each is given the one before it.
+
+    Args:
+        n: Number of images, at least 2.
+        first: Number of the first image in the data set, which keeps training and test images apart.
+        seed: Of all such pairings.
+    """
+    order = _chance(seed, _Purpose.OTHER_IMAGE, first).permutation(n)
+    others = np.empty(n, np.int64)
+    others[order] = np.roll(order, 1)
+    return others
 
 
 def _chance(seed: int, purpose: _Purpose, image: int, j: int = 0) -> np.random.Generator:

@@ -1,8 +1,9 @@
 """What the jobs of one suite have in common: where its data, reference and rankings lie, and how they are opened."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from roarbench.estimators import Estimator
 from roarbench.kernels.train import Normalisation
 from roarbench.models import build
 from roarbench.plan.keys import ranked_splits, reference_of
-from roarbench.plan.runs import Reference, Suite
+from roarbench.plan.runs import Reference, Run, Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.folders import Workspace
 from roarbench.store.rankings import RankingSpec, RankingsStore
@@ -30,17 +31,27 @@ class RunContext:
         decoded: Folder of the decoded data set.
         suite: What is asked for.
         given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
+        number: Which of the suite's references is explained.
     """
 
     workspace: Workspace
     decoded: Path
     suite: Suite
     given: str = ""
+    number: int = 0
+
+    def explaining(self, number: int) -> Self:
+        """Return the same for another of the suite's references."""
+        return replace(self, number=number)
+
+    def of(self, run: Run) -> Self:
+        """Return the same for the reference that a run depends on, or the first one."""
+        return self.explaining(self.suite.reference_number(run.seed) if run.reference else 0)
 
     @property
     def reference(self) -> Reference:
         """The model that is explained."""
-        return reference_of(self.suite, self.data.fingerprint)
+        return reference_of(self.suite, self.data.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -124,7 +135,7 @@ class RunContext:
 
     def ranking_spec(self, estimator: Estimator, unit: Unit) -> RankingSpec:
         """Under what name the ranking of an estimator is stored."""
-        return ranking_spec(self.suite, self.data, estimator, unit)
+        return ranking_spec(self.suite, self.data, estimator, unit, self.number)
 
 
 @lru_cache(maxsize=2)

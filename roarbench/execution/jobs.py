@@ -7,6 +7,7 @@ and a job that was cut off is simply done again.
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -18,11 +19,11 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, precision_used
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator, ranked_by
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, job_group, passes
-from roarbench.estimators.noise import other_targets
+from roarbench.estimators.noise import other_images, other_targets
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
@@ -31,6 +32,7 @@ from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys,
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.train import Inputs, Normalisation, fit, normalise, predict, scored_at_once
 from roarbench.models.cost import network_cost
+from roarbench.models.folding import folded
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain, images_a_sandbox
@@ -138,7 +140,8 @@ def rank_shard(
     store, size = context.rankings, _batch_size(context, specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
-    with store.lock(specs[0].data, job_group(find_estimator(specs[0].name)), split, locked):
+    explained = job_group(find_estimator(specs[0].name)) + specs[0].reference[:8]
+    with store.lock(specs[0].data, explained, split, locked):
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
         for first in range(start, stop, size):
@@ -307,9 +310,13 @@ def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator]
 
 @lru_cache(maxsize=1)
 def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
-    """The network that a group explains, on the device; read once in each process while the checksum is `weights`."""
+    """The network that a group explains, on the device; read once in each process while the checksum is `weights`.
+
+    Where its maps may be in bfloat16, its batch norms are folded: both round, and neither moves a place
+    (docs/decisions/0019).
+    """
     model = context.untrained_reference() if variant == "untrained" else context.trained_reference()
-    return model.to(device())
+    return (folded(model) if context.maps is Precision.BF16 else model).to(device())
 
 
 def images_at_once(context: RunContext, estimators: int) -> int:
@@ -362,9 +369,17 @@ def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
 def _rankings(context: RunContext, run: Run) -> Rankings | None:
     """The rankings that a run removes by; none for untouched images and for `random-redrawn`."""
     name = run.cell.estimator
-    if name == CLEAN or not find_estimator(name).mapped:
+    estimator = None if name == CLEAN else ranked_by(name)
+    if estimator is None:
         return None
-    return context.rankings.open(context.ranking_spec(find_estimator(name), run.cell.unit))
+    rankings = context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
+    if estimator.id == name:
+        return rankings
+    given = {
+        split: planes[other_images(len(planes), int(image_ids(split, 0, 1)), SEED)]
+        for split, planes in rankings.splits.items()
+    }
+    return replace(rankings, splits=given)
 
 
 def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:

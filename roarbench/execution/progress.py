@@ -17,6 +17,7 @@ from roarbench.estimators.engine import passes
 from roarbench.execution.context import RunContext
 from roarbench.execution.scheduler import Event, Step
 from roarbench.forecast.rates import Rates
+from roarbench.plan.keys import reference_epochs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Point, describe
 from roarbench.store.rankings import RankingSpec
@@ -32,7 +33,7 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
     """Return the core-seconds that a step should take."""
     train, test = len(context.data.train.labels), len(context.data.test.labels)
     if step.kind == "reference":
-        epochs = 0 if context.reference.given else find_recipe(context.reference.recipe).epochs
+        epochs = reference_epochs(context.suite)
         predicted = sum(len(context.images(split).labels) for split in context.splits)
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":

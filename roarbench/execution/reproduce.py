@@ -19,8 +19,8 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
 from roarbench.forecast.rates import measure
-from roarbench.plan.keys import reference_of, reference_point
-from roarbench.plan.runs import Run, Suite
+from roarbench.plan.keys import reference_of, reference_points
+from roarbench.plan.runs import REPLICATION, Run, Suite
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox
@@ -133,11 +133,12 @@ def _suite(run: Run) -> Suite:
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
     for suite in sorted(VERSIONS.values(), key=lambda suite: suite.given != run.given):
-        asked = replace(suite, given=run.given, maps=run.maps) if run.reference else suite
-        explained = reference_of(asked, run.data)
+        asked = replace(suite, replication=run.seed // REPLICATION)
+        asked = replace(asked, given=run.given, maps=run.maps) if run.reference else asked
+        explained = reference_of(asked, run.data, asked.reference_number(run.seed))
         recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        scored = run.cell == reference_point(suite).cell  # every suite that explains has it beside
+        scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         if place and does and run.reference in ("", explained.key):
             return asked

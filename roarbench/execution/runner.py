@@ -26,7 +26,7 @@ from roarbench.execution.scheduler import Event, complete, steps
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
 from roarbench.models import build
-from roarbench.plan.keys import bind, explains, reference_point
+from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.runs import Run, Suite, expand
 from roarbench.store.folders import Workspace
 from roarbench.store.provenance import cores
@@ -119,7 +119,7 @@ def run_suite(
         for event in events:
             watch.note(event)
             failed += bool(event.failure and event.step.run)
-            if event.step.run == _score(suite_results):
+            if event.step.run in _scores(suite_results):
                 _tell_reference(_held(suite, store, suite_results.data, suite_results.limit), console)
     return Finished(_held(suite, store, suite_results.data, suite_results.limit), failed, context)
 
@@ -128,22 +128,26 @@ def _held(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> Su
     return collect(suite, store, limit, data, store.images.all())
 
 
-def _missing(suite_results: SuiteResults, context: RunContext) -> list[Run]:
-    """The runs to do, first how good the reference is: it says whether the others are worth their time."""
-    suite, score = suite_results.suite, _score(suite_results)
-    runs = [
-        bind(suite, point, suite_results.data, suite_results.limit)
-        for point in expand(suite)
-        if point not in suite_results.results
+def _missing(results: SuiteResults, context: RunContext) -> list[Run]:
+    """The runs to do, first how good the references are: it says whether the others are worth their time."""
+    suite = results.suite
+    runs = [bind(suite, point, results.data, results.limit) for point in expand(suite) if point not in results.results]
+    unknown = [
+        score
+        for number, score in enumerate(_scores(results))
+        if number not in results.references and (runs or _predicted(context.explaining(number)))
     ]
-    unknown = explains(suite) and suite_results.reference is None
-    if unknown and (runs or context.references.predicted(context.reference, Split.TEST)):
-        return [score, *(run for run in runs if run != score)]
-    return runs
+    return [*unknown, *(run for run in runs if run not in unknown)] if explains(suite) else runs
 
 
-def _score(suite_results: SuiteResults) -> Run:
-    return bind(suite_results.suite, reference_point(suite_results.suite), suite_results.data, suite_results.limit)
+def _predicted(context: RunContext) -> bool:
+    return context.references.predicted(context.reference, Split.TEST)
+
+
+def _scores(results: SuiteResults) -> list[Run]:
+    """The runs that say how good each reference is."""
+    points = reference_points(results.suite)
+    return [bind(results.suite, point, results.data, results.limit) for point in points]
 
 
 def _tell_reference(suite_results: SuiteResults, console: Console) -> None:

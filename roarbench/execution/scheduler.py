@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from roarbench.devices import device
 from roarbench.errors import CallerError, MachineError
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
@@ -82,34 +82,59 @@ def _priority(step: Step) -> int:
 def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
     wanted = _rankings_needed(context, runs)
-    lacking = {spec: estimator for spec, estimator in wanted.items() if not context.rankings.has(spec)}
+    lacking = {spec: found for spec, found in wanted.items() if not context.rankings.has(spec)}
+    needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
+    ranking = [step for number in needs for step in _rank_steps(context.explaining(number), lacking, needs[number])]
+    sealing = list(_seal_steps(lacking, ranking))
+    scoring = [_run_step(context.of(run), run, lacking, needs) for run in runs]
+    explained = {name for step in (*ranking, *scoring) for name in step.needs}
+    training = [
+        Step("reference", Job(name, jobs.train_reference, (context.explaining(number),)), ())
+        for number, names in needs.items()
+        for name in names
+        if name in explained
+    ]
+    return [*training, *ranking, *sealing, *scoring]
+
+
+def _reference_needed(context: RunContext) -> tuple[str, ...]:
+    """The name of the step that makes a reference; empty if it is there."""
     made = all(context.references.predicted(context.reference, split) for split in context.splits)
-    reference = () if made else ("reference",)
-    ranking = list(_rank_steps(context, lacking, reference))
-    sealing = list(_seal_steps(context, lacking, ranking))
-    scoring = [_run_step(context, run, lacking, reference) for run in runs]
-    explained = any("reference" in step.needs for step in (*ranking, *scoring))
-    first = [Step("reference", Job("reference", jobs.train_reference, (context,)), ())] if explained else []
-    return [*first, *ranking, *sealing, *scoring]
+    return () if made else (f"reference{_numbered(context)}",)
 
 
-def _rankings_needed(context: RunContext, runs: list[Run]) -> dict[RankingSpec, Estimator]:
-    cells = {(run.cell.estimator, run.cell.unit) for run in runs}
-    ranked = sorted((name, unit) for name, unit in cells if name != CLEAN and find_estimator(name).mapped)
-    return {context.ranking_spec(find_estimator(name), unit): find_estimator(name) for name, unit in ranked}
+def _numbered(context: RunContext) -> str:
+    """What the names of steps say of the reference, where there are several."""
+    return f" {context.number + 1}" if context.suite.references > 1 else ""
 
 
-def _rank_steps(
-    context: RunContext, lacking: dict[RankingSpec, Estimator], reference: tuple[str, ...]
-) -> Iterator[Step]:
+Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, each with what it is made by
+
+
+def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
+    """The rankings that runs remove by, each estimator's for every reference that is explained; controls' once."""
+    cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
+    found: Lacking = {}
+    for name, unit, number in sorted(cells):
+        if name != CLEAN and (estimator := ranked_by(name)):
+            made_by = context.explaining(0 if estimator.control else number)
+            found.setdefault(made_by.ranking_spec(estimator, unit), (estimator, made_by))
+    return found
+
+
+def _rank_steps(context: RunContext, lacking: Lacking, reference: tuple[str, ...]) -> Iterator[Step]:
+    """Yield what ranks by one reference, and by the controls where it is the first."""
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, estimator in sorted(lacking.items(), key=lambda item: not item[1].control):
+    mine = [(spec, estimator) for spec, (estimator, made_by) in lacking.items() if made_by == context]
+    for spec, estimator in sorted(mine, key=lambda item: not item[1].control):
         groups.setdefault(job_group(estimator), []).append(spec)
     for group, specs in groups.items():
+        controls = group == "controls"
+        named = group if controls else f"{group}{_numbered(context)}"
         for todo, split, start, stop in _shards(context, specs):
-            job = Job(f"rank {group} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
-            needs = () if group == "controls" else reference
-            yield Step("rank", job, needs, group=group if find_estimator(todo[0].name).submitted else "")
+            job = Job(f"rank {named} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
+            submitted = find_estimator(todo[0].name).submitted
+            yield Step("rank", job, () if controls else reference, group=named if submitted else "")
 
 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
@@ -138,24 +163,25 @@ def _shard_size(specs: list[RankingSpec]) -> int:
     return min(SHARD, max(1, int(batches)) * EXPLAINED)
 
 
-def _seal_steps(context: RunContext, lacking: dict[RankingSpec, Estimator], ranking: list[Step]) -> Iterator[Step]:
+def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
     needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
     for step in ranking:
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        yield Step("seal", Job(_seal_name(spec), jobs.seal, (context, spec)), tuple(names))
+        made_by = lacking[spec][1]
+        yield Step("seal", Job(_seal_name(made_by, spec), jobs.seal, (made_by, spec)), tuple(names))
 
 
-def _seal_name(spec: RankingSpec) -> str:
-    return f"seal {spec.name} {spec.unit}"
+def _seal_name(context: RunContext, spec: RankingSpec) -> str:
+    return f"seal {spec.name} {spec.unit}{_numbered(context) if spec.reference else ''}"
 
 
-def _run_step(context: RunContext, run: Run, lacking: dict[RankingSpec, Estimator], reference: tuple[str, ...]) -> Step:
-    needs = reference if run.cell.retrain is Retrain.NONE else ()
-    if run.cell.estimator != CLEAN:
-        spec = context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
-        needs += (_seal_name(spec),) if spec in lacking else ()
+def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
+    needs = references[context.number] if run.cell.retrain is Retrain.NONE else ()
+    if run.cell.estimator != CLEAN and (estimator := ranked_by(run.cell.estimator)):
+        spec = context.ranking_spec(estimator, run.cell.unit)
+        needs += (_seal_name(context, spec),) if spec in lacking else ()
     return Step("run", Job(run.key, jobs.score, (context, run)), needs, run)
 
 
@@ -320,7 +346,7 @@ def _record(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner:
         notes.append(outcome.value.note)
     if step.kind == "rank":
         for spec, reason in outcome.value.items():
-            schedule.block(_seal_name(spec), f"rank {spec.name} failed: {reason}")
+            schedule.block(_seal_name(step.job.arguments[0], spec), f"rank {spec.name} failed: {reason}")
     return Event(step, "", "; ".join(filter(None, notes)))
 
 

@@ -87,7 +87,7 @@ class Plan:
 
     def _what(self, part: str) -> str:
         work = self.work
-        retrained = work.trainings - bool(work.images_reference)
+        retrained = work.trainings - work.references
         return {
             "decode": f"{work.images_decoded:,} images",
             "reference": f"{work.images_reference:,.0f} images",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import Estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
@@ -24,10 +24,11 @@ class Work(NamedTuple):
     """What there is to do, counted.
 
     Attributes:
-        trainings: Networks trained from scratch, the reference among them.
+        trainings: Networks trained from scratch, references among them.
+        references: Those of them that are explained.
         scorings: Runs that only score the reference.
         images_decoded: Images of both splits, if they are not decoded yet.
-        images_reference: Training images times epochs, of the reference.
+        images_reference: Training images times epochs, of the references.
         images_retrained: The same, over all other trainings.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
@@ -38,6 +39,7 @@ class Work(NamedTuple):
     """
 
     trainings: int
+    references: int
     scorings: int
     images_decoded: int
     images_reference: float
@@ -72,25 +74,27 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
     retrained = sum(point.cell.retrain is not Retrain.NONE for point in points)
-    rankings = _rankings(points) - _rankings(done)
-    reference = int(_explained(points) and not _explained(done))
-    estimators = {estimator for estimator, _ in rankings}
-    submitted = {estimator for estimator in estimators if estimator.submitted}
-    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit in rankings]
+    rankings = _rankings(suite, points) - _rankings(suite, done)
+    reference = len(_explained(suite, points) - _explained(suite, done))
+    by_reference = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
+    submitted = [{estimator for estimator in found if estimator.submitted} for found in by_reference]
+    explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
+    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit, _ in rankings]
     planes = sum(layout.planes * layout.width for layout in layouts)
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
+        references=trainings - retrained,
         scorings=len(points) - retrained,
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
         images_scored=len(points) * test + reference * ranked,
-        images_explained=passes(estimators - submitted).forward * ranked,
-        images_submitted=len({job_group(estimator) for estimator in submitted}) * ranked,
+        images_explained=sum(passes(shared).forward for shared in explained) * ranked,
+        images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
         images_ranked=len(rankings) * ranked,
         disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
-        memory=_memory(suite, train, len(rankings), trains=trainings > 0),
+        memory=_memory(suite, train, max(map(len, by_reference)), trains=trainings > 0),
     )
 
 
@@ -116,15 +120,19 @@ def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
     return max(training, maps * _FLOAT)
 
 
-def _rankings(points: Collection[Point]) -> set[tuple[Estimator, Unit]]:
-    """The rankings that these points remove by."""
-    cells = {(point.cell.estimator, point.cell.unit) for point in points if point.cell.estimator != CLEAN}
-    wanted = {(find_estimator(name), unit) for name, unit in cells}
-    return {(estimator, unit) for estimator, unit in wanted if estimator.mapped}
+def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, Unit, int]]:
+    """The rankings that these points remove by, each with the number of the reference; 0 for controls, made once."""
+    found = set()
+    for point in points:
+        if point.cell.estimator != CLEAN and (estimator := ranked_by(point.cell.estimator)):
+            number = 0 if estimator.control else suite.reference_number(point.seed)
+            found.add((estimator, point.cell.unit, number))
+    return found
 
 
-def _explained(points: Collection[Point]) -> bool:
-    return any(needs_reference(point.cell) for point in points)
+def _explained(suite: Suite, points: Collection[Point]) -> set[int]:
+    """Numbers of the references that these points depend on."""
+    return {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
 
 
 def _shape(record: DatasetRecord) -> tuple[int, int, int]:

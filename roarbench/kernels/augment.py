@@ -7,7 +7,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample, interpolate, pad
+from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from roarbench.devices import sent
 from roarbench.plan.recipes import Augmentation
@@ -35,9 +35,9 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
         case Augmentation.FLIP:
             return flip(images, generator)
         case Augmentation.SHIFT:
-            return shift(images, generator)
+            return shift(images, reach(images), generator)
         case Augmentation.SHIFT_FLIP:
-            return flip(shift(images, generator), generator)
+            return shift(images, reach(images), generator, flipped=True)
         case Augmentation.NOISE_FLIP:
             return flip(add_noise(images, generator), generator)
         case Augmentation.CROP_FLIP:
@@ -60,18 +60,46 @@ def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Each image (n, c, h, w) mirrored left to right with probability 1/2."""
-    heads = torch.rand(len(images), generator=generator) < 0.5
-    return torch.where(sent(heads, images.device)[:, None, None, None], images.flip(3), images)
+    heads = sent(_heads(len(images), generator), images.device)
+    return torch.where(heads[:, None, None, None], images.flip(3), images)
 
 
-def shift(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap."""
-    n, _, height, width = images.shape
-    reach = max(1, height // SHIFT)
-    down, right = sent(torch.randint(0, 2 * reach + 1, (2, n), generator=generator), images.device)
-    padded = pad(images, (reach,) * 4, mode="reflect")
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # (n, c, 2 * reach + 1, 2 * reach + 1, h, w), a view
-    return windows[torch.arange(n, device=images.device), :, down, right]
+def _heads(n: int, generator: torch.Generator) -> Tensor:
+    """Return which of n images are mirrored, bool (n,)."""
+    return torch.rand(n, generator=generator) < 0.5
+
+
+def reach(images: Tensor) -> int:
+    """Return by how many pixels the recipes shift images (n, c, h, w) at most: 1/16 of the height."""
+    return max(1, images.shape[2] // SHIFT)
+
+
+def shift(images: Tensor, most: int, generator: torch.Generator, flipped: bool = False) -> Tensor:
+    """Return each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap.
+
+    Args:
+        images: Float32 (n, c, h, w); not changed.
+        most: Pixels in each direction, less than the height and the width.
+        generator: On the CPU, the only source of chance.
+        flipped: Mirror each image left to right as well, with probability 1/2: in one pass, the same as `flip` of the
+            outcome.
+    """
+    n, channels, height, width = images.shape
+    down, right = torch.randint(-most, most + 1, (2, n, 1), generator=generator)
+    rows = _mirrored(torch.arange(height) + down, height)  # (n, h): where each row of the outcome comes from
+    columns = _mirrored(torch.arange(width) + right, width)
+    if flipped:
+        columns = torch.where(_heads(n, generator)[:, None], columns.flip(1), columns)
+    lines = (torch.arange(n * channels) * height).view(n, channels, 1) + rows[:, None]
+    lines, columns = sent(lines.flatten(), images.device), sent(columns, images.device)
+    moved = images.reshape(-1, width).index_select(0, lines).view(n, channels * height, width)
+    return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)
+
+
+def _mirrored(places: Tensor, size: int) -> Tensor:
+    """Return places along a side of this size, those beyond an end mirrored about the outermost place."""
+    inside = places.abs()
+    return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
 def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:

@@ -240,8 +240,7 @@ def _scale(norm: Normalisation, device: torch.device) -> _DeviceNormalisation:
 
 
 def _scaled(images: Tensor, scale: _DeviceNormalisation) -> Tensor:
-    out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
-    return torch.sub(images, scale.mean, out=out).div_(scale.std)  # the change of layout comes with the first of two
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
 
 def scored_at_once(size: int) -> int:

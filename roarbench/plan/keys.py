@@ -2,14 +2,14 @@
 
 from roarbench.estimators import find_estimator
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, REFERENCE_SEED, Cell, Point, Reference, Run, Suite, expand
+from roarbench.plan.runs import CLEAN, REPLICATION, Cell, Point, Reference, Run, Suite, expand
 from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
 
 
-def reference_of(suite: Suite, data: str) -> Reference:
-    """The model that a suite explains on the data of this fingerprint."""
+def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:
+    """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
     recipe = "" if suite.given else suite.reference_recipe
-    return Reference(suite.dataset, data, suite.model, recipe, REFERENCE_SEED, suite.given)
+    return Reference(suite.dataset, data, suite.model, recipe, suite.reference_seed(number), suite.given)
 
 
 def reference_epochs(suite: Suite) -> float:
@@ -26,7 +26,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         data: Fingerprint of the decoded images and labels.
         limit: Images per split if the data set was made small.
     """
-    cell, reference = point.cell, reference_of(suite, data)
+    cell, reference = point.cell, reference_of(suite, data, suite.reference_number(point.seed))
     explained = needs_reference(cell)
     shared = cell.estimator != CLEAN and find_estimator(cell.estimator).shared
     return Run(
@@ -48,10 +48,11 @@ def needs_reference(cell: Cell) -> bool:
     return ranked or cell.retrain is Retrain.NONE
 
 
-def reference_point(suite: Suite) -> Point:
-    """The reference as it is on untouched images: how good it is. A suite without such scoring has it beside."""
+def reference_points(suite: Suite) -> tuple[Point, ...]:
+    """Return each reference on untouched images: how good it is. A suite without such scoring has it beside."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, Retrain.NONE, "mean", Unit.SCALAR, 0.0)
-    return Point(clean, 0)
+    first = REPLICATION * suite.replication
+    return tuple(Point(clean, first + number) for number in range(suite.references))
 
 
 def explains(suite: Suite) -> bool:

@@ -1,6 +1,6 @@
 """How networks are trained: frozen, versioned recipes and their learning rate. Nothing here imports torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from roarbench.errors import UnknownName
@@ -95,6 +95,15 @@ def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augm
     return Recipe(name, 1, epochs, batch, peak, warmup, Decay.LINEAR, augmentation, weight_decay=5e-4)
 
 
+def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)) -> Recipe:
+    """A recipe for references and retrained networks alike, long enough to converge, with shift and flip.
+
+    With flips alone, or after few epochs, the masks of removed features are learnt where they stand, and decide what
+    a row keeps (docs/decisions/0020-retrain-with-shifts-to-the-end.md).
+    """
+    return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
+
+
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
@@ -141,6 +150,10 @@ _TABLE = (
     _small("study-cifar10-reference", epochs=10, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),
     _small("study-fashion-mnist", epochs=1.5, batch=128, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("study-fashion-mnist-reference", epochs=6, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),
+    _second("quick", epochs=12, batch=64, peak=0.4, sides=(0.5, 0.5, 0.75, 1.0)),
+    _second("study-cifar10", epochs=12, batch=128, peak=0.4),
+    _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
+    _second("fashion-mnist", epochs=10, batch=128, peak=0.2),
     _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
 )
 RECIPES = {recipe.title: recipe for recipe in _TABLE}

@@ -14,6 +14,7 @@ from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
+REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ class Suite:
         blocks: Its cells.
         given: `NAME@CHECKSUM` of the reference's weights; empty if it is trained by `reference_recipe`.
         maps: What the reference computes with while its maps are made.
+        references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
+        replication: 0, or which repetition with other seeds and other references it is.
     """
 
     name: str
@@ -165,11 +168,27 @@ class Suite:
     blocks: tuple[Block, ...]
     given: str = ""
     maps: Precision = Precision.FLOAT32
+    references: int = 1
+    replication: int = 0
 
     @property
     def title(self) -> str:
         """Return the name with version, as tables and pages show it."""
-        return f"{self.name} v{self.version}"
+        again = f", replication {self.replication}" if self.replication else ""
+        return f"{self.name} v{self.version}{again}"
+
+    def seeds(self, block: Block) -> range:
+        """Return the seeds of each cell of a block; where nothing is trained there is one for each reference."""
+        first = REPLICATION * self.replication
+        return range(first, first + (self.references if block.protocol.retrain is Retrain.NONE else block.seeds))
+
+    def reference_number(self, seed: int) -> int:
+        """Return which reference ranks for a seed, in [0, references)."""
+        return seed % REPLICATION % self.references
+
+    def reference_seed(self, number: int) -> int:
+        """Return the seed of a reference; the one after it is that of its network with random weights."""
+        return REPLICATION * self.replication + REFERENCE_SEED + 2 * number
 
     @property
     def estimators(self) -> tuple[str, ...]:
@@ -195,8 +214,8 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
     place = (suite.dataset, suite.model)
     if protocol.retrain is not Retrain.MASKS:  # an empty removed-map says nothing: that cell is chance
         clean = Cell(*place, CLEAN, MORF.order, protocol.retrain, "mean", Unit.SCALAR, 0.0)
-        yield from (Point(clean, seed) for seed in range(block.seeds))
-    for estimator, t, seed in product(block.estimators, block.levels, range(block.seeds)):
+        yield from (Point(clean, seed) for seed in suite.seeds(block))
+    for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
         cell = Cell(*place, estimator, protocol.order, protocol.retrain, block.fill, block.unit, t)
         yield Point(cell, seed)
 
@@ -209,7 +228,8 @@ def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | N
         kept = tuple(name for name in block.estimators if name in names)
         trained = block.protocol.retrain is not Retrain.NONE
         blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and trained else block.seeds))
-    return replace(suite, blocks=tuple(block for block in blocks if block.estimators))
+    references = min(suite.references, seeds or suite.references)  # those that no seed is ranked by are not needed
+    return replace(suite, blocks=tuple(block for block in blocks if block.estimators), references=references)
 
 
 def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:

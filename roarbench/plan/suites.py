@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from roarbench.calls import propose
 from roarbench.errors import UnknownName
-from roarbench.estimators import PAPER, find_estimator
+from roarbench.estimators import CONTROLS, PAPER, find_estimator
 from roarbench.plan.runs import Block, Suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Precision, Unit
 
 _CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 _QUICK = (*_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -229,8 +229,57 @@ _TABLE = (
         blocks=_study_blocks(Unit.SCALAR),
     ),
 )
-VERSIONS = {(suite.name, suite.version): suite for suite in _TABLE}
-SUITES = {suite.name: suite for suite in _TABLE}  # the newest of each name: versions follow each other
+_FIRST = {suite.name: suite for suite in _TABLE}
+_QUICK_2_ROWS = ("grad", "sgsq-grad", "var-grad", "ig", "gb")
+_QUICK_2 = replace(
+    _FIRST["quick"],
+    version=2,
+    about="Imagenette at 64 x 64 with a small network: five estimators by three references in minutes on two cores",
+    recipe="quick@2",
+    reference_recipe="quick@2",
+    blocks=(
+        Block(ROAR, ("random", "random-blurred", *_QUICK_2_ROWS), (0.9,), seeds=3),
+        Block(ROAR, ("sobel",), (0.9,), seeds=1),
+        *(Block(order, (*CONTROLS, *_QUICK_2_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
+        Block(MASK_ONLY, ("grad", "sgsq-grad", "var-grad"), (0.9,), seeds=1),
+    ),
+    maps=Precision.BF16,
+    references=3,
+)
+
+
+def _crossed(name: str, references: int, recipe: str = "", reference_recipe: str = "") -> Suite:
+    """The second version of a suite: several references, and each seed ranked by one of them."""
+    first = _FIRST[name]
+    recipe = recipe or first.recipe
+    return replace(
+        first,
+        version=2,
+        references=references,
+        recipe=recipe,
+        reference_recipe=reference_recipe or (recipe if recipe != first.recipe else first.reference_recipe),
+        blocks=tuple(
+            replace(block, seeds=references) if block.protocol is ROAR and block.seeds > 1 else block
+            for block in first.blocks
+        ),
+    )
+
+
+_SECOND = (
+    _QUICK_2,
+    *(_crossed(name, 5) for name in ("imagenette64", "cifar10", "cifar10-fast", "imagenette", "imagenette-fast")),
+    _crossed("fashion-mnist", 5, "fashion-mnist@2"),
+    _crossed("imagenette-brief", 3),
+    *(
+        _crossed(name, 5)
+        for name in ("imagenet", "food101", "birdsnap", "imagenet-fast")
+        + ("imagenet-100", "imagenet-100-128", "imagenet-100-64", "imagenet-128", "imagenet-64")
+    ),
+    *(_crossed(f"study-{name}", 3, "quick@2") for name in ("imagenette64", "imagenette128")),
+    *(_crossed(f"study-{name}", 3, f"study-{name}@2") for name in ("cifar10", "fashion-mnist")),
+)
+VERSIONS = {(suite.name, suite.version): suite for suite in (*_TABLE, *_SECOND)}
+SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
 
 
 class Likeness(NamedTuple):
@@ -259,14 +308,15 @@ FAST = {
 
 
 def find_suite(name: str) -> Suite:
-    """The newest suite of this name.
+    """Return the newest suite of this name, or the one of `NAME@VERSION`.
 
     Raises:
         UnknownName: There is none.
     """
-    if name not in SUITES:
-        raise UnknownName("suite", name, SUITES, propose("suites"))
-    return SUITES[name]
+    versions = {f"{suite.name}@{suite.version}": suite for suite in VERSIONS.values()}
+    if name not in SUITES and name not in versions:
+        raise UnknownName("suite", name, versions if "@" in name else SUITES, propose("suites"))
+    return SUITES.get(name) or versions[name]
 
 
 def own_reference(suite: Suite) -> str:

@@ -28,7 +28,8 @@ def suite_records() -> list[dict[str, Any]]:
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
     trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
-    reference = int(not suite.given and any(needs_reference(point.cell) for point in points))
+    explained = {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
+    reference = 0 if suite.given else len(explained)
     epochs = trainings * find_recipe(suite.recipe).epochs + reference * reference_epochs(suite)
     return {
         "suite": suite.name,

@@ -8,19 +8,20 @@ from roarbench.store.rankings import RankingSpec
 from roarbench.terms import Precision, Unit
 
 
-def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit) -> RankingSpec:
-    """Return the identity under which an estimator's ranking is stored, for all suites that can share it.
+def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
+    """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
 
     Args:
         suite: What asks for it; its estimators need not hold this one.
         images: What is ranked.
         estimator: Which.
         unit: What one feature is.
+        number: Which of the suite's references is explained.
     """
     record = images.record
     return RankingSpec(
         data=images.fingerprint,
-        reference="" if estimator.control else reference_of(suite, images.fingerprint).key,
+        reference="" if estimator.control else reference_of(suite, images.fingerprint, number).key,
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,

@@ -110,7 +110,7 @@ def test_the_reference_is_told_where_it_is_known():
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in table.caption and "near" not in table.caption
     assert f"reference {accuracy:.1%} correct" in printed(table)
-    unknown = suite_table(replace(held(), reference=None), "roar", None, None)
+    unknown = suite_table(replace(held(), references={}), "roar", None, None)
     assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
     assert "correct" not in unknown.caption
 
@@ -126,6 +126,6 @@ def test_the_accuracy_of_another_reference_is_not_told():
     marked = {
         point: replace(row, weights="a" * 64 if row.run.reference else "") for point, row in found.results.items()
     }
-    other = replace(found.reference, weights="b" * 64)
-    assert replace(found, results=marked, reference=other).reference_accuracy is None
-    assert replace(found, results=marked, reference=replace(other, weights="a" * 64)).reference_accuracy > 0.8
+    other = replace(found.references[0], weights="b" * 64)
+    assert replace(found, results=marked, references={0: other}).reference_accuracy is None
+    assert replace(found, results=marked, references={0: replace(other, weights="a" * 64)}).reference_accuracy > 0.8

@@ -150,7 +150,7 @@ def test_an_empty_store_has_the_same_keys():
 
 def demo():
     with open_results(DEMO, "") as results:
-        return collect(find_suite("quick"), results)
+        return collect(find_suite("quick@1"), results)
 
 
 def printed(table, width):

@@ -44,7 +44,7 @@ def completed(line: str) -> list[str]:
         ("roarbench table --protocol ", [*PROTOCOLS]),
         ("roarbench plot --unit ", [*Unit]),
         ("roarbench table --estimators var-", [name for name in ESTIMATORS if name.startswith("var-")]),
-        ("roarbench table --suite quick --estimators grad,var", ["grad,var-grad", "grad,var-grad~blurred"]),
+        ("roarbench table --suite quick --estimators grad,var", ["grad,var-grad"]),
         ("roarbench plan --suite quick --estimators ", [*find_suite("quick").estimators]),
     ],
 )

@@ -26,7 +26,7 @@ from roarbench.datasets.sources import BUNDLED
 from roarbench.errors import RunError
 from roarbench.execution import jobs
 from roarbench.plan.runs import Block, expand, select
-from roarbench.plan.suites import SUITES, find_suite
+from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, Retrain
 from tests.helpers.command_line import command
@@ -72,6 +72,7 @@ def count(store: Path) -> int:
 def test_a_suite_without_retraining_ranks_test_images_alone(call, tmp_path, monkeypatch):
     suite = replace(find_suite("planted"), blocks=(Block(MORF, ("truth", "random"), (0.5,), seeds=1),))
     monkeypatch.setitem(SUITES, "planted", suite)
+    monkeypatch.setitem(VERSIONS, ("planted", suite.version), suite)
     assert call("run", *SMALL, "--store", tmp_path).code == 0
     assert count(tmp_path) == 1 + 2
     assert {path.name for path in tmp_path.rglob("*.arrow")} == {"test.arrow"}
@@ -295,7 +296,7 @@ def test_plot_draws_each_format(call, made, tmp_path, ending, start):
 
 def test_suites_and_estimators(call):
     assert [row["suite"] for row in json.loads(call("suites", "--format", "json").out)] == list(SUITES)
-    assert "quick v1" in call("suites").out
+    assert "quick v2" in call("suites").out
     assert {"random", "grad", "truth"} < {
         row["estimator"] for row in json.loads(call("estimators", "--format", "json").out)
     }
@@ -426,7 +427,7 @@ BAD = [
     (("table", *SMALL, "--limit", "0"), "Invalid value for '--limit'"),
     (("table", *SMALL, "--limit", "30%"), "Invalid value for '--limit'"),
     (("table", *SMALL, "--estimators", "grad"), "suite 'planted' has no 'grad'"),
-    (("table", "--suite", "quick", "--protocol", "kar", "--estimators", "ig~blurred"), "has no kar of ig~blurred"),
+    (("table", "--suite", "quick@1", "--protocol", "kar", "--estimators", "ig~blurred"), "has no kar of ig~blurred"),
     (("table", *SMALL, "--db", "junk"), "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
     (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
     (("table", *SMALL, "--levels", "30"), "No such option: --levels"),

@@ -45,6 +45,7 @@ def made(tmp_path_factory) -> ReferenceStores:
     torch.save(network.state_dict(), folder / "random.pt")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SUITES, "planted", PLANTED)
+        patch.setitem(VERSIONS, ("planted", PLANTED.version), PLANTED)
         patch.setitem(VERSIONS, ("planted", 1), PLANTED)
         assert command("run", *SMALL, "--reference", folder / "random.pt", "--store", folder / "store") == 0
     shown = title(str(folder / "random.pt"))[: len("file@") + 8]

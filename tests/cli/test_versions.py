@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from roarbench.plan.runs import Block
-from roarbench.plan.suites import SUITES, find_suite
+from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.terms import ROAR
 from tests.helpers.command_line import command
 
 SMALL = ("--suite", "quick", "--limit", "10")
-QUICK = replace(find_suite("quick"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
+QUICK = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 RUNS = 3
 READING = (("status",), ("table",), ("validity",), ("claims",), ("plot", "-o", "x.svg"))
 TITLE = "quick v1 (small version: 10 images a split)"
@@ -35,6 +35,7 @@ class VersionedStore(NamedTuple):
 def few_runs(monkeypatch):
     """The suite `quick` with three runs."""
     monkeypatch.setitem(SUITES, "quick", QUICK)
+    monkeypatch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
 
 
 def write_photos(folder: Path) -> Path:
@@ -57,6 +58,7 @@ def made(tmp_path_factory) -> VersionedStore:
     photos = write_photos(folder / "photos")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SUITES, "quick", QUICK)
+        patch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
         assert command("run", *SMALL, "--data", photos, "--store", folder / "store") == 0
     (manifest,) = (folder / "store/data").glob("*/manifest.json")
     return VersionedStore(folder / "store", photos, json.loads(manifest.read_text())["fingerprint"][:8])
@@ -69,6 +71,7 @@ def both(made, tmp_path_factory) -> VersionedStore:
     store = Path(shutil.copytree(made.store, tmp_path_factory.mktemp("both") / "store"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SUITES, "quick", QUICK)
+        patch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
         assert command("run", *SMALL, "--store", store) == 0
     return made._replace(store=store)
 

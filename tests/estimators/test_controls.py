@@ -64,3 +64,11 @@ def test_blur_of_one_point_by_hand():
 def test_blur_leaves_a_constant_map_alone():
     constant = torch.full((1, 2, 16, 16), 3.0, dtype=torch.float64)
     torch.testing.assert_close(blurred(constant), constant, rtol=1e-12, atol=0)
+
+
+def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
+    found = control_map("sobel", "released", batch)
+    for image, values in zip(batch.images.numpy(), found.numpy(), strict=True):
+        expected = ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1)
+        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+    assert (found < 0).any()  # signed

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roarbench.estimators.noise import noisy_copies, other_targets, random_importance
+from roarbench.estimators import SEED
+from roarbench.estimators.noise import noisy_copies, other_images, other_targets, random_importance
 
 SHAPE = (3, 16, 16)
 
@@ -91,3 +92,12 @@ def test_other_targets_are_equally_likely():
     assert set(counts) == {0, 1, 3, 4}
     # five standard deviations of a binomial count of 3000 draws with p = 1/4
     assert all(abs(count - 750) < 5 * (3000 * 0.25 * 0.75) ** 0.5 for count in counts.values())
+
+
+def test_every_image_is_another_ones_exactly_once():
+    for n in (2, 3, 1000):
+        others = other_images(n, 0, SEED)
+        assert sorted(others.tolist()) == list(range(n))
+        assert (others != np.arange(n)).all()
+    assert (other_images(1000, 0, SEED) == other_images(1000, 0, SEED)).all()
+    assert (other_images(1000, 0, SEED) != other_images(1000, 2**32, SEED)).mean() > 0.9

@@ -95,7 +95,13 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert (steps, more) == (2, 4)
     assert long.waits == short.waits  # before the first step, and a look at the loss after the last one
     assert short.waits.count("item") == 2
-    drawn = {Augmentation.NONE: 0, Augmentation.SHIFT_FLIP: 2, Augmentation.NOISE_FLIP: 2, Augmentation.CROP_FLIP: 2}
+    drawn = {
+        Augmentation.NONE: 0,
+        Augmentation.SHIFT: 2,
+        Augmentation.SHIFT_FLIP: 2,
+        Augmentation.NOISE_FLIP: 2,
+        Augmentation.CROP_FLIP: 2,
+    }
     parts = 3 if micro_batch else 1
     assert long.sent - short.sent == 2 * parts * (3 + drawn.get(kind, 1))  # the index: pixels, bits and labels
 

@@ -435,6 +435,22 @@ def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(context):
     assert (first != other).any()
 
 
+@pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.MASKS])
+def test_other_images_maps_are_the_parents_rankings_handed_on(context, retrain):
+    """Each image loses what its parent ranks first in one other image of the same split, which no two images share."""
+    own, handed = (run_of(context, name, retrain=retrain) for name in ("grad", "grad~other-image"))
+    layout = spec_of(context, "grad", Unit.SCALAR).layout
+    for split in Split:
+        mine = removed_in_store(context, "grad", Unit.SCALAR, split, 0.9)
+        packed = removed_bits(jobs._rankings(context, handed).planes(split), 0.9, Order.MORF, layout)
+        theirs = np.unpackbits(packed, axis=1, count=layout.features).astype(bool)
+        given = [int(np.flatnonzero((mine == image).all(axis=1))[0]) for image in theirs]
+        assert sorted(given) == list(range(len(mine)))
+        assert all(number != other for number, other in enumerate(given))
+    assert jobs.score(context, handed).rankings == jobs.score(context, own).rankings
+    assert not np.array_equal(jobs.score(context, handed).correct, jobs.score(context, own).correct)
+
+
 @pytest.mark.slow
 def test_mask_only_sees_the_removed_maps_and_nothing_else(context):
     run = run_of(context, "grad", retrain=Retrain.MASKS)

@@ -14,6 +14,7 @@ from roarbench.plan.suites import find_suite
 
 WORK = Work(
     trainings=9,
+    references=1,
     scorings=2,
     images_decoded=100,
     images_reference=60,

@@ -10,6 +10,7 @@ from roarbench.plan.suites import find_suite
 
 WORK = Work(
     trainings=9,
+    references=1,
     scorings=9,
     images_decoded=11,
     images_reference=13,

@@ -145,7 +145,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():
@@ -175,7 +175,7 @@ def test_a_small_version_counts_its_images(limit, train, test):
 
 
 def test_the_papers_eighteen_are_one_shared_pass():
-    suite = find_suite("imagenette64")
+    suite = find_suite("imagenette64@1")
     points = [point for point in expand(suite) if "~" not in point.cell.estimator]
     assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
@@ -195,7 +195,7 @@ def test_the_protocols_510_trainings_of_each_data_set():
     They are ROAR alone: 18 estimators and 2 controls at five levels with five seeds, and ten networks on untouched
     images. We train five of those, which KAR shares.
     """
-    roar = next(block for block in find_suite("imagenette64").blocks if block.protocol == ROAR)
+    roar = next(block for block in find_suite("imagenette64@1").blocks if block.protocol == ROAR)
     paper = replace(SUITE, blocks=(roar,))
     degraded = [point for point in expand(paper) if point.cell.estimator != CLEAN]
     assert len(degraded) + 10 == 510

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roarbench.estimators import ESTIMATORS, Estimator
 from roarbench.plan.runs import Block, Suite
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.terms import KAR, MORF, ROAR
 
 NAMES = (
@@ -27,10 +27,10 @@ NAME = "hostile"
 def hostile_suite() -> Suite:
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
-    return replace(SUITES["quick"], name=NAME, about=ABOUT, model="resnet-hostile", blocks=blocks)
+    return replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model="resnet-hostile", blocks=blocks)
 
 
 def install() -> None:
     """Make the table of estimators and that of suites hold them; for a process that is only a test."""
     ESTIMATORS.update(ROWS)
-    SUITES[NAME] = hostile_suite()
+    SUITES[NAME] = VERSIONS[NAME, 1] = hostile_suite()

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets import PINNED
-from roarbench.plan.keys import bind, reference_point
+from roarbench.plan.keys import bind, reference_points
 from roarbench.plan.runs import CLEAN, Block, Cell, Point, Suite, expand
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
@@ -71,7 +71,8 @@ def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    return SuiteResults(suite, DATA, None, results, reference=results.get(reference_point(suite)))
+    scored = {number: results[point] for number, point in enumerate(reference_points(suite)) if point in results}
+    return SuiteResults(suite, DATA, None, results, references=scored)
 
 
 def leaky(alone: float, images: float = 0.6) -> Accuracy:

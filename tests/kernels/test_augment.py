@@ -11,7 +11,18 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from roarbench.kernels import augment as module
-from roarbench.kernels.augment import AREA, ASPECT, NOISE, add_noise, augment, flip, random_resized_crop, shift, shrink
+from roarbench.kernels.augment import (
+    AREA,
+    ASPECT,
+    NOISE,
+    add_noise,
+    augment,
+    flip,
+    random_resized_crop,
+    reach,
+    shift,
+    shrink,
+)
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.train import Normalisation, normalise
 from roarbench.plan.recipes import Augmentation
@@ -87,13 +98,19 @@ def test_shift_slowly() -> None:
     for image, y, x in zip(images.numpy(), down, right, strict=True):
         padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
         expected.append(padded[:, y : y + 32, x : x + 32])
-    torch.testing.assert_close(shift(images, seeded(6)), torch.tensor(np.stack(expected)), rtol=0, atol=0)
+    torch.testing.assert_close(shift(images, 2, seeded(6)), torch.tensor(np.stack(expected)), rtol=0, atol=0)
+
+
+def test_shift_and_flip_at_once_is_one_after_the_other() -> None:
+    images, generator = pictures(40, size=32), seeded(3)
+    apart = flip(shift(images, 2, generator), generator)
+    torch.testing.assert_close(shift(images, 2, seeded(3), flipped=True), apart, rtol=0, atol=0)
 
 
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([16, 28, 32, 64]))
 def test_shift_makes_no_new_values(seed: int, size: int) -> None:
     images = torch.randint(0, 256, (3, 2, size, size), generator=seeded(seed)).float()
-    out = shift(images, seeded(seed))
+    out = shift(images, reach(images), seeded(seed))
     for before, after in zip(images, out, strict=True):
         assert set(after.unique().tolist()) <= set(before.unique().tolist())
 
@@ -101,7 +118,7 @@ def test_shift_makes_no_new_values(seed: int, size: int) -> None:
 def test_shift_reaches_every_place() -> None:
     dot = torch.zeros(800, 1, 32, 32)
     dot[:, :, 16, 16] = 1
-    places = shift(dot, seeded(0)).flatten(1).argmax(1)
+    places = shift(dot, reach(dot), seeded(0)).flatten(1).argmax(1)
     expected = {32 * y + x for y in range(14, 19) for x in range(14, 19)}
     assert set(places.tolist()) == expected
 

@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.source import Shelf, read_shelf
 from roarbench.analysis.boards import SuiteResults
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import VERSIONS
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store
 
@@ -14,7 +14,7 @@ from tests.helpers.board_store import make_store
 @pytest.fixture(scope="session")
 def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("quick")
-    make_store(folder, SUITES["quick"])
+    make_store(folder, VERSIONS["quick", 1])
     return folder
 
 

@@ -22,7 +22,7 @@ from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS
-from roarbench.plan.suites import SUITES, with_entries
+from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.file import check_source
@@ -49,7 +49,7 @@ def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str | list
 def folder(quick: SuiteResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two suites, one with a strip."""
     made = tmp_path_factory.mktemp("app")
-    make_store(made, SUITES["quick"])
+    make_store(made, VERSIONS["quick", 1])
     make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
     save_strip(made_strip(quick), strip_file(quick, made))
     return made
@@ -279,10 +279,10 @@ def test_claims_are_held_against_both_tables(monkeypatch: pytest.MonkeyPatch, fo
 
 
 def test_new_results_are_shown_without_a_restart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator != "gb", images=50)
+    make_store(tmp_path, VERSIONS["quick", 1], lambda point: point.cell.estimator != "gb", images=50)
     before = open_page(monkeypatch, tmp_path)
     assert "no place" in rows(before)["gb"]["estimator"]
-    make_store(tmp_path, SUITES["quick"], images=50)
+    make_store(tmp_path, VERSIONS["quick", 1], images=50)
     after = before.run()
     assert not any("no place" in row["estimator"] for row in rows(after).values())
 
@@ -299,6 +299,7 @@ def test_hostile_text_is_never_markdown(monkeypatch: pytest.MonkeyPatch, tmp_pat
     for name, row in hostile.ROWS.items():
         monkeypatch.setitem(ESTIMATORS, name, row)
     monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     make_store(tmp_path, SUITES[hostile.NAME], images=60)
     test = open_page(monkeypatch, tmp_path, page=page)
     assert not test.exception
@@ -382,7 +383,7 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A store with a submission, whose rows are one time verified and one time imported from elsewhere."""
     made = tmp_path_factory.mktemp("submitted")
     entry = check_source(HOSTILE_FILE.encode())
-    url = make_store(made, with_entries(SUITES["quick"], [entry.id, f"{entry.id}~trusted"]), images=60)
+    url = make_store(made, with_entries(VERSIONS["quick", 1], [entry.id, f"{entry.id}~trusted"]), images=60)
     with ResultsStore.open(url) as store:
         keep_entry(store.database, entry)
     return made, entry.id

@@ -13,7 +13,7 @@ from leaderboard.source import Shelf, main_rows, read_shelf
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import CONTROLS
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Estimate
@@ -40,7 +40,7 @@ def test_shelf_holds_suites_with_results_only(shelf: Shelf) -> None:
 def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Path) -> None:
     from tests.helpers.board_store import results
 
-    quick, study = results(SUITES["quick"], 20), results(SUITES["study-imagenette64"], 20)
+    quick, study = results(VERSIONS["quick", 1], 20), results(VERSIONS["study-imagenette64", 1], 20)
     shared = [point for point in study if point in quick]  # they share the recipe
     own = next(point for point in study if point not in quick)
     with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
@@ -115,7 +115,9 @@ def test_a_protocol_of_its_own(quick: SuiteResults) -> None:
 
 def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
     url = make_store(
-        tmp_path, SUITES["quick"], lambda p: (p.cell.estimator, p.cell.t, str(p.cell.retrain)) != ("gb", 0.9, "images")
+        tmp_path,
+        VERSIONS["quick", 1],
+        lambda p: (p.cell.estimator, p.cell.t, str(p.cell.retrain)) != ("gb", 0.9, "images"),
     )
     with ResultsStore.open(url, read_only=True) as store:
         held = read_shelf(store, tmp_path).standings["quick-v1"]
@@ -139,7 +141,7 @@ def test_a_row_of_other_weights_has_no_place_and_says_why(quick: SuiteResults) -
 
 
 def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
-    url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "random")
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.cell.estimator != "random")
     with ResultsStore.open(url, read_only=True) as store:
         table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert all(entry.place is None and entry.gain.value is None for entry in table.entries)
@@ -147,7 +149,7 @@ def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
 
 
 def test_untouched_images_missing(tmp_path: Path) -> None:
-    url = make_store(tmp_path, SUITES["quick"], lambda p: p.cell.estimator != "none")
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.cell.estimator != "none")
     with ResultsStore.open(url, read_only=True) as store:
         table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert {entry.gap for entry in table.entries} == {"no result yet of the untouched images at t = 0"}
@@ -185,7 +187,7 @@ def test_the_order_is_that_of_the_terminal(quick: SuiteResults, table: BoardTabl
 
 
 def test_rows_without_any_run_have_no_status(tmp_path: Path) -> None:
-    url = make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator != "gb")
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: point.cell.estimator != "gb")
     with ResultsStore.open(url, read_only=True) as store:
         entries = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"])).entries
     assert {entry.estimator: entry.status for entry in entries if entry.status != "verified"} == {"gb": ""}
@@ -248,7 +250,7 @@ def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
 
 
 def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
-    url = make_store(tmp_path, SUITES["quick"], lambda p: p.seed == 0)
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.seed == 0)
     with ResultsStore.open(url, read_only=True) as store:
         table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
     assert [entry.place.place for entry in table.entries] == list(range(1, 10))

@@ -18,12 +18,12 @@ from roarbench.datasets.sources import describe_source
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import VERSIONS
 from roarbench.store.images import LOCAL, ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url, pack_answers
 from tests.helpers.board_store import results
 
-QUICK = SUITES["quick"]
+QUICK = VERSIONS["quick", 1]
 OTHER, GIVEN = "07e4" * 8, "file@0a1b2c3d4e5f"
 
 

@@ -32,7 +32,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.runs import Point
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, Unit
@@ -90,7 +90,7 @@ def violations(driver: webdriver.Chrome) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("browser")
-    url = make_store(made, SUITES["quick"])
+    url = make_store(made, VERSIONS["quick", 1])
     make_store(made, SUITES["planted"], begun, images=100)
     with ResultsStore.open(url, read_only=True) as store:
         held = read_shelf(store, made).standings["quick-v1"]
@@ -745,6 +745,7 @@ def test_hostile_text_does_nothing_on_static_pages(
     for name, row in hostile.ROWS.items():
         monkeypatch.setitem(ESTIMATORS, name, row)
     monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     with ResultsStore.open(make_store(tmp_path, SUITES[hostile.NAME], images=60)) as store:
         export(read_shelf(store, tmp_path), store, tmp_path / "site")
     for page in sorted((tmp_path / "site").glob("*.html")):

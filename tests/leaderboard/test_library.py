@@ -10,7 +10,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Point
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.results import ResultsStore
 from roarbench.terms import KAR, ROAR, Unit
@@ -24,14 +24,14 @@ def early(point: Point) -> bool:
 @pytest.fixture
 def books(tmp_path: Path) -> Library:
     make_store(tmp_path, SUITES["planted"], early, images=40)
-    return Library(make_store(tmp_path, SUITES["quick"], early, images=40), tmp_path)
+    return Library(make_store(tmp_path, VERSIONS["quick", 1], early, images=40), tmp_path)
 
 
 def test_suites_are_read_again_only_where_results_came(books: Library) -> None:
     before = books.suites()
     assert set(before) == {"planted-v1", "quick-v1"}
     assert books.suites() == before
-    late = [result for point, result in results(SUITES["quick"], 40).items() if not early(point)]
+    late = [result for point, result in results(VERSIONS["quick", 1], 40).items() if not early(point)]
     with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
         store.add(late[0])
     after = books.suites()
@@ -49,10 +49,10 @@ def test_who_vouches_for_a_row_is_read_again(books: Library) -> None:
 
 
 def test_a_suite_that_begins_later_is_found(tmp_path: Path) -> None:
-    url = make_store(tmp_path, SUITES["quick"], lambda point: False)
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: False)
     books = Library(url, tmp_path)
     assert books.suites() == {}
-    make_store(tmp_path, SUITES["quick"], images=40)
+    make_store(tmp_path, VERSIONS["quick", 1], images=40)
     assert set(books.suites()) == {"quick-v1"}
 
 

@@ -16,7 +16,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
 from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, Unit
 from tests.helpers import hostile
@@ -154,6 +154,7 @@ def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name, row in hostile.ROWS.items():
         monkeypatch.setitem(ESTIMATORS, name, row)
     monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
+    monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     url = make_store(tmp_path, SUITES[hostile.NAME], images=60)
     with ResultsStore.open(url) as store:
         held = read_shelf(store, tmp_path).standings["hostile-v1"]

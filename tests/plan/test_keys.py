@@ -12,7 +12,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
 
-QUICK = find_suite("quick")
+QUICK = find_suite("quick@1")
 
 
 def cell(estimator: str, retrain: Retrain = Retrain.IMAGES, t: float = 0.9) -> Cell:

@@ -194,7 +194,7 @@ def test_expand_gives_each_point_once():
 
 
 def test_expand_quick_by_hand():
-    count = Counter((point.cell.retrain, point.cell.order, point.cell.t > 0) for point in expand(find_suite("quick")))
+    count = Counter((point.cell.retrain, point.cell.order, point.cell.t > 0) for point in expand(find_suite("quick@1")))
     assert count == {
         (Retrain.IMAGES, Order.MORF, False): 2,
         (Retrain.IMAGES, Order.MORF, True): 8 * 2 * 2 + 7 * 2 * 1,  # and the blurred twins of all but sobel

@@ -24,7 +24,7 @@ def result(point: Point, correct: int) -> Result:
 
 def held() -> SuiteResults:
     """One seed of `quick`: Random at 50 and 40 of 100 correct, GRAD at 60 and 30, nothing else."""
-    suite = find_suite("quick")
+    suite = find_suite("quick@1")
     correct = {(CLEAN, 0.0): 70, ("random", 0.5): 50, ("random", 0.9): 40, ("grad", 0.5): 60, ("grad", 0.9): 30}
     points = {
         Point(Cell(suite.dataset, suite.model, name, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, t), 0): count

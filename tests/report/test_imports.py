@@ -20,6 +20,7 @@ UNSAID = "results without the checksum of the weights that they explain, which t
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     monkeypatch.setitem(SUITES, SMALL.name, SMALL)
+    monkeypatch.setitem(VERSIONS, (SMALL.name, SMALL.version), SMALL)
     monkeypatch.setitem(VERSIONS, (SMALL.name, 1), SMALL)
 
 
@@ -69,6 +70,7 @@ def test_other_answers_are_counted_and_shown_and_nothing_is_replaced(call, tmp_p
 def test_a_suite_that_only_shares_runs_is_not_told_of(call, tmp_path, monkeypatch):
     kin = replace(SMALL, name="kin", blocks=(*SMALL.blocks, Block(ROAR, ("grad",), (0.5,), seeds=2)))
     monkeypatch.setitem(SUITES, "kin", kin)
+    monkeypatch.setitem(VERSIONS, ("kin", kin.version), kin)
     monkeypatch.setitem(VERSIONS, ("kin", 1), kin)
     here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
     there = write_rows(tmp_path / "there", lambda name: name == "grad")

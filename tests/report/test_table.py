@@ -310,7 +310,7 @@ def test_text_is_never_cut_however_narrow_the_terminal():
 
 def test_the_demo_fits_into_80_columns():
     with ResultsStore.open(default_url(DEMO), read_only=True) as results:
-        shown = suite_table(collect(find_suite("quick"), results), "roar", None, None)
+        shown = suite_table(collect(find_suite("quick@1"), results), "roar", None, None)
     assert shown.suite_results.complete
     assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)

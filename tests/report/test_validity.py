@@ -175,6 +175,7 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of the made-up suite, which the command line knows."""
     monkeypatch.setitem(suites.SUITES, SUITE.name, SUITE)
+    monkeypatch.setitem(suites.VERSIONS, (SUITE.name, SUITE.version), SUITE)
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add_all(held(accuracy=leaky(0.5)).results.values())
     return tmp_path

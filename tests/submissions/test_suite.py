@@ -108,7 +108,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
 
 
 def test_entries_join_blocks_with_random_and_change_no_key() -> None:
-    suite = find_suite("quick")
+    suite = find_suite("quick@1")
     joined = with_entries(suite, ["mine@0123abcd"])
     assert joined.title == suite.title
     assert set(expand(suite)) < set(expand(joined))
@@ -160,7 +160,7 @@ def test_a_kept_file_is_checked_before_it_is_run(
 
 
 def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> None:
-    quick, large = find_suite("quick"), find_suite("imagenet")
+    quick, large = find_suite("quick@1"), find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
     assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
     assert Pace(0.0, 6.4).of(large) == pytest.approx(6.4 / 64)

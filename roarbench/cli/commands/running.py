@@ -1,6 +1,8 @@
 """Run a suite, or say what it takes."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,9 +20,12 @@ from roarbench.cli.options import (
     WorkOptions,
     chosen_estimators,
 )
+from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.runs import Suite, select
 from roarbench.plan.suites import find_suite, with_entries
+
+_MOST_REPLICATIONS = 1000
 
 
 def run(
@@ -60,6 +65,52 @@ def run(
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{asked.suite}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
+        raise typer.Exit(1)
+
+
+def replicate(
+    *,
+    asked: SuiteOptions,
+    work: WorkOptions,
+    number: Annotated[
+        int, typer.Option("--replication", min=1, max=_MOST_REPLICATIONS, metavar="N", help="Which one; any number.")
+    ] = 1,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="DIR", help="Compare with the results of this store; nothing is run."),
+    ] = None,
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+) -> None:
+    """Run a suite again with other seeds and other references, and say whether the verdicts are the same.
+
+    What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
+    two, worse in the other.
+    """
+    suite = requested_suite(asked, work.reference)
+    from roarbench.analysis.load import Question, load_suite, open_results
+    from roarbench.execution.runner import run_suite, workers_here
+    from roarbench.report.replication import compare, replication_record, replication_text
+    from roarbench.store.folders import Workspace
+
+    if against:
+        question = Question(work.store, work.db, work.limit, str(work.data or ""), work.reference)
+        first, again = (load_suite(suite, each) for each in (question, question._replace(store=against, db="")))
+    else:
+        workspace, count = Workspace(work.store), workers_here(work.workers)
+        with open_results(work.store, work.db, read_only=False) as results:
+            done = [
+                run_suite(part, workspace, results, work.data, work.limit, count, err, work.reference)
+                for part in (suite, replace(suite, replication=number))
+            ]
+        if any(finished.failed for finished in done):
+            raise RunError(f"runs failed; `{propose('status')}` says which")
+        first, again = (finished.suite_results for finished in done)
+    found = compare(first, again, suite.blocks[0].unit)
+    if format is ReportFormat.JSON:
+        out.print_json(json.dumps(replication_record(found, first, again)))
+    else:
+        out.print(replication_text(found, first, again))
+    if found.opposed:
         raise typer.Exit(1)
 
 

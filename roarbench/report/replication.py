@@ -1,0 +1,99 @@
+"""A board and its replication side by side, for a person and for a program. Nothing here imports torch."""
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.calls import propose
+from roarbench.errors import CallerError
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.replication import Repeated, Replication, replication
+from roarbench.terms import Unit
+from roarbench.text import MISSING, interval
+
+
+def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:
+    """Return how alike the boards of two results of a suite are under its first protocol.
+
+    Raises:
+        CallerError: They are of different images or levels, or one of them has no row to compare.
+    """
+    protocol = first.suite.blocks[0].protocol
+    if first.data != again.data:
+        raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")
+    one, other = (results.board(protocol, unit) if results.results else None for results in (first, again))
+    found = replication(one, other) if one and other else None
+    if not found or not found.rows:
+        raise CallerError(f"no row of {first.title} has a gain in both; `{propose('replicate')}` makes them")
+    return found
+
+
+def replication_record(found: Replication, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
+    """Return the comparison as plain values; missing is null."""
+    return {
+        "suite": first.title,
+        "replication": again.title,
+        "rows": [_row_record(row) for row in found.rows],
+        "verdicts": found.verdicts,
+        "equal": found.equal,
+        "opposed": found.opposed,
+        "equal_share": found.equal_share,
+        "opposed_share": found.opposed_share,
+        "gains": found.gains,
+        "inside": found.inside,
+        "inside_share": found.inside_share,
+        "tau": found.tau,
+    }
+
+
+def _row_record(row: Repeated) -> dict[str, Any]:
+    return {
+        "estimator": row.estimator,
+        "gain": _numbers(row.gain),
+        "again": _numbers(row.again),
+        "predicted": _numbers(row.predicted),
+        "predicted_again": _numbers(row.predicted_again),
+        "inside": row.inside,
+        "inside_again": row.inside_again,
+        "verdicts": [{"control": said.control, "first": said.one, "again": said.other} for said in row.verdicts],
+    }
+
+
+def _numbers(estimate: Estimate) -> dict[str, float | None]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def replication_text(found: Replication, first: SuiteResults, again: SuiteResults) -> Group:
+    """Return the comparison for a terminal: a row for each estimator, and what they add up to."""
+    table = Table(title=f"{first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
+    for heading in ("estimator", "gain [95%]", "again [95%]", "predicted", "vs Random", "again"):
+        table.add_column(heading, justify="left" if heading in ("estimator", "vs Random") else "right", no_wrap=True)
+    for row in found.rows:
+        words = {said.control: said for said in row.verdicts}
+        said = words.get("random")
+        predicted = MISSING if row.predicted.low is None else interval(row.predicted)
+        outside = " outside" if row.inside is False else ""
+        table.add_row(
+            row.estimator,
+            interval(row.gain),
+            interval(row.again),
+            f"{predicted}{outside}",
+            said.one if said else MISSING,
+            said.other if said else MISSING,
+        )
+    return Group(table, *_sums(found))
+
+
+def _sums(found: Replication) -> list[str]:
+    """Return what the rows add up to, in words."""
+    lines = [f"Verdicts against the controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
+    if found.inside_share is not None:
+        lines += [
+            f"Gains inside the other's 95% prediction interval: {found.inside} of {found.gains} "
+            f"({found.inside_share:.0%})."
+        ]
+    lines += [] if found.tau is None else [f"Kendall's tau of the gains: {found.tau:.2f}."]
+    return lines

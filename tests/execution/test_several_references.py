@@ -1,0 +1,159 @@
+"""Suites that explain several networks: which seed is ranked by which, what is shared, what a replication changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from roarbench.estimators import find_estimator
+from roarbench.execution.scheduler import complete, steps
+from roarbench.forecast.workload import count_work
+from roarbench.plan.keys import bind, reference_of, reference_points
+from roarbench.plan.runs import CLEAN, Block, expand, select
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import MASK_ONLY, MORF, ROAR, Split, Unit
+from tests.helpers.made_up import SUITE as MADE_UP
+from tests.helpers.made_up import held
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
+
+BLOCKS = (
+    Block(ROAR, ("random", "grad"), (0.9,), seeds=3),
+    Block(MASK_ONLY, ("random", "grad"), (0.9,), seeds=1),
+    Block(MORF, ("random", "grad"), (0.9,), seeds=1),
+)
+TWO = replace(SUITE, name="two", blocks=BLOCKS, references=2)
+
+
+def test_seed_s_of_an_estimator_is_ranked_by_reference_s_mod_r():
+    runs = {point: bind(TWO, point, "da7a", None) for point in expand(TWO)}
+    explained = {
+        p.seed: run.reference
+        for p, run in runs.items()
+        if (p.cell.estimator, p.cell.retrain.value) == ("grad", "images")
+    }
+    first, second = (reference_of(TWO, "da7a", number).key for number in range(2))
+    assert first != second
+    assert explained == {0: first, 1: second, 2: first}
+
+
+def test_controls_and_untouched_images_depend_on_no_reference_and_keep_the_keys_of_one():
+    one = replace(TWO, references=1)
+    for suite, other in ((TWO, one), (one, TWO)):
+        for point in expand(suite):
+            if point.cell.estimator != "grad" and point.cell.retrain.value == "images":
+                assert bind(suite, point, "da7a", None) == bind(other, point, "da7a", None)
+
+
+def test_what_is_not_trained_is_scored_once_for_each_reference():
+    scored = [point.seed for point in expand(TWO) if point.cell.retrain is MORF.retrain]
+    assert sorted(scored) == [0, 0, 0, 1, 1, 1]  # untouched, random and grad
+
+
+def test_a_replication_shares_neither_a_seed_nor_a_reference():
+    again = replace(TWO, replication=1)
+    assert not {point.seed for point in expand(TWO)} & {point.seed for point in expand(again)}
+    seeds = [suite.reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)]
+    assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
+    explained = [
+        {run.reference for run in map(lambda p, s=s: bind(s, p, "da7a", None), expand(s))} - {""} for s in (TWO, again)
+    ]
+    assert not explained[0] & explained[1]
+    assert [again.reference_number(seed) for seed in (10_000, 10_001, 10_002)] == [0, 1, 0]
+    assert again.title == "two v1, replication 1"
+
+
+def test_fewer_seeds_need_no_more_references_than_they_are_ranked_by():
+    assert select(TWO, seeds=1).references == 1
+    assert select(TWO, seeds=5).references == 2
+    assert select(TWO).references == 2
+
+
+def test_maps_are_counted_for_each_reference_and_controls_rankings_once():
+    work, one = (count_work(suite, expand(suite), (), None) for suite in (TWO, replace(TWO, references=1)))
+    images = one.images_ranked // 2  # random's and grad's
+    assert work.images_ranked == 3 * images
+    assert work.images_explained == 2 * one.images_explained
+    assert work.images_reference == 2 * one.images_reference
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("references")
+    context = make_context(folder, TWO)
+    runs, engine = make_runs(context, TWO), InlineEngine()
+    with ResultsStore.open(default_url(folder)) as store:
+        events = list(complete(context, runs, store, engine))
+        yield context, runs, engine, events, store.results([run.key for run in runs])
+
+
+def test_each_reference_is_trained_once_and_every_run_is_done(done):
+    context, runs, engine, events, results = done
+    assert not [event.failure for event in events if event.failure]
+    assert set(results) == {run.key for run in runs}
+    assert [name for name in engine.done if name.startswith("reference")] == ["reference 1", "reference 2"]
+    shards = [name for name in engine.done if name.startswith("rank controls")]
+    assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained 1") for name in engine.done)
+    assert steps(context, []) == []
+
+
+def test_a_run_removes_by_the_maps_of_its_own_reference(done):
+    context, runs, _, _, results = done
+    used = {}
+    for run in runs:
+        if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
+            own = context.of(run)
+            sealed = own.rankings.open(own.ranking_spec(find_estimator("grad"), Unit.SCALAR)).checksum
+            assert results[run.key].rankings == sealed
+            assert results[run.key].weights == own.references.checksum(own.reference)
+            used[run.seed] = sealed
+    assert used[0] == used[2] != used[1]
+    random = {results[run.key].rankings for run in runs if run.cell.estimator == "random"}
+    assert len(random) == 1
+
+
+def test_references_are_scored_apart(done):
+    context, runs, _, _, results = done
+    points = reference_points(TWO)
+    keys = [bind(TWO, point, context.data.fingerprint, None).key for point in points]
+    bits = [results[key].bits for key in keys]
+    assert bits[0] != bits[1]
+    for number in range(2):
+        own = context.explaining(number)
+        said = own.references.predictions(own.reference, Split.TEST).targets
+        assert results[keys[number]].correct == int((said == own.data.test.labels).sum())
+
+
+def test_rows_of_several_references_belong_together():
+    suite = replace(MADE_UP, references=3)
+    standing = held(suite)
+    weights = {point: f"{suite.reference_number(point.seed)}" * 64 for point in standing.results}
+    marked = {
+        point: replace(
+            result,
+            weights=weights[point] if result.run.reference else "",
+            rankings=weights[point] if point.cell.estimator in ("grad", "var-grad") else "same",
+        )
+        for point, result in standing.results.items()
+    }
+    standing = replace(standing, results=marked)
+    assert standing.mixed(ROAR, Unit.SCALAR) == {}
+    point = next(
+        p
+        for p in marked
+        if p.cell.estimator == "grad" and p.seed == 1 and p.cell.retrain is ROAR.retrain and p.cell.t == 0.3
+    )
+    swapped = replace(standing, results=marked | {point: replace(marked[point], weights="0" * 64)})
+    assert set(swapped.mixed(ROAR, Unit.SCALAR)) == {"grad"}
+    controls = next(
+        p for p in marked if p.cell.estimator == "random" and p.seed == 1 and p.cell.retrain is ROAR.retrain
+    )
+    other = replace(standing, results=marked | {controls: replace(marked[controls], rankings="other")})
+    assert set(other.mixed(ROAR, Unit.SCALAR)) == {"random"}
+
+
+def test_the_accuracy_of_every_reference_is_told():
+    standing = held(replace(MADE_UP, references=3))
+    assert standing.reference_words.startswith("3 references ")
+    assert standing.reference_words.count("%") == 3
+    first = dict(list(standing.references.items())[:2])
+    assert replace(standing, references=first).reference_accuracy is None
+    assert {point.cell.estimator for point in reference_points(standing.suite)} == {CLEAN}

@@ -1,0 +1,62 @@
+"""A board beside its replication: what is counted, what a person and a program are told, and what is refused."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from roarbench.errors import CallerError
+from roarbench.report.replication import compare, replication_record, replication_text
+from roarbench.terms import Unit
+from tests.helpers.made_up import SUITE, held, usual
+
+AGAIN = replace(SUITE, replication=1)
+
+
+def opposite(cell):
+    """True accuracies under which grad is better than Random, and var-grad worse."""
+    swapped = {"grad": "var-grad", "var-grad": "grad"}
+    return usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator)))
+
+
+def test_the_same_truth_gives_the_same_verdicts():
+    first, again = held(), held(AGAIN)
+    assert not set(first.results) & set(again.results)  # no seed is shared
+    found = compare(first, again, Unit.SCALAR)
+    assert {"random", "sobel", "grad", "var-grad"} <= {row.estimator for row in found.rows}
+    assert (found.opposed, found.equal) == (0, found.verdicts)
+    assert found.verdicts > 0
+    assert found.tau > 0.7  # twins of one truth may change places
+
+
+def test_opposed_verdicts_are_counted():
+    found = compare(held(), held(AGAIN, opposite), Unit.SCALAR)
+    words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
+    assert words["grad"]["random"] == ("worse", "better")
+    assert words["var-grad"]["random"] == ("better", "worse")
+    assert found.opposed >= 2
+
+
+def test_a_program_is_told_all_numbers_and_a_person_what_they_add_up_to():
+    first, again = held(), held(AGAIN)
+    found = compare(first, again, Unit.SCALAR)
+    record = replication_record(found, first, again)
+    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
+    assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
+    assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(replication_text(found, first, again))
+    text = console.export_text()
+    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in text
+    assert "var-grad" in text
+
+
+def test_other_images_are_refused():
+    with pytest.raises(CallerError, match="on different images"):
+        compare(held(), replace(held(AGAIN), data="0" * 32), Unit.SCALAR)
+
+
+def test_nothing_to_compare_is_said():
+    with pytest.raises(CallerError, match="no row of made-up v1 has a gain in both"):
+        compare(held(), replace(held(AGAIN), results={}), Unit.SCALAR)
