@@ -47,7 +47,7 @@ class Estimator:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that fixes its maps."""
+        """Return the hash of everything that fixes its maps."""
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return fingerprint({"id": self.id, "version": self.version})
         constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE, "blur": BLUR, "seed": SEED}
@@ -55,37 +55,37 @@ class Estimator:
 
     @property
     def variant(self) -> str:
-        """What its maps explain: the `trained` reference, an `untrained` network, or the reference's `other-target`."""
+        """Return what is explained: the `trained` reference, an `untrained` network, or the `other-target`."""
         return self.twin if self.twin in ("untrained", "other-target") else "trained"
 
     @property
     def submitted(self) -> bool:
-        """Somebody handed it in."""
+        """Return whether somebody submitted it."""
         return self.base == SUBMISSION
 
     @property
     def shared(self) -> bool:
-        """Its maps come from the shared pass through the explained model: not from a control, nor from a file."""
+        """Return whether its maps come from the shared pass through the model: not from a control or a file."""
         return not (self.control or self.submitted)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """How a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
+        """Return how a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`."""
         return tuple(mark for mark in (TRUSTED, CUDA) if self.submitted and mark in self.id.split("~"))
 
     @property
     def parent(self) -> str:
-        """Id of what a twin was made from, or its own."""
+        """Return the id of what a twin was made from, or its own."""
         return self.id.removesuffix(f"~{self.twin}") if self.twin else self.id
 
     @property
     def mapped(self) -> bool:
-        """Has importance maps; `random-redrawn` is drawn while training, and other images' maps are its parent's."""
+        """Return whether it has importance maps; `random-redrawn` is drawn while training and has none."""
         return self.form != "redrawn" and self.twin != OTHER_IMAGE
 
     @property
     def placed(self) -> bool:
-        """Is a row of its own; twins and `random-redrawn` are checks of another row, without verdict and place."""
+        """Return whether it is a row of its own; twins and `random-redrawn` check another row and have no place."""
         return self.id in CONTROLS or (self.mapped and not self.twin)
 
 
@@ -137,7 +137,7 @@ TWINS = {
 
 
 def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
-    """The estimator of this id: a row of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
+    """Return the estimator of this id: of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
     Args:
         name: The id.

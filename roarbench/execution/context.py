@@ -50,80 +50,80 @@ class RunContext:
 
     @property
     def reference(self) -> Reference:
-        """The model that is explained."""
+        """Return the record of the model that is explained."""
         return reference_of(self.suite, self.data.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Whose images are ranked, and predicted by the reference."""
+        """Return whose images are ranked, and predicted by the reference."""
         return ranked_splits(self.suite)
 
     @property
     def maps(self) -> Precision:
-        """What the reference computes with while its maps are made."""
+        """Return what the reference computes with while its maps are made."""
         return self.suite.maps
 
     @property
     def data(self) -> ImageData:
-        """The decoded images; opened once in each process."""
+        """Return the decoded images; opened once in each process."""
         return _open(self.decoded)
 
     @property
     def references(self) -> ReferenceStore:
-        """The explained models."""
+        """Return the store of the explained models."""
         return ReferenceStore(self.workspace.references)
 
     @property
     def rankings(self) -> RankingsStore:
-        """The rankings."""
+        """Return the store of the rankings."""
         return RankingsStore(self.workspace.rankings)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
-        """Where the training of a run or a reference of this key, on these rankings, is kept while it is under way."""
+        """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
     @property
     def norm(self) -> Normalisation:
-        """What images are normalised with, for all networks that are trained here and for controls."""
+        """Return what images are normalised with, for all networks that are trained here and for controls."""
         return Normalisation(self.data.mean, self.data.std)
 
     @property
     def reference_norm(self) -> Normalisation:
-        """What images are normalised with for the reference, which may have been trained elsewhere."""
+        """Return what images are normalised with for the reference, which may have been trained elsewhere."""
         return self.references.norm(self.reference) or self.norm
 
     @property
     def fill(self) -> Tensor:
-        """What replaces a removed feature: the training mean, float32 (c,), in [0, 255]."""
+        """Return what replaces a removed feature: the training mean, float32 (c,), in [0, 255]."""
         return torch.tensor(self.data.mean)
 
     @property
     def black(self) -> Tensor:
-        """The black pixel, normalised for the reference, float32 (c, 1, 1)."""
+        """Return the black pixel, normalised for the reference, float32 (c, 1, 1)."""
         norm = self.reference_norm
         return (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
 
     def images(self, split: Split) -> Images:
-        """The images of one split."""
+        """Return the images of one split."""
         return self.data.train if split is Split.TRAIN else self.data.test
 
     def pixels(self, split: Split) -> Tensor:
-        """Its pixels, uint8 (n, c, h, w)."""
+        """Return its pixels, uint8 (n, c, h, w)."""
         return torch.from_numpy(self.images(split).pixels)
 
     def network(self, model: str, seed: int) -> nn.Module:
-        """A network of this name for this data set, with the random weights of a seed."""
+        """Build a network of this name for this data set, with the random weights of a seed."""
         record = self.data.record
         return build(model, record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
 
     def trained_reference(self) -> nn.Module:
-        """The explained model, in eval mode."""
+        """Return the explained model, in eval mode."""
         model = self.network(self.reference.model, self.reference.seed)
         model.load_state_dict(self.references.weights(self.reference))
         return model.eval()
 
     def untrained_reference(self) -> nn.Module:
-        """The explained model's network with random weights, in eval mode: what its architecture alone gives.
+        """Return the reference's network with random weights, in eval mode: its architecture alone.
 
         Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
         """
@@ -134,7 +134,7 @@ class RunContext:
         return model.eval()
 
     def ranking_spec(self, estimator: Estimator, unit: Unit) -> RankingSpec:
-        """Under what name the ranking of an estimator is stored."""
+        """Return under what identity the ranking of an estimator is stored."""
         return ranking_spec(self.suite, self.data, estimator, unit, self.number)
 
 

@@ -121,7 +121,7 @@ def _make_reference(context: RunContext) -> str:
 
 
 def _predictions(context: RunContext, split: Split) -> Predictions:
-    """What the reference says of the untouched images of a split."""
+    """Return what the reference says of the untouched images of a split."""
     model, batch = context.trained_reference().to(device()), scored_at_once(context.data.record.size)
     said = predict(model, untouched(context, split), context.reference_norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
@@ -161,7 +161,7 @@ def rank_shard(
 
 
 def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
-    """Images whose maps are made at once; a submission's sandbox, which takes seconds to start, makes more of them."""
+    """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
     if not find_estimator(specs[0].name).submitted:
         return images_at_once(context, len(specs))
     return images_a_sandbox(specs[0].shape)
@@ -170,7 +170,7 @@ def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
 def _rank_batch(
     context: RunContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
-    """Each ranking of one batch, or what is wrong with its maps."""
+    """Return each ranking of one batch, or what is wrong with its maps."""
     maps = timed_maps(context, {spec.name for spec in specs}, split, start, stop)
     ids = image_ids(split, start, stop).numpy()
     ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
@@ -215,19 +215,19 @@ def score(context: RunContext, run: Run) -> Scored:
 
 
 def _computed_with(run: Run) -> Provenance:
-    """What a run is computed with by this process; scoring is always in float32."""
+    """Return what a run is computed with by this process; scoring is always in float32."""
     trained = run.cell.retrain is not Retrain.NONE
     asked = find_recipe(run.recipe).precision if trained else Precision.FLOAT32
     return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
 def image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
+    """Return the numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
     return torch.arange(start, stop) + (_TEST_IDS if split is Split.TEST else 0)
 
 
 def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
-    """The images `start` … `stop - 1`, normalised, with the reference's predictions as targets, to be explained."""
+    """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
     images = context.images(split)
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
     if context.references.predicted(context.reference, split):
@@ -238,7 +238,7 @@ def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: 
 
 
 def timed_maps(context: RunContext, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
-    """The maps of a range of images by estimator id."""
+    """Return the maps of a range of images by estimator id."""
     asked = [find_estimator(name) for name in names]
     made: dict[str, TimedMap] = {}
     for family, members in groupby(
@@ -258,7 +258,7 @@ def timed_maps(context: RunContext, names: Iterable[str], split: Split, start: i
 
 
 def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
-    """The maps of a submission, or of its twin where that is the same ones blurred."""
+    """Return the maps of a submission, or of its twin where that is the same ones blurred."""
     if estimator.twin != "blurred":
         return made
     n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
@@ -266,7 +266,7 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 
 
 def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> TimedMap:
-    """Maps of what somebody handed in, made where it can touch nothing.
+    """Return a submission's maps, made where it can touch nothing.
 
     Raises:
         RunError: The submission has a fault.
@@ -288,7 +288,7 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
 
 
 def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
-    """Maps of one group: estimators that explain the same model and the same targets, or controls."""
+    """Return the maps of one group: estimators of the same model and targets, or controls."""
     start = time.process_time()
     model = None
     if variant != "controls":
@@ -310,7 +310,7 @@ def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator]
 
 @lru_cache(maxsize=1)
 def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
-    """The network that a group explains, on the device; read once in each process while the checksum is `weights`.
+    """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
 
     Where its maps may be in bfloat16, its batch norms are folded: both round, and neither moves a place
     (docs/decisions/0019).
@@ -320,7 +320,7 @@ def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
 
 
 def images_at_once(context: RunContext, estimators: int) -> int:
-    """How many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
+    """Return how many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
     if device().type == "cpu":
         return EXPLAINED
     record = context.data.record
@@ -330,7 +330,7 @@ def images_at_once(context: RunContext, estimators: int) -> int:
 
 
 def _explained_weights(context: RunContext, run: Run, rankings: Rankings | None) -> str:
-    """Checksum of the explained model's weights, where a run depends on them.
+    """Return the checksum of the explained model's weights, where a run depends on them.
 
     Raises:
         StoreError: The rankings were made from other weights than those that are there now.
@@ -345,13 +345,13 @@ def _explained_weights(context: RunContext, run: Run, rankings: Rankings | None)
 
 
 def _map_norm(context: RunContext, run: Run) -> Normalisation:
-    """A removed-map is 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
+    """Normalise removed-maps, 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
     t, channels = run.cell.t, context.data.record.channels
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
 def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
-    """What the run's network sees of a split."""
+    """Return what the run's network sees of a split."""
     cell = run.cell
     if cell.fill != "mean":
         raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
@@ -367,7 +367,7 @@ def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
 
 
 def _rankings(context: RunContext, run: Run) -> Rankings | None:
-    """The rankings that a run removes by; none for untouched images and for `random-redrawn`."""
+    """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
     name = run.cell.estimator
     estimator = None if name == CLEAN else ranked_by(name)
     if estimator is None:
@@ -383,7 +383,7 @@ def _rankings(context: RunContext, run: Run) -> Rankings | None:
 
 
 def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:
-    """Packed removed bits of all images of a split."""
+    """Return packed removed bits of all images of a split."""
     return removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
 
 

@@ -40,12 +40,12 @@ _PER_CORE = 4  # a worker computes on one thread: more of them are no faster, an
 
 
 def default_workers() -> int:
-    """Processes that share the work if nothing else is asked for: one for each GPU, else one for each core."""
+    """Return how many processes share the work by default: one for each GPU, else one for each core."""
     return len(gpus()) or cores()
 
 
 def workers_here(asked: int | None) -> int:
-    """Processes that share the work on this machine.
+    """Return how many processes share the work on this machine.
 
     Raises:
         CallerError: More are asked for than it can feed.
@@ -129,7 +129,7 @@ def _held(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> Su
 
 
 def _missing(results: SuiteResults, context: RunContext) -> list[Run]:
-    """The runs to do, first how good the references are: it says whether the others are worth their time."""
+    """Return the runs to do, first the reference's own: its accuracy says whether the others are worth their time."""
     suite = results.suite
     runs = [bind(suite, point, results.data, results.limit) for point in expand(suite) if point not in results.results]
     unknown = [
@@ -145,13 +145,13 @@ def _predicted(context: RunContext) -> bool:
 
 
 def _scores(results: SuiteResults) -> list[Run]:
-    """The runs that say how good each reference is."""
+    """Return the runs that say how good each reference is."""
     points = reference_points(results.suite)
     return [bind(results.suite, point, results.data, results.limit) for point in points]
 
 
 def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
-    """How good the explained model is, and a warning where that is next to nothing."""
+    """Print how good the explained model is, and a warning where that is next to nothing."""
     words = suite_results.reference_words
     if words:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
@@ -164,7 +164,7 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
 def at_work(
     context: RunContext, runs: list[Run], store: ResultsStore, rates: Rates, workers: int, console: Console
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
-    """Workers that do runs: give what tells the one who waits, and what ends, which is to be noted there."""
+    """Start workers and yield the display and the events, each of which the caller has to note there."""
     watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
     with LocalEngine(workers, gpus()) as engine, watched as watch:
         yield watch, complete(context, runs, store, engine)

@@ -98,13 +98,13 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
 
 
 def _reference_needed(context: RunContext) -> tuple[str, ...]:
-    """The name of the step that makes a reference; empty if it is there."""
+    """Return the name of the step that makes a reference; empty if it is there."""
     made = all(context.references.predicted(context.reference, split) for split in context.splits)
     return () if made else (f"reference{_numbered(context)}",)
 
 
 def _numbered(context: RunContext) -> str:
-    """What the names of steps say of the reference, where there are several."""
+    """Return what the names of steps say of the reference, where there are several."""
     return f" {context.number + 1}" if context.suite.references > 1 else ""
 
 
@@ -112,7 +112,7 @@ Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, e
 
 
 def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
-    """The rankings that runs remove by, each estimator's for every reference that is explained; controls' once."""
+    """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
     found: Lacking = {}
     for name, unit, number in sorted(cells):

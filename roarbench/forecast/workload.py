@@ -53,7 +53,7 @@ class Work(NamedTuple):
 
     @property
     def images_trained(self) -> float:
-        """Training images times epochs, over all trainings."""
+        """Return training images times epochs, over all trainings."""
         return self.images_reference + self.images_retrained
 
 
@@ -99,18 +99,18 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
 
 
 def suite_cost(suite: Suite) -> NetworkCost:
-    """What an image costs in the suite's network."""
+    """Return what an image costs in the suite's network."""
     record = find_dataset(suite.dataset)
     return network_cost(suite.model, record.classes, record.channels, record.size)
 
 
 def images_at_once(recipe: Recipe, train: int) -> int:
-    """Images that go through a training network together."""
+    """Return how many images go through a training network together."""
     return min(recipe.micro_batch or recipe.batch, train)
 
 
 def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
-    """The larger of training (with the removed bits of a level), if any, and explaining (with maps of one batch)."""
+    """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
     cost, record, recipe = suite_cost(suite), find_dataset(suite.dataset), find_recipe(suite.recipe)
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
@@ -121,7 +121,7 @@ def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
 
 
 def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, Unit, int]]:
-    """The rankings that these points remove by, each with the number of the reference; 0 for controls, made once."""
+    """Return the rankings that these points remove by."""
     found = set()
     for point in points:
         if point.cell.estimator != CLEAN and (estimator := ranked_by(point.cell.estimator)):
@@ -131,7 +131,7 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
 
 
 def _explained(suite: Suite, points: Collection[Point]) -> set[int]:
-    """Numbers of the references that these points depend on."""
+    """Return the numbers of the references that these points depend on."""
     return {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
 
 

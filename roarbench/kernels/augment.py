@@ -19,7 +19,7 @@ SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Degraded images as the network sees them in training, before they are normalised.
+    """Return degraded images as the network sees them in training, before they are normalised.
 
     Args:
         images: Float32 (n, c, h, w); not changed.
@@ -45,12 +45,12 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
 
 
 def shrink(images: Tensor, side: int) -> Tensor:
-    """Square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of the pixels that it touches."""
+    """Return square images (n, c, h, h) at (n, c, side, side): each pixel is the mean of those that it touches."""
     return images if side == images.shape[3] else interpolate(images, size=(side, side), mode="area")
 
 
 def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Images with normal noise, its standard deviation drawn uniformly from [0, `NOISE`] for each; not clipped.
+    """Add normal noise, its standard deviation drawn uniformly from [0, `NOISE`] for each image; not clipped.
 
     A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
     """
@@ -59,7 +59,7 @@ def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image (n, c, h, w) mirrored left to right with probability 1/2."""
+    """Mirror each image (n, c, h, w) left to right with probability 1/2."""
     heads = sent(_heads(len(images), generator), images.device)
     return torch.where(heads[:, None, None, None], images.flip(3), images)
 
@@ -103,7 +103,7 @@ def _mirrored(places: Tensor, size: int) -> Tensor:
 
 
 def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A random part of each image (n, c, h, w), stretched to the full size with bicubic interpolation.
+    """Stretch a random part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
     The part covers a uniform share of the area, with a log-uniform aspect ratio, at a uniform place; a part that does
     not fit is made narrower or lower, where torchvision draws again. Parts need not start at whole pixels. Bicubic
@@ -118,7 +118,7 @@ def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _crops(n: int, shape: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Crops as centres in [-1, 1] and sizes in (0, 1], both (n, 2), x before y; `shape` is width / height."""
+    """Draw crops as centres in [-1, 1] and sizes in (0, 1], both (n, 2), x before y; `shape` is width / height."""
     area, aspect, *place = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
     low, high = math.log(ASPECT[0]), math.log(ASPECT[1])

@@ -29,10 +29,10 @@ class Inputs(Protocol):
     """What a network is trained and tested on: degraded images or removed-maps."""
 
     def __len__(self) -> int:
-        """Number of inputs."""
+        """Count the inputs."""
 
     def batch(self, index: Tensor) -> Tensor:
-        """Inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Checkpoint(Protocol):
     """Where an unfinished training is kept."""
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last, tensors on the CPU; None if nothing was."""
+        """Return what was saved last, tensors on the CPU; None if nothing was."""
 
     def save(self, state: dict[str, Any]) -> None:
         """Keep this in its place: tensors and numbers, in lists and dictionaries."""
@@ -124,14 +124,14 @@ class Batches:
         self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
 
     def next(self) -> Tensor:
-        """The next batch, int64 (batch,)."""
+        """Return the next batch, int64 (batch,)."""
         while len(self.waiting) < self._batch:
             self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
         index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
         return index
 
     def coming(self) -> Iterator[Tensor]:
-        """Those after it, as far as they are drawn already."""
+        """Return those after it, as far as they are drawn already."""
         full = len(self.waiting) // self._batch * self._batch
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
@@ -164,7 +164,7 @@ class _Training:
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def advance(self) -> None:
-        """One step of the optimiser."""
+        """Do one step of the optimiser."""
         rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -177,7 +177,7 @@ class _Training:
         self.step += 1
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes, to go on from here."""
+        """Return what `restore` takes, to go on from here."""
         return {
             "step": self.step,
             "model": self._model.state_dict(),
@@ -188,7 +188,7 @@ class _Training:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on where this state was taken."""
+        """Continue where this state was taken."""
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
         self._optimiser.load_state_dict(state["optimiser"])
@@ -202,12 +202,12 @@ class _Training:
         return [self._generator, *redrawn]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """A batch in the parts that go through the network at once."""
+        """Yield a batch in the parts that go through the network at once."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _add_gradients(self, index: Tensor) -> Tensor:
-        """Forward and backward; the part's share of the loss of its batch."""
+        """Run forward and backward; return the part's share of the loss of its batch."""
         images = self._augmented(self._inputs.batch(index).to(self._device))
         labels = self._labels.index_select(0, sent(index, self._device))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
@@ -218,13 +218,13 @@ class _Training:
         return loss.detach()
 
     def _augmented(self, degraded: Tensor) -> Tensor:
-        """Degraded images as the network sees them."""
+        """Return degraded images as the network sees them."""
         small = shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
         return _scaled(augment(small, self._recipe.augmentation, self._generator), self._scale)
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
-    """Images (n, c, h, w) minus the mean, divided by the standard deviation, per channel; channels last in memory."""
+    """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
     return _scaled(images, _scale(norm, images.device))
 
 
@@ -244,7 +244,7 @@ def _scaled(images: Tensor, scale: _DeviceNormalisation) -> Tensor:
 
 
 def scored_at_once(size: int) -> int:
-    """Images of `size` pixels a side that are scored in one batch: 128 up to 64 pixels, 32 above.
+    """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
 
     Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
     photographs should not wait for 128, while 32 keep a GPU busy.
@@ -253,7 +253,7 @@ def scored_at_once(size: int) -> int:
 
 
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
-    """Logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+    """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
     Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
     The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
@@ -273,7 +273,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
+    """Group parameters for the optimiser: weight decay on all but biases and batch norm, which are the vectors."""
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},

@@ -13,7 +13,7 @@ def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:
 
 
 def reference_epochs(suite: Suite) -> float:
-    """Passes over the training images that the reference's training takes; 0 where its weights are given."""
+    """Return passes over the training images of the reference's training; 0 where its weights are given."""
     return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 
 
@@ -43,7 +43,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
 
 
 def needs_reference(cell: Cell) -> bool:
-    """Whether a cell's outcome depends on the reference: it is what is scored, or what was explained."""
+    """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
     ranked = cell.estimator != CLEAN and not find_estimator(cell.estimator).control
     return ranked or cell.retrain is Retrain.NONE
 
@@ -56,17 +56,17 @@ def reference_points(suite: Suite) -> tuple[Point, ...]:
 
 
 def explains(suite: Suite) -> bool:
-    """Whether any of a suite's outcomes depends on its reference, or one was given."""
+    """Return whether any of a suite's outcomes depends on its reference, or one was given."""
     return bool(suite.given) or any(needs_reference(point.cell) for point in expand(suite))
 
 
 def stored_levels(suite: Suite) -> tuple[float, ...]:
-    """The levels that the suite's rankings are stored for: the paper's five, so that suites share them, or its own."""
+    """Return the levels that rankings are stored for: the paper's five, so that suites share them, or its own."""
     levels = {t for block in suite.blocks for t in block.levels}
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
 def ranked_splits(suite: Suite) -> tuple[Split, ...]:
-    """Whose images the suite ranks: only the test images where no network is trained on degraded ones."""
+    """Return whose images the suite ranks: only test images where nothing is trained on degraded ones."""
     retrained = any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks)
     return tuple(Split) if retrained else (Split.TEST,)

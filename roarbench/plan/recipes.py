@@ -96,7 +96,7 @@ def _small(name: str, epochs: float, batch: int, peak: float, augmentation: Augm
 
 
 def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)) -> Recipe:
-    """A recipe for references and retrained networks alike, long enough to converge, with shift and flip.
+    """Make a recipe for references and retrained networks alike, long enough to converge, with shift and flip.
 
     With flips alone, or after few epochs, the masks of removed features are learnt where they stand, and decide what
     a row keeps (docs/decisions/0020-retrain-with-shifts-to-the-end.md).

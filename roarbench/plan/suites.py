@@ -29,7 +29,7 @@ _STUDY = (
 
 
 def _paper_blocks() -> tuple[Block, ...]:
-    """The paper's experiment with five seeds, and the validity panel with one."""
+    """Make the blocks of the paper's experiment with five seeds, and of the validity panel with one."""
     return (
         Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
         Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
@@ -42,7 +42,7 @@ def _paper_blocks() -> tuple[Block, ...]:
 
 
 def _study_blocks(*units: Unit) -> tuple[Block, ...]:
-    """The study of docs/study: does the class show in the masks where the paper's claims do not hold?"""
+    """Make the blocks of docs/study: does the class show in the masks where the paper's claims do not hold?"""
     levels, first = (0.1, 0.5, 0.9), units[0]
     return (
         *(Block(ROAR, _STUDY, levels, seeds=2 if unit is first else 1, unit=unit) for unit in units),
@@ -53,7 +53,7 @@ def _study_blocks(*units: Unit) -> tuple[Block, ...]:
 
 
 def _published_blocks() -> tuple[Block, ...]:
-    """What the paper did, at its size: what is retrained costs GPU months, what only scores the reference hours."""
+    """Make the paper's blocks at its size: retraining costs GPU months, scoring the reference hours."""
     return (
         Block(ROAR, _ALL, PAPER_LEVELS, seeds=5),
         Block(KAR, _ALL, PAPER_LEVELS, seeds=5),
@@ -63,7 +63,7 @@ def _published_blocks() -> tuple[Block, ...]:
 
 
 def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
-    """The paper's experiment and the validity panel on small images."""
+    """Make a suite of the paper's experiment and the validity panel on small images."""
     return Suite(
         name=name,
         version=1,
@@ -77,7 +77,7 @@ def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str
 
 
 def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
-    """The paper's experiment with its network, on its data or on a reduced form of them."""
+    """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them."""
     return replace(_small(name, about, "resnet50", recipe, reference_recipe, dataset), blocks=_published_blocks())
 
 
@@ -249,7 +249,7 @@ _QUICK_2 = replace(
 
 
 def _crossed(name: str, references: int, recipe: str = "", reference_recipe: str = "") -> Suite:
-    """The second version of a suite: several references, and each seed ranked by one of them."""
+    """Make the second version of a suite: several references, and each seed ranked by one of them."""
     first = _FIRST[name]
     recipe = recipe or first.recipe
     return replace(
@@ -320,12 +320,12 @@ def find_suite(name: str) -> Suite:
 
 
 def own_reference(suite: Suite) -> str:
-    """What the suite of this name and version explains unless it is told otherwise: `Suite.given` of the table."""
+    """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
     return VERSIONS.get((suite.name, suite.version), suite).given
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """A suite with these submissions wherever it has Random, and with their twins wherever it has twins of estimators.
+    """Add submissions to a suite wherever it has Random, with twins wherever it has twins of estimators.
 
     What was submitted is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
@@ -338,7 +338,7 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
 
 
 def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
-    """What a block has of submissions: what it has of the estimators that explain a model."""
+    """Return what a block has of submissions: what it has of the estimators that explain a model."""
     rows = [find_estimator(name) for name in block.estimators]
     kinds = dict.fromkeys(row.twin for row in rows if row.twin and not row.control)
     for name in names:
