@@ -13,9 +13,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 PROGRAM_FOLDERS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]  # Debian's
 
+settings.register_profile("roarbench", deadline=None)  # a busy machine is no failure
+settings.load_profile("roarbench")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and theirs
 
 

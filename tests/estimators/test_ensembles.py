@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators import ESTIMATORS, PAPER, SAMPLES, SEED, ensembles
@@ -67,7 +67,6 @@ def test_without_noise_smoothgrad_is_the_gradient(model, batch, black, monkeypat
         assert maps[base, "variance"].abs().max() < 1e-24 * (1 + clean.abs().max() ** 2)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     values=st.lists(st.lists(st.floats(-10, 10), min_size=3, max_size=3), min_size=1, max_size=20),
     offset=st.sampled_from([0.0, 1e6]),

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators import SEED
@@ -47,7 +47,6 @@ def test_noise_scales_with_the_image_and_a_flat_image_gets_none():
     torch.testing.assert_close(noisy_copies(flat, ids, 0, seed=0), flat, rtol=0, atol=0)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(order=st.permutations(range(6)), cut=st.integers(1, 5))
 def test_chance_does_not_depend_on_batch_or_order(order, cut):
     x, ids, targets = images(6), torch.arange(6) * 1000, torch.arange(6) % 4
@@ -76,7 +75,6 @@ def test_every_key_has_its_own_chance():
             )
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(classes=st.integers(2, 12), first=st.integers(0, 2**40), seed=st.integers(0, 99))
 def test_other_targets_are_other_classes(classes, first, seed):
     ids = torch.arange(first, first + 30)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
@@ -13,7 +13,6 @@ def test_weights_by_hand() -> None:
     np.testing.assert_allclose(area_weights((0.0, 0.5, 0.9)), np.array([0.25, 0.45, 0.2]) / 0.9, rtol=1e-12)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6, unique=True), st.integers(0, 100))
 def test_weights_are_scipys_trapezoids(levels: list[float], seed: int) -> None:
     steps = (0.0, *sorted(levels))
