@@ -36,8 +36,8 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
 from roarbench.text import MISSING, place_interval
 
-RULE = """no verdict differs, no two estimators are told apart in opposite orders, and every gain differs, with its
-interval, by less than the difference that the board finds 4 times in 5"""
+RULE = """no verdict differs, no two estimators differ significantly in opposite orders, and every gain differs,
+with its interval, by less than the minimum detectable difference of the board (80 % power)"""
 _SHORT = "~bf16"  # stands for the same estimator by maps in bfloat16
 _SAMPLE = 512  # test images of which it is counted what moves
 _BOOTSTRAP = Bootstrap()

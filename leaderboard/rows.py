@@ -305,10 +305,10 @@ def _passes(entry: Entry, asked: Filter) -> bool:
 
 
 def placed(entries: Iterable[Entry]) -> list[Entry]:
-    """Places among these rows.
+    """Return these rows with their places among each other.
 
-    Two rows are told apart if they share no tie group. The tests hold for all pairs of the board at once, so also for
-    the pairs that are left: nothing has to be drawn again, and no choice of rows can make a difference look surer.
+    Two rows are significantly different if they share no tie group. The tests hold for all pairs of the board at once,
+    so also for the pairs that are left: nothing is drawn again, and no choice of rows makes a difference look surer.
     """
     rows = list(entries)
     ranked = [entry for entry in rows if entry.place]

@@ -66,7 +66,7 @@ def test_a_row_level_with_random_is_not_above_it(analysis: ModuleType) -> None:
 def test_seeds_of_other_cells_are_not_alike_where_they_share_nothing(analysis: ModuleType) -> None:
     found = analysis.seed_likeness(cells(6, 4000, shared=0.0), everyone(6), BOOTSTRAP)
     assert found.low < 0 < found.high
-    assert abs(found.value) < 0.03  # 15 pairs of 4,000 images, a third of them told apart: se 0.007
+    assert abs(found.value) < 0.03  # 15 pairs of 4,000 images, a third of them significantly different: se 0.007
 
 
 def test_seeds_that_answer_alike_are_found(analysis: ModuleType) -> None:

@@ -163,7 +163,7 @@ function sortRows(table, key, descending) {
   table.tBodies[0].append(...rows);
 }
 
-// Rows are told apart if they share no tie group; the tests hold for all pairs at once, so also for those shown.
+// Rows are significantly different if they share no tie group; the tests hold for all pairs at once, so also for those shown.
 function placeRows(rows) {
   const placed = rows.filter((row) => row.values.groups !== null);
   for (const row of rows) row.place = null;
