@@ -14,9 +14,9 @@ import streamlit as st
 from leaderboard import app_pages
 from leaderboard.commands import DATA, REFERENCE, STORE, URL
 from leaderboard.downloads import ASSETS
-from leaderboard.session import Session, asked, link, part
-from leaderboard.snapshot import library
-from leaderboard.source import Only
+from leaderboard.session import Session, from_address, link, render_part
+from leaderboard.snapshot import live_snapshot
+from leaderboard.source import Selection
 from leaderboard.text import EMPTY
 from roarbench.errors import StoreError
 
@@ -37,29 +37,29 @@ _SUITE = 480  # pixels of the list of suites
 
 
 def main() -> None:
-    """One run of the page."""
+    """Show the page that the address asks for."""
     st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
     for name in ("parts.css", "app.css"):
         st.html(ASSETS / name)
     st.html(f"<script>{(ASSETS / 'app.js').read_text(encoding='utf-8')}</script>", unsafe_allow_javascript=True)
     head, notes = st.container(), st.container()
-    page = asked(notes, "page", list(PAGES), "Board", "page {} here")
+    page = from_address(notes, "page", list(PAGES), "Board", "page {} here")
     try:
-        only = Only(os.environ.get(DATA, ""), os.environ.get(REFERENCE, ""))
-        books = library(os.environ[URL], Path(os.environ.get(STORE, ".")), only)
-        suites = books.suites()
+        selection = Selection(os.environ.get(DATA, ""), os.environ.get(REFERENCE, ""))
+        snapshot = live_snapshot(os.environ[URL], Path(os.environ.get(STORE, ".")), selection)
+        suites = snapshot.suites()
     except StoreError as error:
-        head.html(part("title", "No store"))
+        head.html(render_part("title", "No store"))
         st.text(str(error))
         return
-    session = Session(books.store, suites, st.query_params.get("suite", ""), books.suites, head, notes)
-    if suites and page != "About":  # which is of no suite
+    session = Session(snapshot.store, suites, st.query_params.get("suite", ""), snapshot.suites, head, notes)
+    if suites and page != "About":  # which belongs to no suite
         session = replace(session, slug=session.choose("Suite", list(suites), "suite", width=_SUITE))
-    head.html(part("nav", link(), [(name, link(page=name, suite=session.slug)) for name in PAGES], page))
+    head.html(render_part("nav", link(), [(name, link(page=name, suite=session.slug)) for name in PAGES], page))
     if page == "About" or not suites:
-        session.name(page)
-    elif page not in ("Entry", "Compare"):  # which are called by what they show
-        session.name(f"{session.shown.held.title}: {page}")
+        session.set_title(page)
+    elif page not in ("Entry", "Compare"):  # whose titles say what they show
+        session.set_title(f"{session.view.suite_results.title}: {page}")
     if not suites and page != "About":
         st.info(EMPTY)
         return

@@ -1,4 +1,4 @@
-"""Frozen records to Altair charts. The app shows them as they are, the static pages as SVG."""
+"""Altair charts of frozen records. The app shows them as they are, the static pages as SVG."""
 
 import re
 from itertools import cycle
@@ -7,10 +7,11 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from leaderboard.compare import Duel
+from leaderboard.compare import PairComparison
 from leaderboard.curves import CurvePoint, CurveTable
-from leaderboard.rows import BoardTable, Entry
+from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import plain
+from roarbench.stats.verdicts import Verdict
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -20,12 +21,12 @@ _OTHERS = ("triangle-up", "cross", "triangle-right", "triangle-down", "triangle-
 _ROW = 22  # pixels of height for one estimator
 _NAME = 160  # pixels that a name may fill
 _TICKS = 8  # levels that have room for a label each
-_VERDICTS = {"better": "#009E73", "worse": "#D55E00", "not significantly different": "#7A7A7A", "control": CONTROL}
+_VERDICTS = {Verdict.BETTER: "#009E73", Verdict.WORSE: "#D55E00", Verdict.SAME: "#7A7A7A", "control": CONTROL}
 
 
 def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
-    """One bar per row: the interval of its gain on a common scale, Random at 0, the other controls broken lines."""
-    rows = [_gain_row(entry) for entry in table.entries if entry.gain.value is not None]
+    """Draw one bar per row: the interval of its gain on a common scale; Random at 0, other controls broken lines."""
+    rows = [_gain_row(row) for row in table.rows if row.gain.value is not None]
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
     title = "gain over Random, accuracy points"
@@ -43,10 +44,10 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
 _DASHES = {"sobel": [4, 3], "random-blurred": [1, 2]}
 
 
-def _gain_row(entry: Entry) -> dict[str, Any]:
-    value, low, high = entry.gain
-    verdict = "control" if entry.control else entry.random or "not significantly different"
-    return {"estimator": plain(entry.estimator, 60), "gain": value, "low": low, "high": high, "verdict": verdict}
+def _gain_row(row: BoardRow) -> dict[str, Any]:
+    value, low, high = row.gain
+    verdict = "control" if row.control else row.random or Verdict.SAME
+    return {"estimator": plain(row.estimator, 60), "gain": value, "low": low, "high": high, "verdict": verdict}
 
 
 def _rule(x: float, dash: list[int]) -> alt.Chart:
@@ -56,7 +57,7 @@ def _rule(x: float, dash: list[int]) -> alt.Chart:
 
 
 def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
-    """Accuracy against level with bands; controls grey, published curves dashed."""
+    """Draw accuracy against level with bands; controls grey, published curves dashed."""
     rows = [_curve_row(point) for point in table.points if point.accuracy is not None]
     names = list(dict.fromkeys(row["estimator"] for row in rows))
     controls = {row["estimator"] for row in rows if row["control"]}
@@ -101,9 +102,9 @@ def _curve_row(point: CurvePoint) -> dict[str, Any]:
     }
 
 
-def duel_chart(found: Duel, width: int = 460) -> alt.LayerChart:
-    """Difference of accuracy per level with its interval; below 0 the first destroys more."""
-    rows = [{"t": f"{level.t:g}", **level.difference._asdict()} for level in found.levels]
+def comparison_chart(pair: PairComparison, width: int = 460) -> alt.LayerChart:
+    """Draw the difference of accuracy per level with its interval; below 0 the first destroys more."""
+    rows = [{"t": f"{level.t:g}", **level.difference._asdict()} for level in pair.levels]
     title = "accuracy difference, points"
     base = alt.Chart(_data(rows)).encode(x=alt.X("t:N", title="removed, t", axis=alt.Axis(labelAngle=0)))
     bars = base.mark_rule(size=3, color=COLOURS[0], opacity=0.7).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
@@ -118,17 +119,17 @@ _ESTIMATE = ("value", "low", "high")
 
 
 def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
-    """Gain against seconds per 1,000 images, the frontier drawn as steps."""
-    priced = [entry for entry in table.entries if entry.seconds and entry.gain.value is not None]
-    best = {entry.estimator for entry in frontier(priced)}
+    """Draw gain against seconds per 1,000 images, with the frontier as steps."""
+    priced = [row for row in table.rows if row.seconds and row.gain.value is not None]
+    best = {row.estimator for row in frontier(priced)}
     rows = [
         {
-            **_gain_row(entry),
-            "seconds": entry.seconds,
-            "best": entry.estimator in best,
-            "name": plain(entry.estimator, 30),
+            **_gain_row(row),
+            "seconds": row.seconds,
+            "best": row.estimator in best,
+            "name": plain(row.estimator, 30),
         }
-        for entry in priced
+        for row in priced
     ]
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="processor seconds for the maps of 1,000 images")
     title = "gain over Random, accuracy points"
@@ -141,17 +142,17 @@ def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     return _sized(alt.layer(steps, bars, points, names), width, 340)
 
 
-def frontier(entries: list[Entry]) -> list[Entry]:
-    """The entries that none beats at the same or a smaller cost, cheapest first."""
-    best: list[Entry] = []
-    for entry in sorted(entries, key=lambda entry: (entry.seconds, -(entry.gain.value or 0.0))):
-        if not best or (entry.gain.value or 0.0) > (best[-1].gain.value or 0.0):
-            best.append(entry)
+def frontier(rows: list[BoardRow]) -> list[BoardRow]:
+    """Return the rows that none beats at the same or a smaller cost, cheapest first."""
+    best: list[BoardRow] = []
+    for row in sorted(rows, key=lambda row: (row.seconds, -(row.gain.value or 0.0))):
+        if not best or (row.gain.value or 0.0) > (best[-1].gain.value or 0.0):
+            best.append(row)
     return best
 
 
 def _tip(field: str, number: str = "") -> alt.Tooltip:
-    """What is said about a mark under the pointer: a text, or a number in this format."""
+    """Return what a mark shows under the pointer: a text, or a number in this format."""
     return alt.Tooltip(f"{field}:Q", format=number) if number else alt.Tooltip(f"{field}:N")
 
 
@@ -176,20 +177,20 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-# what renderers take for granted: half of a drawing
+# half of a drawing says what renderers assume anyway
 _TAG = re.compile(r"<[^>]+>")
-_GRANTED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"| opacity="1"')
+_DEFAULTS = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"| opacity="1"')
 _PLACES = re.compile(r' (?:d|transform)="[^"]*"')
 _FINE = re.compile(r"(\.\d)\d+")  # a tenth of a pixel is enough
-_NOTHING = re.compile(r'<path d="[^"]*" display="none"/>|<path d="M0,0h0v0h0Z"/>')
+_EMPTY = re.compile(r'<path d="[^"]*" display="none"/>|<path d="M0,0h0v0h0Z"/>')
 
 
 def to_svg(chart: alt.LayerChart) -> str:
-    """A chart as an SVG element that fits the width it is given; nothing is fetched."""
+    """Return a chart as an SVG element that fits the width it is given; nothing is fetched."""
     drawn: str = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": _CONFIG}, allowed_base_urls=[])
-    lean = _NOTHING.sub("", _TAG.sub(_lean, drawn))
+    lean = _EMPTY.sub("", _TAG.sub(_lean, drawn))
     return lean.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
 def _lean(tag: re.Match[str]) -> str:
-    return _PLACES.sub(lambda where: _FINE.sub(r"\1", where[0]), _GRANTED.sub("", tag[0]))
+    return _PLACES.sub(lambda where: _FINE.sub(r"\1", where[0]), _DEFAULTS.sub("", tag[0]))

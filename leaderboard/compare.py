@@ -1,4 +1,4 @@
-"""Two estimators beside each other: paired differences, and the images that only one of them destroys."""
+"""Compare two estimators: paired differences, and the images that only one of them destroys."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,8 +15,8 @@ _NAMED = 12  # images that are listed by number
 
 
 @dataclass(frozen=True)
-class LevelDuel:
-    """Two estimators at one level.
+class LevelComparison:
+    """Two estimators compared at one level.
 
     Attributes:
         t: Level.
@@ -38,8 +38,8 @@ class LevelDuel:
 
 
 @dataclass(frozen=True)
-class Duel:
-    """Two estimators under one protocol.
+class PairComparison:
+    """Two estimators compared under one protocol.
 
     Attributes:
         first, second: Their ids.
@@ -53,85 +53,60 @@ class Duel:
     second: str
     protocol: str
     gain: Estimate
-    levels: tuple[LevelDuel, ...]
+    levels: tuple[LevelComparison, ...]
     caption: str
 
 
-@dataclass(frozen=True, eq=False)
-class Arena:
-    """One protocol of a suite, drawn once for all comparisons of its estimators.
-
-    Attributes:
-        title: Suite with version.
-        protocol: The question.
-        unit: What one feature is.
-        drawn: Its answers and draws.
-    """
-
-    title: str
-    protocol: Protocol
-    unit: Unit
-    drawn: Drawn
-
-    def duel(self, first: str, second: str) -> Duel:
-        """Compare two of its estimators."""
-        gains, scores = self.drawn.areas, self.drawn.scores
-        both = gains[first].minus(gains[second]) if {first, second} <= gains.keys() else None
-        levels = [
-            self._level(t, first, second) for t in scores.levels if {(first, t), (second, t)} <= scores.correct.keys()
-        ]
-        seeds = sorted({len(scores.correct[name, level.t]) for name in (first, second) for level in levels})
-        caption = (
-            f"{self.protocol.name.upper()} of {self.title}; {scores.images} test images; unit {self.unit}; "
-            f"fill mean; {' or '.join(map(str, seeds)) or 'no'} seeds; {self.drawn.confidence:.0%} intervals"
-        )
-        gain = self._points(both, 1.0) if both else Estimate()
-        return Duel(first, second, self.protocol.name, gain, tuple(levels), caption)
-
-    def _level(self, t: float, first: str, second: str) -> LevelDuel:
-        one, two = self.drawn.draws.accuracy((first, t)), self.drawn.draws.accuracy((second, t))
-        assert one and two, "asked only for points with results"
-        lost, other = (_destroyed(self.drawn.scores.correct[name, t]) for name in (first, second))
-        return LevelDuel(
-            t=t,
-            difference=self._points(one.minus(two), POINTS),
-            only_first=int((lost & ~other).sum()),
-            only_second=int((other & ~lost).sum()),
-            both=int((lost & other).sum()),
-            neither=int((~lost & ~other).sum()),
-            examples_first=tuple(np.flatnonzero(lost & ~other)[:_NAMED].tolist()),
-            examples_second=tuple(np.flatnonzero(other & ~lost)[:_NAMED].tolist()),
-        )
-
-    def _points(self, sample: Sample, scale: float) -> Estimate:
-        return self.drawn.estimate(Sample(scale * sample.value, scale * sample.draws))
-
-
-def arena(evidence: Evidence, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR) -> Arena | None:
-    """All that comparisons under one protocol need; None where the suite does not have it."""
-    drawn = evidence.drawn(protocol, unit)
-    return Arena(evidence.suite_results.title, protocol, unit, drawn) if drawn.levels else None
-
-
-def duel(
+def compare_pair(
     evidence: Evidence, first: str, second: str, protocol: Protocol = ROAR, unit: Unit = Unit.SCALAR
-) -> Duel | None:
+) -> PairComparison | None:
     """Compare two estimators of a suite; None where the suite does not have the protocol."""
-    found = arena(evidence, protocol, unit)
-    return found.duel(first, second) if found else None
+    drawn = evidence.drawn(protocol, unit)
+    if not drawn.levels:
+        return None
+    areas, scores = drawn.areas, drawn.scores
+    gain = _points(drawn, areas[first].minus(areas[second]), 1.0) if {first, second} <= areas.keys() else Estimate()
+    common = [t for t in scores.levels if {(first, t), (second, t)} <= scores.correct.keys()]
+    levels = [_at_level(drawn, t, first, second) for t in common]
+    seeds = sorted({len(scores.correct[name, t]) for name in (first, second) for t in common})
+    caption = (
+        f"{protocol.name.upper()} of {evidence.suite_results.title}; {scores.images} test images; unit {unit}; "
+        f"fill mean; {' or '.join(map(str, seeds)) or 'no'} seeds; {drawn.confidence:.0%} intervals"
+    )
+    return PairComparison(first, second, protocol.name, gain, tuple(levels), caption)
+
+
+def _at_level(drawn: Drawn, t: float, first: str, second: str) -> LevelComparison:
+    one, two = drawn.draws.accuracy((first, t)), drawn.draws.accuracy((second, t))
+    assert one and two, "asked only for points with results"
+    lost, other = (_destroyed(drawn.scores.correct[name, t]) for name in (first, second))
+    return LevelComparison(
+        t=t,
+        difference=_points(drawn, one.minus(two), POINTS),
+        only_first=int((lost & ~other).sum()),
+        only_second=int((other & ~lost).sum()),
+        both=int((lost & other).sum()),
+        neither=int((~lost & ~other).sum()),
+        examples_first=tuple(np.flatnonzero(lost & ~other)[:_NAMED].tolist()),
+        examples_second=tuple(np.flatnonzero(other & ~lost)[:_NAMED].tolist()),
+    )
+
+
+def _points(drawn: Drawn, sample: Sample, scale: float) -> Estimate:
+    return drawn.estimate(Sample(scale * sample.value, scale * sample.draws))
 
 
 def _destroyed(bits: Bits) -> Bits:
-    """Wrong in more than half of the trainings, bool (images,)."""
+    """Mark the images that more than half of the trainings get wrong, bool (images,)."""
     wrong: Bits = (~bits).mean(0) > 0.5
     return wrong
 
 
-def duel_records(found: Duel) -> list[dict[str, Any]]:
-    """The levels as flat records."""
-    names = {"first": plain(found.first), "second": plain(found.second), "protocol": found.protocol}
+def comparison_records(pair: PairComparison) -> list[dict[str, Any]]:
+    """Return the levels as flat records."""
+    names = {"first": plain(pair.first), "second": plain(pair.second), "protocol": pair.protocol}
     rows = []
-    for level in found.levels:
+    for level in pair.levels:
         row = asdict(level)
         value, low, high = row.pop("difference")
         row |= {key: " ".join(map(str, row[key])) for key in ("examples_first", "examples_second")}

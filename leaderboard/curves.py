@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from leaderboard.rows import judge
-from leaderboard.source import known, main_rows, slug, units
+from leaderboard.rows import main_board
+from leaderboard.source import lookup_estimator, main_rows, slug, units
 from leaderboard.text import plain, protocol_name
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -19,7 +19,7 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, LERF, MORF, ROAR, Order, Protocol, Unit
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult, experiment
 
-SHOWN = (ROAR, KAR, MORF)  # side by side
+SIDE_BY_SIDE = (ROAR, KAR, MORF)
 PUBLISHED = tuple(HOOKER_DATASETS.values())
 
 
@@ -64,42 +64,44 @@ class CurveTable:
     points: tuple[CurvePoint, ...]
 
 
-def curve_table(held: SuiteResults, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
-    """The chosen curves and the controls' under one protocol.
+def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
+    """Return the chosen curves and the controls' under one protocol.
 
     Args:
-        held: The suite and its results.
+        suite_results: The suite and its results.
         board: Its rows under the protocol.
         chosen: Ids; the controls come with them.
-        published: One of `PUBLISHED`, whose curves of the same ids are laid over; none if empty.
+        published: One of `PUBLISHED`, whose curves of the same ids are added; none if empty.
     """
     wanted = {*CONTROLS, *chosen}
-    told = [row for row in board.rows if row.estimator in wanted and any(t.value is not None for t in row.accuracies)]
-    rows = sorted(told, key=lambda row: row.estimator not in CONTROLS)
+    measured = [
+        row for row in board.rows if row.estimator in wanted and any(t.value is not None for t in row.accuracies)
+    ]
+    rows = sorted(measured, key=lambda row: row.estimator not in CONTROLS)
     points = [
-        CurvePoint(row.estimator, known(row.estimator).control, "measured", t, *estimate)
+        CurvePoint(row.estimator, lookup_estimator(row.estimator).control, "measured", t, *estimate)
         for row in rows
         for t, estimate in zip((0.0, *board.levels), (row.clean, *row.accuracies), strict=True)
     ]
-    laid = _published(published, board.protocol, wanted) if published else []
-    dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if laid else ""
-    shown = SuiteTable(held, board, units(held, board.protocol)[0], {})
+    added = _published(published, board.protocol, wanted) if published else []
+    dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if added else ""
+    described = SuiteTable(suite_results, board, units(suite_results, board.protocol)[0], {})
     return CurveTable(
-        title=f"{held.title}: {protocol_name(board.protocol.name)}",
+        title=f"{suite_results.title}: {protocol_name(board.protocol.name)}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
-        caption=f"{shown.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
-        points=(*points, *laid),
+        caption=f"{described.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
+        points=(*points, *added),
     )
 
 
 def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[CurvePoint]:
-    """The paper's curves; it retrained, so that there are none without."""
+    """Return the paper's curves; it always retrained, so there are none of other protocols."""
     if protocol not in (ROAR, KAR):
         return []
     curves = published_curves(dataset, protocol.order)
     return [
-        CurvePoint(name, known(name).control, "published", t, accuracy)
+        CurvePoint(name, lookup_estimator(name).control, "published", t, accuracy)
         for name, curve in curves.items()
         if name in wanted
         for t, accuracy in curve.items()
@@ -107,21 +109,21 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
 
 
 def curve_boards(evidence: Evidence) -> list[Board]:
-    """ROAR, KAR and MoRF without retraining, those of them that the suite has."""
-    found = [(protocol, units(evidence.suite_results, protocol)) for protocol in SHOWN]
-    boards = [judge(evidence, protocol, has[0]) for protocol, has in found if has]
+    """Return the boards of ROAR, KAR and MoRF without retraining, those of them that the suite has."""
+    found = [(protocol, units(evidence.suite_results, protocol)) for protocol in SIDE_BY_SIDE]
+    boards = [main_board(evidence, protocol, has[0]) for protocol, has in found if has]
     return [board for board in boards if board]
 
 
 def curve_tables(
-    held: SuiteResults, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
+    suite_results: SuiteResults, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
 ) -> list[CurveTable]:
-    """The chosen curves of several protocols, to stand side by side."""
-    return [curve_table(held, board, chosen, published) for board in boards]
+    """Return the chosen curves of several protocols, to stand side by side."""
+    return [curve_table(suite_results, board, chosen, published) for board in boards]
 
 
 def curve_records(tables: Iterable[CurveTable]) -> list[dict[str, Any]]:
-    """All points as flat records."""
+    """Return all points as flat records."""
     return [
         {"protocol": table.protocol, **asdict(point), "estimator": plain(point.estimator)}
         for table in tables
@@ -131,7 +133,10 @@ def curve_records(tables: Iterable[CurveTable]) -> list[dict[str, Any]]:
 
 @cache
 def toy_tables() -> tuple[CurveTable, ...]:
-    """Without retraining, then with: mean accuracies of three rankings, bands two standard errors to each side."""
+    """Return the toy's curves without and with retraining: mean accuracies of three rankings.
+
+    Bands are two standard errors to each side.
+    """
     result = experiment()
     return tuple(_table(result, retrain) for retrain in (False, True))
 
@@ -158,39 +163,39 @@ UNRETRAINED = (MORF, LERF)
 
 
 @dataclass(frozen=True)
-class FallTable:
-    """One protocol's table.
+class ProbabilityTable:
+    """How the probability of the predicted class falls under one protocol.
 
     Attributes:
         stem: For the names of its files.
         title: Of what it is.
-        about: What its columns mean.
-        records: Its rows, the estimators that do best first; missing is None.
+        explanation: What its columns mean.
+        records: Its rows, the best estimator first; missing is None.
     """
 
     stem: str
     title: str
-    about: str
+    explanation: str
     records: list[dict[str, Any]]
 
     @property
-    def shown(self) -> list[dict[str, Any]]:
-        """The rows as text, with as many digits for each number."""
+    def texts(self) -> list[dict[str, Any]]:
+        """Return the rows as text, with three decimals for each number."""
         return [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()} for row in self.records]
 
 
-def fall_tables(held: SuiteResults) -> list[FallTable]:
-    """The tables of all protocols and units of a suite that have any."""
-    asked = [(protocol, unit) for protocol in UNRETRAINED for unit in units(held, protocol)]
-    found = [fall_table(held, protocol, unit) for protocol, unit in asked]
+def probability_tables(suite_results: SuiteResults) -> list[ProbabilityTable]:
+    """Return the tables of all protocols and units of a suite that have any."""
+    asked = [(protocol, unit) for protocol in UNRETRAINED for unit in units(suite_results, protocol)]
+    found = [probability_table(suite_results, protocol, unit) for protocol, unit in asked]
     return [table for table in found if table.records]
 
 
-def fall_table(held: SuiteResults, protocol: Protocol, unit: Unit) -> FallTable:
-    """The table of one protocol without retraining."""
-    blocks = [block for block in held.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
+def probability_table(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> ProbabilityTable:
+    """Return the table of one protocol without retraining."""
+    blocks = [block for block in suite_results.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
     levels = sorted({t for block in blocks for t in block.levels})
-    found, rows = falls(held, protocol, unit, levels), main_rows(held)
+    found, rows = falls(suite_results, protocol, unit, levels), main_rows(suite_results)
     records = []
     for name in sorted((name for name in found if name in rows), key=lambda name: _best(found[name].aopc, protocol)):
         fall, (value, low, high) = found[name], found[name].aopc
@@ -200,7 +205,9 @@ def fall_table(held: SuiteResults, protocol: Protocol, unit: Unit) -> FallTable:
         record |= {f"change at t = {t:g}": each.value for t, each in zip(levels, fall.changes, strict=True)}
         records.append(record)
     title = f"Probability of the predicted class: {protocol.name.upper()}, unit {unit}"
-    return FallTable(f"probability-{slug(held)}-{protocol.name}-{unit}", title, _about(protocol), records)
+    return ProbabilityTable(
+        f"probability-{slug(suite_results)}-{protocol.name}-{unit}", title, _explanation(protocol), records
+    )
 
 
 def _best(aopc: Estimate, protocol: Protocol) -> float:
@@ -209,7 +216,7 @@ def _best(aopc: Estimate, protocol: Protocol) -> float:
     return -aopc.value if protocol.order is Order.MORF else aopc.value
 
 
-def _about(protocol: Protocol) -> str:
+def _explanation(protocol: Protocol) -> str:
     better = "more" if protocol.order is Order.MORF else "less"
     return (
         "p is the mean softmax probability that the reference, as it is, gives the class that it predicts on the "

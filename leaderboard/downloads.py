@@ -1,4 +1,4 @@
-"""What is shown, as files: CSV and JSON of every view, Markdown and LaTeX of the board; and as HTML."""
+"""What is shown, as files: CSV and JSON of every page, Markdown and LaTeX of the board; and as HTML."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.rows import BoardTable, Entry
-from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name, signed
+from leaderboard.rows import BoardRow, BoardTable
+from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name
 from roarbench import text as formatting
 from roarbench.report.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.places import Place
-from roarbench.text import MISSING, interval
+from roarbench.text import MISSING, interval, percent, place_interval, signed
 
 ASSETS = Path(__file__).parent / "assets"
 Records = Sequence[Mapping[str, Any]]
@@ -27,43 +26,43 @@ _MARKDOWN = "\\`*_[]<>!|~"  # what begins or ends something else than text insid
 
 
 def board_records(table: BoardTable) -> list[dict[str, Any]]:
-    """The rows as flat records of plain values; missing is None."""
-    return [{**_record(entry), **_accuracies(entry, table)} for entry in table.entries]
+    """Return the rows as flat records of plain values; missing is None."""
+    return [{**_record(row), **_accuracies(row, table)} for row in table.rows]
 
 
-def _record(entry: Entry) -> dict[str, Any]:
-    position = entry.place
+def _record(row: BoardRow) -> dict[str, Any]:
+    place = row.place
     return {
-        "estimator": plain(entry.estimator),
-        "about": entry.about,
-        "family": entry.family,
-        "control": entry.control,
-        "place": position.place if position else None,
-        "place_low": position.low if position else None,
-        "place_high": position.high if position else None,
-        "tie_groups": " ".join(map(str, position.groups)) if position else "",
-        "gain": entry.gain.value,
-        "gain_low": entry.gain.low,
-        "gain_high": entry.gain.high,
-        "vs_random": entry.random or None,
-        "vs_sobel": entry.sobel or None,
-        "vs_random_blurred": entry.blurred or None,
-        "kar_gain": entry.kar.value,
-        "no_retrain_gain": entry.unretrained.value,
-        "flag": entry.flag or None,
-        "blurred_twin_lead": entry.concerns.twin.size,
-        "mask_only_accuracy": entry.concerns.masks.size,
-        "seconds_per_1000_images": entry.seconds,
-        "seeds": entry.seeds,
-        "date": entry.date or None,
-        "status": entry.status or None,
-        "no_place_because": entry.gap or None,
+        "estimator": plain(row.estimator),
+        "about": row.about,
+        "family": row.family,
+        "control": row.control,
+        "place": place.place if place else None,
+        "place_low": place.low if place else None,
+        "place_high": place.high if place else None,
+        "tie_groups": " ".join(map(str, place.groups)) if place else "",
+        "gain": row.gain.value,
+        "gain_low": row.gain.low,
+        "gain_high": row.gain.high,
+        "vs_random": row.random or None,
+        "vs_sobel": row.sobel or None,
+        "vs_random_blurred": row.blurred or None,
+        "kar_gain": row.kar.value,
+        "no_retrain_gain": row.unretrained.value,
+        "flag": row.flag or None,
+        "blurred_twin_lead": row.concerns.twin.size,
+        "mask_only_accuracy": row.concerns.masks.size,
+        "seconds_per_1000_images": row.seconds,
+        "seeds": row.seeds,
+        "date": row.date or None,
+        "status": row.status or None,
+        "no_place_because": row.gap or None,
     }
 
 
-def _accuracies(entry: Entry, table: BoardTable) -> dict[str, float | None]:
-    """What there is instead of gains where a protocol has none."""
-    found = {} if table.gained else dict(zip(table.levels, entry.accuracies, strict=True))
+def _accuracies(row: BoardRow, table: BoardTable) -> dict[str, float | None]:
+    """Return the accuracies with their intervals where a protocol has no gains; else nothing."""
+    found = {} if table.gained else dict(zip(table.levels, row.accuracies, strict=True))
     return {
         f"accuracy_{t:g}{end}": value
         for t, estimate in found.items()
@@ -72,17 +71,17 @@ def _accuracies(entry: Entry, table: BoardTable) -> dict[str, float | None]:
 
 
 def board_files(table: BoardTable) -> dict[str, str]:
-    """The board in every format, by ending."""
+    """Return the board in every format, by ending."""
     return {"csv": board_csv(table), "json": board_json(table), "tex": to_latex(table), "md": to_markdown(table)}
 
 
 def board_csv(table: BoardTable) -> str:
-    """The board as CSV; each row says of what its numbers are."""
+    """Return the board as CSV; each row says of what its numbers are."""
     return to_csv([{"suite": table.title, **row, "numbers_are_of": table.caption} for row in board_records(table)])
 
 
 def to_csv(records: Records) -> str:
-    """Records as CSV."""
+    """Return records as CSV."""
     return formatting.to_csv([{key: _cell(value) for key, value in row.items()} for row in _rounded(records)])
 
 
@@ -91,7 +90,7 @@ def _rounded(records: Records) -> Records:
 
 
 def _cell(value: object) -> object:
-    """A value as a browser would write it, too, so that both boards' files are the same to the letter."""
+    """Return a value as a browser would write it, too, so that both boards' files are the same to the letter."""
     if isinstance(value, bool):
         return str(value).lower()
     return Decimal(_digits(value)) if isinstance(value, float) else value
@@ -102,26 +101,26 @@ def _digits(number: float) -> str:
 
 
 def to_json(records: Records, **of: Any) -> str:
-    """Records as JSON, with what the numbers are of."""
+    """Return records as JSON, with what the numbers are of."""
     lines = ",\n ".join(json.dumps(row, allow_nan=False) for row in _rounded(records))
     head = json.dumps(of, allow_nan=False)[:-1]
     return f'{head}{", " if of else ""}"rows": [\n {lines}\n]}}\n'
 
 
 def board_json(table: BoardTable) -> str:
-    """The board as JSON."""
+    """Return the board as JSON."""
     return to_json(board_records(table), **header_fields(table))
 
 
 def header_fields(table: BoardTable) -> dict[str, Any]:
-    """Of what a board's numbers are."""
-    parts = asdict(replace(table, entries=()))
-    return {key: value for key, value in parts.items() if key not in ("entries", "whole", "lines")}
+    """Return of what a board's numbers are: all its fields but the rows."""
+    fields = asdict(replace(table, rows=()))
+    return {key: value for key, value in fields.items() if key not in ("rows", "whole", "lines")}
 
 
 def to_markdown(table: BoardTable) -> str:
-    """The board as a Markdown table; what came from outside stays text."""
-    cells = [[_quoted(cell) for cell in _cells(entry, table)] for entry in table.entries]
+    """Return the board as a Markdown table; text from outside stays text."""
+    cells = [[_quoted(cell) for cell in _cells(row, table)] for row in table.rows]
     lines = [_headings(table), ["---"] * len(_headings(table)), *cells]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"**{table.title}**\n\n{rows}\n\n{table.caption}. {table.footnote}\n"
@@ -132,10 +131,10 @@ def _quoted(text: str) -> str:
 
 
 def to_latex(table: BoardTable) -> str:
-    """The board as a LaTeX table for the `booktabs` package."""
+    """Return the board as a LaTeX table for the `booktabs` package."""
     sides = "rlrlllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
     headings = dict(zip(_headings(table), sides, strict=True))
-    lines = [_cells(entry, table) for entry in table.entries]
+    lines = [_cells(row, table) for row in table.rows]
     return latex_table(headings, lines, f"{table.title}. {table.caption}. {table.footnote}") + "\n"
 
 
@@ -145,48 +144,36 @@ def _headings(table: BoardTable) -> list[str]:
     return ["estimator", *(f"accuracy at t = {t:g}" for t in table.levels), "seeds"]
 
 
-def _cells(entry: Entry, table: BoardTable) -> list[str]:
+def _cells(row: BoardRow, table: BoardTable) -> list[str]:
     if not table.gained:
-        return [plain(entry.estimator), *(share(accuracy) for accuracy in entry.accuracies), str(entry.seeds)]
+        return [plain(row.estimator), *(accuracy_text(accuracy) for accuracy in row.accuracies), str(row.seeds)]
     return [
-        span(entry.place) or MISSING,
-        plain(entry.estimator),
-        interval(entry.gain),
-        *(verdict or MISSING for verdict in (entry.random, entry.sobel, entry.blurred)),
-        interval(entry.kar),
-        interval(entry.unretrained),
-        str(entry.seeds),
+        place_interval(row.place),
+        plain(row.estimator),
+        interval(row.gain),
+        *(verdict or MISSING for verdict in (row.random, row.sobel, row.blurred)),
+        interval(row.kar),
+        interval(row.unretrained),
+        str(row.seeds),
     ]
 
 
-def span(position: Place | None) -> str:
-    """A place interval such as 2-4; empty where there is none."""
-    if position is None:
-        return ""
-    low, high = position.low or position.place, position.high or position.place
-    return str(low) if low == high else f"{low}-{high}"
-
-
-def share(accuracy: Estimate) -> str:
-    """An accuracy in percent with its interval in brackets, as far as they are there."""
-    value, low, high = accuracy
-    if value is None:
-        return MISSING
-    ends = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
-    return f"{100 * value:.1f}%{ends}"
+def accuracy_text(accuracy: Estimate) -> str:
+    """Return an accuracy in percent with its interval in brackets, as far as they are there."""
+    return interval(accuracy, percent, "%")
 
 
 @cache
 def templates() -> Environment:
-    """Templates that escape whatever they are given, and fail where something is missing."""
+    """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(ASSETS)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {
         "plain": plain,
-        "cell": cell,
+        "cell": cell_text,
         "signed": signed,
-        "span": span,
-        "share": share,
+        "place": place_interval,
+        "accuracy": accuracy_text,
         "protocol": protocol_name,
     }
     made.filters |= {"percent": "{:.1%}".format, "digits": lambda value: "" if value is None else _digits(value)}
@@ -194,8 +181,8 @@ def templates() -> Environment:
     return made
 
 
-def cell(value: object) -> str:
-    """A value as text: missing is a dash, numbers have as many digits as a reader wants."""
+def cell_text(value: object) -> str:
+    """Return a value as text: missing is a dash, numbers have four significant digits."""
     if value is None or value == "":
         return MISSING
     if isinstance(value, bool):

@@ -1,11 +1,11 @@
-"""One estimator in all suites: its papers, its runs, and the command that does them again."""
+"""One estimator in all suites: its papers, its runs, and the command that repeats them."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from leaderboard.source import known
+from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CUDA, IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
@@ -37,13 +37,13 @@ class Paper(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The paper in one line."""
+        """Return the paper in one line."""
         number = f", arXiv:{self.eprint}" if self.eprint else ""
         return f"{', '.join(self.authors)}: {self.title}. {self.venue}, {self.year}{number}"
 
     @property
     def bibtex(self) -> str:
-        """The paper as a BibTeX entry."""
+        """Return the paper as a BibTeX entry."""
         place = {"article": "journal", "inproceedings": "booktitle"}.get(self.kind, "howpublished")
         fields = {"title": f"{{{self.title}}}", "author": " and ".join(self.authors), place: self.venue}
         fields |= {"year": str(self.year)} | ({"eprint": self.eprint, "archiveprefix": "arXiv"} if self.eprint else {})
@@ -146,7 +146,7 @@ _FORMS = {
 
 
 def papers(base: str, form: str) -> tuple[Paper, ...]:
-    """The papers of an estimator: of its base, then of what is done with it."""
+    """Return the papers of an estimator: of its base, then of what is done with it."""
     return tuple(dict.fromkeys((*_BASES.get(base, ()), *_FORMS.get(form, ()))))
 
 
@@ -188,18 +188,18 @@ class Profile:
     code: str = ""
 
 
-def profile(name: str, helds: Iterable[SuiteResults] = ()) -> Profile:
-    """What is known of an estimator, as plain text.
+def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
+    """Return what is known of an estimator, as plain text.
 
     Args:
         name: Its id.
-        helds: Suites that may hold what was submitted under this id.
+        suites: Those that may have a submission of this id.
     """
-    found = [held.submissions[name] for held in helds if name in held.submissions]
-    return _handed_in(name, found[0]) if found else _built_in(name)
+    found = [each.submissions[name] for each in suites if name in each.submissions]
+    return _submitted(name, found[0]) if found else _built_in(name)
 
 
-def _handed_in(name: str, submission: Submission) -> Profile:
+def _submitted(name: str, submission: Submission) -> Profile:
     return Profile(
         estimator=plain(name),
         about=plain(submission.description),
@@ -215,7 +215,7 @@ def _handed_in(name: str, submission: Submission) -> Profile:
 
 
 def _built_in(name: str) -> Profile:
-    row = known(name)
+    row = lookup_estimator(name)
     published = () if row.twin else papers(row.base, row.form)  # a blurred random map is no one's proposal
     source = _SOURCES.get(row.base) or f"roarbench/estimators/{'gradients' if row.form == 'base' else 'ensembles'}.py"
     return Profile(
@@ -237,19 +237,19 @@ def _settings(row: Estimator) -> str:
     return "; ".join(parts)
 
 
-def command(held: SuiteResults, name: str) -> str:
-    """What to type to do all runs of an estimator in a suite again, in an empty store."""
-    row = known(name)
+def command(suite_results: SuiteResults, name: str) -> str:
+    """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
+    row = lookup_estimator(name)
     asked = "--submission FILE" if row.submitted else f"--estimators {plain(name)}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
-    limit = f" --limit {held.limit}" if held.limit else ""
-    return f"roarbench run --suite {held.suite.name} {asked}{trust}{device}{limit} --store NEW-FOLDER"
+    limit = f" --limit {suite_results.limit}" if suite_results.limit else ""
+    return f"roarbench run --suite {suite_results.suite.name} {asked}{trust}{device}{limit} --store NEW-FOLDER"
 
 
-def runs_of(held: SuiteResults, name: str) -> list[dict[str, Any]]:
-    """Provenance of each run of an estimator, as flat records in the suite's order."""
-    found = [(point, result) for point, result in held.results.items() if point.cell.estimator == name]
+def runs_of(suite_results: SuiteResults, name: str) -> list[dict[str, Any]]:
+    """Return the provenance of each run of an estimator, as flat records in the suite's order."""
+    found = [(point, result) for point, result in suite_results.results.items() if point.cell.estimator == name]
     return [{"run": plain(describe(point)), **_made(result), **_origin(result)} for point, result in found]
 
 
@@ -279,12 +279,12 @@ def _part(name: str, value: object) -> str:
 
 
 def shared(runs: list[dict[str, Any]]) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """What all runs have in common, and of each run what is left: a table says the same thing once."""
+    """Return what all runs have in common, and of each run the rest: a table says the same thing once."""
     same = {key: str(runs[0][key]) for key in _COMMON if runs and len({run[key] for run in runs}) == 1}
     return same, [{key: value for key, value in run.items() if key not in same} for run in runs]
 
 
-def machines(held: SuiteResults) -> list[str]:
-    """Code and machines behind a suite's results, the most used first, each with its number of runs."""
-    made = Counter(f"{r['code']} on {r['machine']}" for r in map(_origin, held.results.values()))
+def machines(suite_results: SuiteResults) -> list[str]:
+    """Return code and machines behind a suite's results, the most used first, each with its number of runs."""
+    made = Counter(f"{r['code']} on {r['machine']}" for r in map(_origin, suite_results.results.values()))
     return [f"{name} ({count} runs)" for name, count in made.most_common()]

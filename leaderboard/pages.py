@@ -1,79 +1,78 @@
-"""What pages say beside tables of statistics: the same for the app and for the static pages."""
+"""What pages of the app and of the static board say in the same words: captions, costs, claims and legends."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from leaderboard.charts import frontier
 from leaderboard.curves import CurveTable
-from leaderboard.downloads import span
-from leaderboard.rows import SORTS, BoardTable, Entry, beside
-from leaderboard.snapshot import SuiteShown
-from leaderboard.text import HEADINGS, plain, signed
+from leaderboard.rows import SORTS, BoardRow, BoardTable, other_gains_note
+from leaderboard.snapshot import SuiteView
+from leaderboard.text import HEADINGS, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.report.claims import claim_records
 from roarbench.report.validity import sections
-from roarbench.text import MISSING, interval
+from roarbench.text import MISSING, interval, place_interval, signed
 
 
 def figure_words(table: CurveTable) -> str:
-    """What a figure of curves shows, for those who do not see it."""
+    """Return what a figure of curves shows, for those who do not see it."""
     points = [point for point in table.points if point.accuracy is not None and 0 < point.t < 1]
     ends = {(point.source == "published", point.estimator): point for point in points}
     last = [
-        f"{plain(name, 40)}{' published' if laid else ''} {100 * (point.accuracy or 0):.1f}%"
-        for (laid, name), point in ends.items()
+        f"{plain(name, 40)}{' published' if published else ''} {100 * (point.accuracy or 0):.1f}%"
+        for (published, name), point in ends.items()
     ]
     at = f" At t = {max(point.t for point in ends.values()):g}: {', '.join(last)}." if ends else ""
     return f"{table.title}: test accuracy against the fraction removed. {table.caption}{at}"
 
 
-class Cost(NamedTuple):
-    """What gain costs.
+class CostTable(NamedTuple):
+    """Gains with the cost of the maps.
 
     Attributes:
-        points: As flat records.
-        rows: The same to be read.
-        words: The frontier, and of what the cost is not known.
+        points: As flat records, cheapest first.
+        rows: The same as text.
+        summary: The frontier, and the rows without gain or known cost.
     """
 
     points: list[dict[str, Any]]
     rows: list[dict[str, Any]]
-    words: str
+    summary: str
 
 
-def cost_points(table: BoardTable) -> Cost:
-    """The rows whose cost is known, cheapest first."""
-    priced = [entry for entry in table.entries if entry.seconds and entry.gain.value is not None]
+def cost_table(table: BoardTable) -> CostTable:
+    """Return the rows of a board whose cost is known, cheapest first."""
+    priced = [row for row in table.rows if row.seconds and row.gain.value is not None]
     best = frontier(priced)
     points = [
         {
-            "estimator": plain(entry.estimator),
-            "seconds_per_1000_images": entry.seconds,
-            "gain": entry.gain.value,
-            "gain_low": entry.gain.low,
-            "gain_high": entry.gain.high,
-            "on_frontier": entry in best,
+            "estimator": plain(row.estimator),
+            "seconds_per_1000_images": row.seconds,
+            "gain": row.gain.value,
+            "gain_low": row.gain.low,
+            "gain_high": row.gain.high,
+            "on_frontier": row in best,
         }
-        for entry in sorted(priced, key=lambda entry: entry.seconds or 0.0)
+        for row in sorted(priced, key=lambda row: row.seconds or 0.0)
     ]
     rows = [
         {
-            "estimator": plain(entry.estimator),
-            HEADINGS["seconds"]: f"{entry.seconds:.3g}",
-            "gain": interval(entry.gain),
-            "on the frontier": entry in best,
+            "estimator": plain(row.estimator),
+            HEADINGS["seconds"]: f"{row.seconds:.3g}",
+            "gain": interval(row.gain),
+            "on the frontier": row in best,
         }
-        for entry in sorted(priced, key=lambda entry: entry.seconds or 0.0)
+        for row in sorted(priced, key=lambda row: row.seconds or 0.0)
     ]
-    words = ", ".join(f"{plain(e.estimator, 40)} ({e.seconds:.3g} s, {signed(e.gain.value or 0)} points)" for e in best)
-    absent = [plain(entry.estimator, 40) for entry in table.entries if entry not in priced]
+    names = ", ".join(f"{plain(e.estimator, 40)} ({e.seconds:.3g} s, {signed(e.gain.value or 0)} points)" for e in best)
+    absent = [plain(row.estimator, 40) for row in table.rows if row not in priced]
     unknown = f" Without gain or known cost: {', '.join(absent)}." if absent else ""
-    return Cost(points, rows, f"None is better at the same or a smaller cost than: {words}.{unknown}")
+    return CostTable(points, rows, f"None is better at the same or a smaller cost than: {names}.{unknown}")
 
 
-class Held(NamedTuple):
-    """The claims on one table of numbers.
+class ClaimTable(NamedTuple):
+    """The paper's claims tested on one table of numbers.
 
     Attributes:
         title: Whose numbers.
@@ -86,19 +85,19 @@ class Held(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def claims(suites: Sequence[SuiteShown]) -> list[Held]:
-    """The claims on the paper's numbers, then on every suite that has a cell of any."""
+def claims(views: Sequence[SuiteView]) -> list[ClaimTable]:
+    """Return the claims on the paper's numbers, then on every suite that has a cell of any."""
     published = [_claim(row, "published") for row in claim_records(None)]
     own = [
-        Held(
-            f"On {shown.held.title}",
-            f"Mean test accuracies: {shown.table.caption}",
-            [_claim(row, "ours") for row in claim_records(shown.held, shown.unit)],
+        ClaimTable(
+            f"On {view.suite_results.title}",
+            f"Mean test accuracies: {view.table.caption}",
+            [_claim(row, "ours") for row in claim_records(view.suite_results, view.unit)],
         )
-        for shown in suites
+        for view in views
     ]
-    told = [held for held in own if any(row["cells that agree"] for row in held.rows)]
-    return [Held("On the paper's own table", _PAPERS_TABLE, published), *told]
+    tested = [each for each in own if any(row["cells that agree"] for row in each.rows)]
+    return [ClaimTable("On the paper's own table", _PAPERS_TABLE, published), *tested]
 
 
 _PAPERS_TABLE = (
@@ -122,8 +121,8 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
     }
 
 
-class Sorted(NamedTuple):
-    """A column's heading.
+class ColumnSort(NamedTuple):
+    """How a column's heading sorts.
 
     Attributes:
         now: How the rows are sorted by it, `ascending` or `descending`; empty where they are not.
@@ -135,39 +134,39 @@ class Sorted(NamedTuple):
 
 
 def legend(table: BoardTable) -> str:
-    """What a board's numbers are."""
+    """Return what a board's numbers are."""
     if not table.gained:
         return f"Test accuracy of networks that see only where features were removed, at each level t. {_DOUBT}"
     return f"Gain over Random in accuracy points, with its interval. {_DOUBT}"
 
 
-def strokes(table: BoardTable) -> str:
-    """What the lines of a board's bars are."""
+def bar_lines(table: BoardTable) -> str:
+    """Return what the lines of a board's bars are."""
     kinds = {"sobel": "the dashed line Sobel", "random-blurred": "the dotted line the blurred random map"}
     return ", ".join(["the line at 0 is Random", *(kinds[name] for name in table.lines)])
 
 
-def without(table: BoardTable) -> list[str]:
-    """The columns that say nothing of any row: a suite need not have all protocols and checks."""
+def empty_columns(table: BoardTable) -> list[str]:
+    """Return the columns that are empty in every row: a suite need not have all protocols and checks."""
     optional = ("sobel", "blurred", "kar", "no-retrain", "twin", "masks", "seconds")
-    return [key for key in optional if all(SORTS[key](entry) is None for entry in table.entries)]
+    return [key for key in optional if all(SORTS[key](row) is None for row in table.rows)]
 
 
 _DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full."
 
 
-def status(entry: Entry, held: SuiteResults) -> str:
-    """Who vouches for a row, and that its data set was made small if it was; empty where there is no run."""
-    small = f", small version: {held.limit} images a split" if held.limit else ""
-    return entry.status and entry.status + small
+def status(row: BoardRow, suite_results: SuiteResults) -> str:
+    """Return who vouches for a row, and that its data set was made small if it was; empty where there is no run."""
+    small = f", small version: {suite_results.limit} images a split" if suite_results.limit else ""
+    return row.status and row.status + small
 
 
-def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]]:
-    """An estimator's row in each suite that has it."""
+def entry_boards(views: Sequence[SuiteView], name: str) -> list[dict[str, Any]]:
+    """Return an estimator's row in each suite that has it."""
     return [
         {
-            "suite": shown.held.title,
-            "place": span(row.place),
+            "suite": view.suite_results.title,
+            "place": place_interval(row.place) if row.place else "",
             "gain": interval(row.gain),
             "vs Random": row.random,
             "vs Sobel": row.sobel,
@@ -175,21 +174,25 @@ def entry_boards(suites: Sequence[SuiteShown], name: str) -> list[dict[str, Any]
             "KAR gain": interval(row.kar),
             "no-retrain gain": interval(row.unretrained),
             "seeds": row.seeds,
-            "status": status(row, shown.held),
-            "numbers are of": f"{shown.table.caption}. {beside(shown.held, shown.table.unit, shown.table.levels)}",
+            "status": status(row, view.suite_results),
+            "numbers are of": f"{view.table.caption}. {_other_gains(view)}",
         }
-        for shown in suites
-        for row in shown.table.entries
+        for view in views
+        for row in view.table.rows
         if row.estimator == name
     ]
 
 
-def validity(shown: SuiteShown, name: str) -> list[tuple[str, list[dict[str, str]]]]:
-    """The validity panel of one estimator beside the controls'."""
+def _other_gains(view: SuiteView) -> str:
+    return other_gains_note(view.suite_results, view.table.unit, view.table.levels)
+
+
+def validity(view: SuiteView, name: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """Return the validity panel of one estimator and of the controls."""
     wanted = {name, *CONTROLS}
     parts = [
         (part.title, [dict(zip(part.columns, line, strict=True)) for line in part.lines if line[0] in wanted])
-        for part in sections(shown.panel)
+        for part in sections(view.panel)
     ]
-    told = [(title, rows, [cell for row in rows for cell in list(row.values())[1:]]) for title, rows in parts]
-    return [(title, rows) for title, rows, cells in told if set(cells) - {MISSING}]
+    tables = [(title, rows, [cell for row in rows for cell in list(row.values())[1:]]) for title, rows in parts]
+    return [(title, rows) for title, rows, cells in tables if set(cells) - {MISSING}]

@@ -1,4 +1,4 @@
-"""What the pages of one visit share, and the small pieces that several of them lay out.
+"""The state of one visit to the app, kept in the address, and the elements that several pages share.
 
 The address holds every choice: a run of the script reads it, a choice writes it, and so back, forward and a copied link
 show the same view. Links that `leaderboard/assets/app.js` follows are HTML; text from outside is escaped in it.
@@ -15,49 +15,49 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from leaderboard.downloads import Records, templates, to_csv, to_json
-from leaderboard.snapshot import SuiteShown
+from leaderboard.snapshot import SuiteView
 from leaderboard.text import plain
 from roarbench.store.results import ResultsStore
 
 Width = int | Literal["stretch"]  # pixels, or all that there are
 
-_AROUND = 170  # pixels for axis and legend: here a chart's height is that of all it has, not of its plot
+_AROUND = 170  # pixels for axis and legend: Streamlit's height of a chart is that of all it has, not of its plot
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One run of a page.
+    """One visit to a page.
 
     Attributes:
         store: Opened read-only.
         suites: All that it holds, by slug.
-        slug: The one that is looked at.
+        slug: Of the suite that is looked at.
         reread: All suites as the store is now, for what is shown live.
-        head: Where the page says what it is.
-        notes: Where the page says what it does not know.
+        head: Where the title stands.
+        notes: Where the page says what the address asks for and the store does not have.
     """
 
     store: ResultsStore
-    suites: Mapping[str, SuiteShown]
+    suites: Mapping[str, SuiteView]
     slug: str
-    reread: Callable[[], Mapping[str, SuiteShown]]
+    reread: Callable[[], Mapping[str, SuiteView]]
     head: DeltaGenerator
     notes: DeltaGenerator
 
     @property
-    def shown(self) -> SuiteShown:
-        """The suite that is looked at."""
+    def view(self) -> SuiteView:
+        """Return the suite that is looked at."""
         return self.suites[self.slug]
 
     @property
     def names(self) -> list[str]:
-        """Ids of its rows, by gain."""
-        return [entry.estimator for entry in self.shown.table.entries]
+        """Return the ids of its rows, by gain."""
+        return [entry.estimator for entry in self.view.table.rows]
 
-    def name(self, title: str) -> None:
-        """Say what the page is, at its top and in the browser."""
+    def set_title(self, title: str) -> None:
+        """Show the page's title, at its top and in the browser."""
         st.set_page_config(page_title=f"{title} - roarbench")
-        self.head.html(part("title", title))
+        self.head.html(render_part("title", title))
 
     def choose(
         self,
@@ -68,9 +68,9 @@ class Session:
         width: Width = "stretch",
         what: str = "",
     ) -> str:
-        """One of several, kept in the address; `first` is shown where the address asks for none."""
+        """Ask for one of several, kept in the address; `first` is shown where the address asks for none."""
         first = first or options[0]
-        st.session_state[key] = asked(self.notes, key, options, first, what or f"{label.lower()} {{}} here")
+        st.session_state[key] = from_address(self.notes, key, options, first, what or f"{label.lower()} {{}} here")
         how: dict[str, Any] = {"key": key, "on_change": _keep, "args": (key, [first]), "width": width}
         return str(st.selectbox(label, options, format_func=plain, **how))
 
@@ -83,19 +83,19 @@ class Session:
         width: Width = "stretch",
         what: str = "",
     ) -> list[str]:
-        """Some of several, kept in the address."""
+        """Ask for some of several, kept in the address."""
         wanted = [name for name in st.query_params.get_all(key) if name] if key in st.query_params else list(first)
         for name in wanted:
             if name not in options:
                 unknown = (what or f"{label.lower()} {{}} here").format(repr(plain(name)))
-                tell(self.notes, f"There is no {unknown}; it is left out.")
+                warn(self.notes, f"There is no {unknown}; it is left out.")
         st.session_state[key] = [name for name in wanted if name in options]
         how: dict[str, Any] = {"key": key, "on_change": _keep, "args": (key, list(first)), "width": width}
         return list(st.multiselect(label, options, format_func=plain, placeholder="none" if first else "all", **how))
 
 
-def asked(notes: DeltaGenerator, key: str, known: Sequence[str], first: str, what: str) -> str:
-    """What the address asks for under a key, if that is one of `known`; else `first`, and a sentence that says so.
+def from_address(notes: DeltaGenerator, key: str, known: Sequence[str], first: str, what: str) -> str:
+    """Return what the address asks for under a key if that is one of `known`; else say so and return `first`.
 
     Args:
         notes: Where it is said.
@@ -107,13 +107,13 @@ def asked(notes: DeltaGenerator, key: str, known: Sequence[str], first: str, wha
     name = st.query_params.get(key) or first
     if name in known:
         return name
-    tell(notes, f"There is no {what.format(repr(plain(name)))}; shown: {plain(first)}.")
+    warn(notes, f"There is no {what.format(repr(plain(name)))}; shown: {plain(first)}.")
     return first
 
 
-def tell(notes: DeltaGenerator, text: str) -> None:
-    """A sentence that no reader should miss."""
-    notes.html(part("told", text))
+def warn(notes: DeltaGenerator, text: str) -> None:
+    """Show a sentence that no reader should miss."""
+    notes.html(render_part("warning", text))
 
 
 def _keep(key: str, first: list[str]) -> None:
@@ -126,54 +126,54 @@ def _keep(key: str, first: list[str]) -> None:
         st.query_params[key] = chosen or ""
 
 
-def search(label: str, key: str) -> str:
-    """Words to look for, kept in the address."""
+def search_box(label: str, key: str) -> str:
+    """Ask for words to look for, kept in the address."""
     st.session_state[key] = st.query_params.get(key, "")
     return st.text_input(label, key=key, on_change=_keep, args=(key, [""]))
 
 
 def link(**choices: str | Sequence[str]) -> str:
-    """An address within the app."""
+    """Return an address within the app."""
     return "?" + urlencode(choices, doseq=True)
 
 
-def here(**choices: str) -> str:
-    """The address of this view with some choices changed; empty ones are left out."""
+def this_page(**choices: str) -> str:
+    """Return the address of this page with some choices changed; empty ones are left out."""
     now = {key: st.query_params.get_all(key) for key in st.query_params} | choices
     return link(**{key: value for key, value in now.items() if value})
 
 
-def part(name: str, *values: Any) -> str:
-    """One of the parts that both boards share, as HTML that shows all text as text."""
+def render_part(name: str, *values: Any) -> str:
+    """Return one of the parts that both boards share, as HTML that shows all text as text."""
     return str(getattr(templates().get_template("parts.html").module, name)(*values))
 
 
-def records(rows: Records, name: str) -> None:
-    """Records whose texts a reader wants whole."""
+def show_records(rows: Records, name: str) -> None:
+    """Show records whose texts a reader wants whole."""
     if rows:
-        st.html(part("records", rows, name))
+        st.html(render_part("records", rows, name))
 
 
-def table(rows: Records, name: str, **options: Any) -> None:
-    """Many records as a table that sorts, with a name for those who do not see it."""
+def show_table(rows: Records, name: str, **options: Any) -> None:
+    """Show many records as a table that sorts, with a name for those who do not see it."""
     if rows:
-        shown = pd.DataFrame(rows).rename(columns=lambda key: key.replace("_", " "))
-        st.dataframe(shown, hide_index=True, alt=name, **options)
+        frame = pd.DataFrame(rows).rename(columns=lambda key: key.replace("_", " "))
+        st.dataframe(frame, hide_index=True, alt=name, **options)
 
 
-def numbers(form: str, *headings: str) -> dict[str, Any]:
-    """How columns of numbers are written."""
+def number_columns(form: str, *headings: str) -> dict[str, Any]:
+    """Return the format of columns of numbers."""
     return {heading: st.column_config.NumberColumn(format=form) for heading in headings}
 
 
-def chart(drawn: alt.LayerChart, words: str) -> None:
-    """A figure, and in words what it shows."""
+def show_chart(drawn: alt.LayerChart, words: str) -> None:
+    """Show a figure, and in words what it shows."""
     height = int(drawn.height) + _AROUND
     st.altair_chart(drawn, width="stretch", height=height, alt=words[:500])
 
 
-def downloads(rows: Records, stem: str, files: Mapping[str, str] | None = None) -> None:
-    """What is shown, as files: CSV and JSON of the records, or these by ending."""
+def download_buttons(rows: Records, stem: str, files: Mapping[str, str] | None = None) -> None:
+    """Offer what is shown as files: CSV and JSON of the records, or these by ending."""
     if not rows:
         return
     with st.container(horizontal=True):

@@ -19,89 +19,88 @@ from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 
 
-@dataclass(frozen=True)
-class Shelf:
-    """All that one store holds, at one moment.
+class Selection(NamedTuple):
+    """Which boards are shown.
 
     Attributes:
-        standings: By slug, in the order of the suites, whole data sets before small versions.
-        folder: The store's folder, with rankings and images if it has them.
+        data: Only those of these images, as `analysis.load.fits` takes them; all if empty.
+        reference: Only those of this reference; all if empty.
     """
-
-    standings: dict[str, SuiteResults]
-    folder: Path
-
-
-class Only(NamedTuple):
-    """Which boards are shown: those of these images and of this reference, as `reading.fits` takes them; or all."""
 
     data: str = ""
     reference: str = ""
 
 
-ALL = Only()
+ALL = Selection()
 
 
-def read_shelf(store: ResultsStore, folder: Path, only: Only = ALL) -> Shelf:
-    """Read every suite that has at least one result."""
-    found = [held for suite in VERSIONS.values() for held in read_suite(store, suite, folder, only)]
-    return Shelf({slug(held): held for held in found}, folder)
+def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
+    """Return every suite that has at least one result, by slug.
+
+    Args:
+        store: The results.
+        folder: The store's folder, with rankings and images if it has them.
+        selection: Which boards are shown.
+    """
+    found = [each for suite in VERSIONS.values() for each in read_suite(store, suite, folder, selection)]
+    return {slug(each): each for each in found}
 
 
-def read_suite(store: ResultsStore, suite: Suite, folder: Path, only: Only = ALL) -> list[SuiteResults]:
-    """A suite on the whole data set, then on its small versions, the largest first; only those that were begun.
+def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
+    """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 
-    Where the store has it on several sets of images or of several references, each stands for itself, the suite's own
-    first.
+    Where the store has it on several sets of images or with several references, each has results of its own, the
+    suite's own first.
     """
     notes = image_notes(store, folder, suite.dataset)
-    found = [held for held in collect_all(with_submitted(suite, store), store, notes) if fits(held, *only, notes)]
-    return [held for held in found if held.complete or not only_part(held, store)]
+    versions = collect_all(with_submitted(suite, store), store, notes)
+    found = [each for each in versions if fits(each, *selection, notes)]
+    return [each for each in found if each.complete or not only_part(each, store)]
 
 
-def slug(held: SuiteResults) -> str:
-    """Name of a suite and version in addresses and file names.
+def slug(suite_results: SuiteResults) -> str:
+    """Return the name of a suite and version in addresses and file names.
 
     Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
     the suite's own are shown.
     """
-    small = f"-small-{held.limit}" if held.limit else ""
-    asked = "".join(f"-{word.strip('-')}" for word in held.asked)
+    small = f"-small-{suite_results.limit}" if suite_results.limit else ""
+    asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
     harmless = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in asked)
-    return f"{held.suite.name}-v{held.suite.version}{small}{harmless}"
+    return f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{harmless}"
 
 
-def main_rows(held: SuiteResults) -> tuple[str, ...]:
-    """Estimators and controls of a suite; checks belong to the validity panel of what they are made from."""
-    return tuple(name for name in held.suite.estimators if find_estimator(name).placed)
+def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
+    """Return the estimators and controls of a suite; checks are in the validity panel of what they are made from."""
+    return tuple(name for name in suite_results.suite.estimators if find_estimator(name).placed)
 
 
-def protocols(held: SuiteResults) -> tuple[Protocol, ...]:
-    """The protocols that a suite has, in the order of the vocabulary."""
-    has = {block.protocol for block in held.suite.blocks}
+def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
+    """Return the protocols that a suite has, in the order of the vocabulary."""
+    has = {block.protocol for block in suite_results.suite.blocks}
     return tuple(protocol for protocol in PROTOCOLS.values() if protocol in has)
 
 
-def units(held: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
-    """The units that a suite has under a protocol, the one of its tables first."""
-    return tuple(dict.fromkeys(block.unit for block in held.suite.blocks if block.protocol == protocol))
+def units(suite_results: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
+    """Return the units that a suite has under a protocol, the one of its tables first."""
+    return tuple(dict.fromkeys(block.unit for block in suite_results.suite.blocks if block.protocol == protocol))
 
 
-def about(held: SuiteResults, name: str) -> str:
-    """What an estimator is, in a sentence: of a submission its author's."""
-    submission, row = held.submissions.get(name), known(name)
+def about(suite_results: SuiteResults, name: str) -> str:
+    """Return what an estimator is, in a sentence: of a submission its author's."""
+    submission, row = suite_results.submissions.get(name), lookup_estimator(name)
     return plain(submission.description if submission and not row.twin else row.about)
 
 
-def status(held: SuiteResults, name: str) -> str:
-    """Who vouches for an estimator's rows: `verified`, `trusted` or `self-reported`."""
-    if TRUSTED in known(name).marks:
+def status(suite_results: SuiteResults, name: str) -> str:
+    """Return who vouches for an estimator's rows: `verified`, `trusted` or `self-reported`."""
+    if TRUSTED in lookup_estimator(name).marks:
         return "trusted"
-    return "self-reported" if name in held.doubts else "verified"
+    return "self-reported" if name in suite_results.doubts else "verified"
 
 
-def known(name: str) -> Estimator:
-    """The estimator of this id, or a bare record where the table has none.
+def lookup_estimator(name: str) -> Estimator:
+    """Return the estimator of this id, or a bare record where the table has none.
 
     A store may come from a newer version, whose estimators this one does not know.
     """
@@ -131,15 +130,15 @@ class RunState:
     reason: str
 
 
-def read_runs(held: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
-    """The state of every run of a suite, now."""
-    states = run_states(held, store)
+def read_runs(suite_results: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
+    """Return the state that every run of a suite has now."""
+    states = run_states(suite_results, store)
     named = [(plain(describe(point)), state, plain(reason, 500)) for point, (state, reason) in states.items()]
     return tuple(RunState(run, run.split()[0], state, reason) for run, state, reason in named)
 
 
 def count_runs(runs: Iterable[RunState]) -> list[dict[str, str | int]]:
-    """How many are in each state, by protocol and in all, as flat records."""
+    """Count the runs in each state, by protocol and in all, as flat records."""
     rows = list(runs)
     parts = {name: [run for run in rows if run.protocol == name] for name in dict.fromkeys(r.protocol for r in rows)}
     return [

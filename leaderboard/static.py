@@ -8,7 +8,7 @@ with or without a server. Small boards stay as they are, and are read without sc
 import base64
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,12 +17,12 @@ from string import Template
 from typing import Any
 
 from leaderboard import pages, static_pages
-from leaderboard.curves import fall_tables
+from leaderboard.curves import probability_tables
 from leaderboard.downloads import ASSETS, Records, board_files, templates, to_csv, to_json
 from leaderboard.entry import machines, profile
 from leaderboard.gallery import Bytes, png
-from leaderboard.snapshot import SuiteShown
-from leaderboard.source import RunState, Shelf, count_runs, read_runs
+from leaderboard.snapshot import SuiteView
+from leaderboard.source import RunState, count_runs, read_runs
 from leaderboard.text import HEADINGS, plain
 from roarbench.errors import CallerError
 from roarbench.store.provenance import code_version
@@ -37,30 +37,30 @@ class Site:
 
     Attributes:
         folder: Where they are written.
-        suites: What they show.
+        views: The suites that they show.
         runs: State of the runs of each suite, by slug.
         made: When, in UTC.
     """
 
     folder: Path
-    suites: tuple[SuiteShown, ...]
+    views: tuple[SuiteView, ...]
     runs: Mapping[str, tuple[RunState, ...]]
     made: datetime
 
-    def nav(self, suite: SuiteShown | None) -> list[tuple[str, str]]:
-        """Pages with their files, those of one suite or of the first."""
-        suite = suite or (self.suites[0] if self.suites else None)
+    def nav(self, suite: SuiteView | None) -> list[tuple[str, str]]:
+        """Return pages with their files, those of one suite or of the first."""
+        suite = suite or (self.views[0] if self.views else None)
         own = [(name, page_file(name, suite.slug)) for name in PAGES] if suite else []
         return [*own, ("Claims", "claims.html"), ("About", "about.html")]
 
-    def write(self, template: str, file: str, page: str, suite: SuiteShown | None, **fields: Any) -> None:
+    def write(self, template: str, file: str, page: str, suite: SuiteView | None, **fields: Any) -> None:
         """Fill a template into a file."""
         same = page if page in PAGES else "Board"
         shared = {
             "page": page,
             "nav": self.nav(suite),
-            "suites": [(shown.held.title, page_file(same, shown.slug)) for shown in self.suites],
-            "suite": suite.held.title if suite else "",
+            "suites": [(view.suite_results.title, page_file(same, view.slug)) for view in self.views],
+            "suite": suite.suite_results.title if suite else "",
             "version": code_version(),
             "date": f"{self.made:%Y-%m-%d}",
         }
@@ -82,18 +82,18 @@ class Site:
 
 
 def page_file(page: str, slug: str) -> str:
-    """Name of a suite's page."""
+    """Return the name of a suite's page."""
     return f"{page.lower()}-{slug}.html"
 
 
 def entry_file(estimator: str) -> str:
-    """Name of an estimator's page; whatever its id is made of, the name is harmless."""
+    """Return the name of an estimator's page, of harmless letters whatever its id is made of."""
     harmless = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in estimator)[:40]
     mark = "" if harmless == estimator else f"-{sha256(estimator.encode()).hexdigest()[:8]}"
     return f"entry-{harmless}{mark}.html"
 
 
-def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
+def export(views: Sequence[SuiteView], store: ResultsStore, folder: Path) -> int:
     """Write all pages; files of other names in the folder stay.
 
     Returns:
@@ -102,86 +102,92 @@ def export(shelf: Shelf, store: ResultsStore, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    suites = tuple(SuiteShown(held, shelf.folder) for held in shelf.standings.values())
-    runs = {shown.slug: read_runs(shown.held, store) for shown in suites}
-    site = Site(folder, suites, runs, datetime.now(UTC))
+    runs = {view.slug: read_runs(view.suite_results, store) for view in views}
+    site = Site(folder, tuple(views), runs, datetime.now(UTC))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("parts.css", "board.css", "board.js"):
             (folder / name).write_bytes((ASSETS / name).read_bytes())
-        for shown in suites:
-            _suite_pages(site, shown)
-        estimators = _estimators(suites)
+        for view in views:
+            _suite_pages(site, view)
+        estimators = _estimators(views)
         for name in estimators:
             _entry_page(site, name)
         _shared_pages(site)
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
-    return len(PAGES) * len(suites) + len(estimators) + 3
+    return len(PAGES) * len(views) + len(estimators) + 3
 
 
-def _estimators(suites: Iterable[SuiteShown]) -> list[str]:
-    return list(dict.fromkeys(entry.estimator for shown in suites for entry in shown.table.entries))
+def _estimators(views: Iterable[SuiteView]) -> list[str]:
+    return list(dict.fromkeys(entry.estimator for view in views for entry in view.table.rows))
 
 
 def _entry_page(site: Site, name: str) -> None:
     file = entry_file(name)
-    said = static_pages.entry(site.suites, name, site.picture)
-    files_ = site.save(_table_files(said["boards"]), file.removesuffix(".html"))
-    about = profile(name, (shown.held for shown in site.suites))
-    site.write("entry.html", file, "Entry", None, title=plain(name), about=about, files=files_, **said)
+    fields = static_pages.entry_page(site.views, name, site.picture)
+    files = site.save(_table_files(fields["boards"]), file.removesuffix(".html"))
+    about = profile(name, (view.suite_results for view in site.views))
+    site.write("entry.html", file, "Entry", None, title=plain(name), about=about, files=files, **fields)
 
 
 def _table_files(records: Records, suite: str = "") -> dict[str, str]:
     return {"csv": to_csv(records), "json": to_json(records, **({"suite": suite} if suite else {}))}
 
 
-def _suite_pages(site: Site, shown: SuiteShown) -> None:
-    title, slug = shown.held.title, shown.slug
+def _suite_pages(site: Site, view: SuiteView) -> None:
+    title, slug = view.suite_results.title, view.slug
 
     def write(page: str, **fields: Any) -> None:
-        site.write(f"{page.lower()}.html", page_file(page, slug), page, shown, title=f"{title}: {page}", **fields)
+        site.write(f"{page.lower()}.html", page_file(page, slug), page, view, title=f"{title}: {page}", **fields)
 
-    write("Board", **_board(site, shown))
-    if shown is site.suites[0]:
-        site.write("board.html", "index.html", "Board", shown, title=f"{title}: Board", **_board(site, shown))
-    curves = static_pages.curves(shown)
+    write("Board", **_board(site, view))
+    if view is site.views[0]:
+        site.write("board.html", "index.html", "Board", view, title=f"{title}: Board", **_board(site, view))
+    curves = static_pages.curves_page(view)
     write("Curves", **curves, files=site.save(_table_files(curves["points"], title), f"curves-{slug}"))
-    pairs = static_pages.compare(shown)
+    pairs = static_pages.compare_page(view)
     records = pairs.pop("records")
     write("Compare", **pairs, files=site.save(_table_files(records, title), f"compare-{slug}"))
-    gallery = static_pages.gallery(shown, site.picture)
+    gallery = static_pages.gallery_page(view, site.picture)
     kinds = _table_files(gallery["pictures"], title)
     write("Gallery", **gallery, files=site.save(kinds, f"gallery-{slug}") if gallery["pictures"] else [])
-    cost = static_pages.cost(shown)
+    cost = static_pages.cost_page(view)
     kinds = _table_files(cost["points"], title)
     write("Cost", **cost, files=site.save(kinds, f"cost-{slug}") if cost["points"] else [])
     runs = site.runs[slug]
     states = [{"run": run.run, "state": run.state, "reason": run.reason} for run in runs]
     failed = [row for row in states if row["state"] == "failed"]
-    files_ = site.save(_table_files(states, title), f"runs-{slug}")
-    write("Runs", counts=count_runs(runs), failed=failed, machines=machines(shown.held), files=files_)
+    files = site.save(_table_files(states, title), f"runs-{slug}")
+    write("Runs", counts=count_runs(runs), failed=failed, machines=machines(view.suite_results), files=files)
 
 
-def _board(site: Site, shown: SuiteShown) -> dict[str, Any]:
-    page = static_pages.board_page(shown)
+def _board(site: Site, view: SuiteView) -> dict[str, Any]:
+    page = static_pages.board_page(view)
     links = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
     files = [(table, site.save(board_files(table), table.stem)) for table in page.pop("tables")]
-    sorts = {key: pages.Sorted("descending" if key == "gain" else "") for key in HEADINGS}
-    found = [(each, site.save(_table_files(each.records, each.title), each.stem)) for each in fall_tables(shown.held)]
-    return {**page, "pages": links, "sorts": sorts, "wholes": files, "falls": found}
+    sorts = {key: pages.ColumnSort("descending" if key == "gain" else "") for key in HEADINGS}
+    found = [
+        (each, site.save(_table_files(each.records, each.title), each.stem))
+        for each in probability_tables(view.suite_results)
+    ]
+    return {**page, "pages": links, "sorts": sorts, "wholes": files, "probabilities": found}
 
 
 def _shared_pages(site: Site) -> None:
-    claims = pages.claims(site.suites)
-    records = [{"table": held.title, "numbers are": held.caption, **row} for held in claims for row in held.rows]
-    files_ = site.save(_table_files(records), "claims")
-    site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files_)
-    about = static_pages.about()
-    files_ = site.save(_table_files(about.pop("points")), "toy")
-    site.write("about.html", "about.html", "About", None, title="About", files=files_, **about)
-    if not site.suites:
-        site.write("empty.html", "index.html", "Board", None, title="No results yet", **static_pages.empty())
+    claims = pages.claims(site.views)
+    records = [
+        {"table": suite_results.title, "numbers are": suite_results.caption, **row}
+        for suite_results in claims
+        for row in suite_results.rows
+    ]
+    files = site.save(_table_files(records), "claims")
+    site.write("claims.html", "claims.html", "Claims", None, title="Claims of the paper", tables=claims, files=files)
+    about = static_pages.about_page()
+    files = site.save(_table_files(about.pop("points")), "toy")
+    site.write("about.html", "about.html", "About", None, title="About", files=files, **about)
+    if not site.views:
+        site.write("empty.html", "index.html", "Board", None, title="No results yet", **static_pages.empty_page())
 
 
 LIMIT = 3_000_000  # bytes of a whole board
@@ -214,7 +220,7 @@ def pack(folder: Path) -> None:
 
 
 def _packed(text: str, files: dict[str, bytes]) -> str:
-    """A page that holds its own body, and the files that it links, as deflated text."""
+    """Return a page that has its own body, and the files that it links, as deflated text."""
     head, _, body = text.partition("<body>")
     head = head[head.index("<head>") :].rstrip().replace('src="board.js"', f'src="{_UNPACK}"')
     kept = [

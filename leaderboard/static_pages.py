@@ -1,4 +1,4 @@
-"""What goes into the templates of the static pages, beside what both boards say."""
+"""The fields of the templates of the static pages. A board page has its rows under every protocol, unit and level."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from leaderboard import charts, pages
 from leaderboard.charts import to_svg
-from leaderboard.compare import Duel, duel_records
+from leaderboard.compare import PairComparison, comparison_records
 from leaderboard.curves import PUBLISHED, CurveTable, curve_records, curve_tables, toy_tables
 from leaderboard.downloads import DECIMALS, header_fields
 from leaderboard.entry import HOOKER, command, runs_of, shared
-from leaderboard.gallery import Bytes, Strip, degraded, heat, original
-from leaderboard.pages import legend, strokes, without
-from leaderboard.rows import BoardTable, Entry
-from leaderboard.snapshot import SuiteShown
+from leaderboard.gallery import Bytes, Gallery, degraded, heat, original
+from leaderboard.pages import bar_lines, empty_columns, legend
+from leaderboard.rows import BoardRow, BoardTable
+from leaderboard.snapshot import SuiteView
 from leaderboard.source import protocols, units
 from leaderboard.text import ABOUT, CHANGES, EMPTY, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain, protocol_name
 from roarbench.estimators import CONTROLS
@@ -22,18 +22,18 @@ from roarbench.report.validity import legend as panel_legend
 from roarbench.stats.bootstrap import Estimate
 
 
-class Scale(NamedTuple):
+class BarScale(NamedTuple):
     """The ends of a common scale, in accuracy points."""
 
     low: float
     high: float
 
     def share(self, value: float) -> float:
-        """Where a value lies, in percent of the width."""
+        """Return where a value lies, in percent of the width."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
 
-class Bar(NamedTuple):
+class GainBar(NamedTuple):
     """A gain with its interval, in percent of the width."""
 
     low: float
@@ -43,48 +43,50 @@ class Bar(NamedTuple):
     lines: dict[str, float]
 
 
-def scale(table: BoardTable) -> Scale:
-    """From the lowest to the highest end of any interval, Random's 0 among them."""
-    ends = [0.0, *(end for entry in table.entries for end in entry.gain if end is not None)]
+def scale(table: BoardTable) -> BarScale:
+    """Return the scale from the lowest to the highest end of any interval, Random's 0 among them."""
+    ends = [0.0, *(end for entry in table.rows for end in entry.gain if end is not None)]
     margin = 0.02 * (max(ends) - min(ends)) or 1.0
-    return Scale(min(ends) - margin, max(ends) + margin)
+    return BarScale(min(ends) - margin, max(ends) + margin)
 
 
-def bar(entry: Entry, table: BoardTable, on: Scale) -> Bar | None:
-    """The bar of a row; None where there is no gain."""
+def bar(entry: BoardRow, table: BoardTable, on: BarScale) -> GainBar | None:
+    """Return the bar of a row; None where there is no gain."""
     value, low, high = entry.gain
     if value is None:
         return None
     left, right = (on.share(end if end is not None else value) for end in (low, high))
     lines = {name: on.share(gain) for name, gain in table.lines.items()}
-    return Bar(left, round(right - left, 2), on.share(value), on.share(0.0), lines)
+    return GainBar(left, round(right - left, 2), on.share(value), on.share(0.0), lines)
 
 
-class Choice(NamedTuple):
+class BoardOption(NamedTuple):
     """A board that a reader can choose: over all its levels, or over the one that `level` names."""
 
     table: BoardTable
     level: str = ""
 
 
-def boards(shown: SuiteShown) -> list[Choice]:
-    """The board that is shown first, then each protocol and unit over all its levels and over every single one."""
-    kinds = [(protocol, unit) for protocol in protocols(shown.held) for unit in units(shown.held, protocol)]
-    kinds.sort(key=lambda kind: kind != (shown.protocol, shown.unit))
-    choices: list[Choice] = []
+def boards(view: SuiteView) -> list[BoardOption]:
+    """Return the first board, then each protocol and unit over all its levels and over every single one."""
+    kinds = [
+        (protocol, unit) for protocol in protocols(view.suite_results) for unit in units(view.suite_results, protocol)
+    ]
+    kinds.sort(key=lambda kind: kind != (view.protocol, view.unit))
+    choices: list[BoardOption] = []
     for protocol, unit in kinds:
-        whole = shown.board(protocol, unit, ()) if choices else shown.table
+        whole = view.board(protocol, unit, ()) if choices else view.table
         alone = whole.levels if len(whole.levels) > 1 else ()
-        choices += [Choice(whole), *(Choice(shown.board(protocol, unit, (t,)), f"{t:g}") for t in alone)]
+        choices += [BoardOption(whole), *(BoardOption(view.board(protocol, unit, (t,)), f"{t:g}") for t in alone)]
     return choices
 
 
-def board_page(shown: SuiteShown) -> dict[str, Any]:
-    """What the template of a board takes: the rows of the first board, and all boards as data to choose from."""
-    choices = boards(shown)
+def board_page(view: SuiteView) -> dict[str, Any]:
+    """Return the fields of a board's page: the rows of the first board, and all boards as data to choose from."""
+    choices = boards(view)
     table = choices[0].table
-    entries = {entry.estimator: entry for choice in reversed(choices) for entry in choice.table.entries}
-    first = [entry.estimator for entry in table.entries]
+    entries = {entry.estimator: entry for choice in reversed(choices) for entry in choice.table.rows}
+    first = [entry.estimator for entry in table.rows]
     names = [*first, *(name for name in entries if name not in first)]
     on = scale(table)
     wholes = [choice.table for choice in choices if not choice.level]
@@ -93,24 +95,24 @@ def board_page(shown: SuiteShown) -> dict[str, Any]:
         "tables": wholes,
         "families": ["control", *dict.fromkeys(e.family for e in entries.values() if not e.control)],
         "rows": [(entries[name], bar(entries[name], table, on), name in first) for name in names],
-        "small": shown.held.limit,
-        "boards": [_data(shown, choice, names) for choice in choices],
+        "small": view.suite_results.limit,
+        "boards": [_data(view, choice, names) for choice in choices],
         "protocols": list(dict.fromkeys(choice.table.protocol for choice in choices)),
         "units": list(dict.fromkeys(str(choice.table.unit) for choice in choices)),
         "levels": [f"{t:g}" for t in sorted({t for choice in choices for t in choice.table.levels})],
     }
 
 
-def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, Any]:
+def _data(view: SuiteView, choice: BoardOption, names: Iterable[str]) -> dict[str, Any]:
     table = choice.table
-    entries = {entry.estimator: {"at": at, **_packed(entry, table)} for at, entry in enumerate(table.entries)}
+    entries = {entry.estimator: {"at": at, **_packed(entry, table)} for at, entry in enumerate(table.rows)}
     return {
         **header_fields(table),
         "about": PROTOCOLS[table.protocol],
         "called": protocol_name(table.protocol),
-        "without": without(table),
+        "without": empty_columns(table),
         "level": choice.level,
-        "legend": f"{legend(table)} In the bars {strokes(table)}." if table.gained else legend(table),
+        "legend": f"{legend(table)} In the bars {bar_lines(table)}." if table.gained else legend(table),
         "gained": table.gained,
         "scale": [round(end, DECIMALS) for end in scale(table)],
         "lines": table.lines,
@@ -118,8 +120,8 @@ def _data(shown: SuiteShown, choice: Choice, names: Iterable[str]) -> dict[str, 
     }
 
 
-def _packed(entry: Entry, table: BoardTable) -> dict[str, Any]:
-    """What differs from board to board in one row."""
+def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
+    """Return what differs from board to board in one row."""
     return {
         "gain": rounded(entry.gain),
         "accuracies": [] if table.gained else [rounded(accuracy) for accuracy in entry.accuracies],
@@ -137,48 +139,50 @@ def _packed(entry: Entry, table: BoardTable) -> dict[str, Any]:
 
 
 def rounded(found: Estimate) -> list[float | None]:
-    """Value and ends as the files of a board have them, so that what a page computes is what they say."""
+    """Return value and ends with the decimals of a board's files, so that a page computes with the same numbers."""
     return [None if value is None else round(value, DECIMALS) for value in found]
 
 
 PAIRED = 12  # rows whose pairs a static page holds: 66
 
 
-class Family(NamedTuple):
+class FamilyFigures(NamedTuple):
     """Curves of one family of estimators.
 
     Attributes:
         name: The base that they are built on.
         figures: SVG and words, one for each protocol.
-        laid: The same with the paper's curves over them, by the paper's data set; only protocols that it has.
+        overlaid: The same with the paper's curves added, by the paper's data set; only protocols that it has.
     """
 
     name: str
     figures: list[tuple[str, str]]
-    laid: dict[str, list[tuple[str, str]]]
+    overlaid: dict[str, list[tuple[str, str]]]
 
 
-def curves(shown: SuiteShown) -> dict[str, Any]:
-    """One row of figures per family, with the controls in each."""
+def curves_page(view: SuiteView) -> dict[str, Any]:
+    """Return the fields of the curves page: one row of figures per family, with the controls in each."""
     by_family: dict[str, list[str]] = {}
-    for row in shown.table.entries:
+    for row in view.table.rows:
         if row.estimator not in CONTROLS:
             by_family.setdefault(row.family, []).append(row.estimator)
     drawn, points = [], []
     for family, names in by_family.items():
-        tables = curve_tables(shown.held, shown.curve_boards, names)
-        laid = {dataset: _laid(shown, names, dataset) for dataset in PUBLISHED}
+        tables = curve_tables(view.suite_results, view.curve_boards, names)
+        overlaid = {dataset: _overlaid(view, names, dataset) for dataset in PUBLISHED}
         drawn.append(
-            Family(plain(family), _drawn(tables), {dataset: _drawn(over) for dataset, over in laid.items() if over})
+            FamilyFigures(
+                plain(family), _drawn(tables), {dataset: _drawn(over) for dataset, over in overlaid.items() if over}
+            )
         )
-        points += [row for row in curve_records([*tables, *(t for over in laid.values() for t in over)])]
-    told = {tuple(row.items()): row for row in points}  # the controls are in every family
-    return {"families": drawn, "points": list(told.values()), "published": PUBLISHED}
+        points += [row for row in curve_records([*tables, *(t for over in overlaid.values() for t in over)])]
+    once = {tuple(row.items()): row for row in points}  # the controls are in every family
+    return {"families": drawn, "points": list(once.values()), "published": PUBLISHED}
 
 
-def _laid(shown: SuiteShown, names: list[str], dataset: str) -> list[CurveTable]:
-    """The curves with the paper's over them; none if the paper has none of these estimators."""
-    tables = curve_tables(shown.held, shown.curve_boards, names, dataset)
+def _overlaid(view: SuiteView, names: list[str], dataset: str) -> list[CurveTable]:
+    """Return the curves with the paper's added; none if the paper has none of these estimators."""
+    tables = curve_tables(view.suite_results, view.curve_boards, names, dataset)
     return [table for table in tables if any(p.source == "published" and not p.control for p in table.points)]
 
 
@@ -186,35 +190,42 @@ def _drawn(tables: Iterable[CurveTable]) -> list[tuple[str, str]]:
     return [(to_svg(charts.curve_chart(table)), pages.figure_words(table)) for table in tables]
 
 
-def compare(shown: SuiteShown) -> dict[str, Any]:
-    """All pairs of the best rows and the controls."""
-    entries = shown.table.entries
-    names = [entry.estimator for i, entry in enumerate(entries) if i < PAIRED or entry.estimator in CONTROLS]
-    duels = [shown.arena.duel(*pair) for pair in combinations(names, 2)] if shown.arena else []
-    records = [row for duel in duels for row in duel_records(duel)]
-    pairs = [_pair(duel, names) for duel in duels]
-    return {"names": names, "duels": duels, "pairs": pairs, "records": records, "cut": len(names) < len(entries)}
+def compare_page(view: SuiteView) -> dict[str, Any]:
+    """Return the fields of the comparison page: all pairs of the best rows and the controls."""
+    rows = view.table.rows
+    names = [row.estimator for i, row in enumerate(rows) if i < PAIRED or row.estimator in CONTROLS]
+    found = [view.compare(*pair) for pair in combinations(names, 2)]
+    comparisons = [comparison for comparison in found if comparison]
+    records = [row for comparison in comparisons for row in comparison_records(comparison)]
+    pairs = [_pair(comparison, names) for comparison in comparisons]
+    return {
+        "names": names,
+        "comparisons": comparisons,
+        "pairs": pairs,
+        "records": records,
+        "cut": len(names) < len(rows),
+    }
 
 
-def _pair(duel: Duel, names: list[str]) -> dict[str, Any]:
-    """A pair as a page's data, its names by number: the page's script shows any of them, from either side."""
-    levels = [{**asdict(level), "difference": rounded(level.difference)} for level in duel.levels]
-    pair = {"first": names.index(duel.first), "second": names.index(duel.second)}
-    return {**pair, "caption": duel.caption, "gain": rounded(duel.gain), "levels": levels}
+def _pair(comparison: PairComparison, names: list[str]) -> dict[str, Any]:
+    """Return a pair as data of the page, names by number: the page's script shows any of them, in either order."""
+    levels = [{**asdict(level), "difference": rounded(level.difference)} for level in comparison.levels]
+    pair = {"first": names.index(comparison.first), "second": names.index(comparison.second)}
+    return {**pair, "caption": comparison.caption, "gain": rounded(comparison.gain), "levels": levels}
 
 
 Save = Callable[[Bytes], str]  # keeps a picture as a file; returns its name
 
 
-def gallery(shown: SuiteShown, save: Save) -> dict[str, Any]:
-    """Pictures, maps and what is left, for all images of the strip."""
-    strip, levels = shown.strip, shown.table.levels
-    if strip is None:
+def gallery_page(view: SuiteView, save: Save) -> dict[str, Any]:
+    """Return the fields of the gallery page: images, maps and what is left, for all images of the gallery."""
+    shown, levels = view.gallery, view.table.levels
+    if shown is None:
         return {"images": [], "pictures": [], "damaged": ""}
-    names = [entry.estimator for entry in shown.table.entries if entry.estimator in strip.planes]
+    names = [entry.estimator for entry in view.table.rows if entry.estimator in shown.planes]
     images = [
-        (number, save(original(strip, i)), [_column(strip, name, i, levels, save) for name in names])
-        for i, number in enumerate(strip.numbers)
+        (number, save(original(shown, i)), [_column(shown, name, i, levels, save) for name in names])
+        for i, number in enumerate(shown.numbers)
     ]
     files = [
         {"test image": number, "estimator": plain(name), "shows": shows, "file": file}
@@ -226,79 +237,79 @@ def gallery(shown: SuiteShown, save: Save) -> dict[str, Any]:
         "images": images,
         "pictures": files,
         "levels": [f"{t:g}" for t in levels],
-        "unit": strip.layout.unit,
-        "of": shown.table.caption,
-        "damaged": damaged_rankings(strip.damaged) if strip.damaged else "",
+        "unit": shown.layout.unit,
+        "of": view.table.caption,
+        "damaged": damaged_rankings(shown.damaged) if shown.damaged else "",
     }
 
 
 def _column(
-    strip: Strip, name: str, image: int, levels: Sequence[float], save: Save
+    shown: Gallery, name: str, image: int, levels: Sequence[float], save: Save
 ) -> tuple[str, str, list[tuple[str, str]]]:
-    left = [(f"{t:g}", save(degraded(strip, name, image, t))) for t in levels]
-    return name, save(heat(strip, name, image)), left
+    left = [(f"{t:g}", save(degraded(shown, name, image, t))) for t in levels]
+    return name, save(heat(shown, name, image)), left
 
 
-def cost(shown: SuiteShown) -> dict[str, Any]:
-    """Gain against cost."""
-    table = shown.table
-    points, rows, words = pages.cost_points(table)
+def cost_page(view: SuiteView) -> dict[str, Any]:
+    """Return the fields of the cost page: gain against cost."""
+    table = view.table
+    points, rows, summary = pages.cost_table(table)
     return {
         "table": table,
         "svg": to_svg(charts.cost_chart(table)) if points else "",
-        "words": f"Gain against cost. {words}",
+        "words": f"Gain against cost. {summary}",
         "points": points,
         "rows": rows,
     }
 
 
-def entry(suites: Sequence[SuiteShown], name: str, save: Save) -> dict[str, Any]:
-    """All that a page says of one estimator."""
-    found = [(shown, row) for shown in suites for row in shown.table.entries if row.estimator == name]
+def entry_page(views: Sequence[SuiteView], name: str, save: Save) -> dict[str, Any]:
+    """Return the fields of an estimator's page."""
+    found = [(view, row) for view in views for row in view.table.rows if row.estimator == name]
     return {
-        "boards": pages.entry_boards(suites, name),
-        "suites_in": [_in_suite(shown, row, save) for shown, row in found],
+        "boards": pages.entry_boards(views, name),
+        "suites_in": [_in_suite(view, row, save) for view, row in found],
     }
 
 
-def _in_suite(shown: SuiteShown, row: Entry, save: Save) -> dict[str, Any]:
-    """What one suite says of an estimator."""
-    runs = runs_of(shown.held, row.estimator)
+def _in_suite(view: SuiteView, row: BoardRow, save: Save) -> dict[str, Any]:
+    """Return what one suite says of an estimator."""
+    runs = runs_of(view.suite_results, row.estimator)
     same, each = shared(runs)
     return {
-        "title": shown.held.title,
-        "caption": shown.table.caption,
+        "title": view.suite_results.title,
+        "caption": view.table.caption,
         "entry": row,
-        "pictures": _strip_rows(shown.strip, row.estimator, shown.table.levels, save),
-        "validity": pages.validity(shown, row.estimator),
-        "legend": panel_legend(shown.panel),
-        "command": command(shown.held, row.estimator),
+        "pictures": _map_rows(view.gallery, row.estimator, view.table.levels, save),
+        "validity": pages.validity(view, row.estimator),
+        "legend": panel_legend(view.panel),
+        "command": command(view.suite_results, row.estimator),
         "same": same,
         "runs": each,
     }
 
 
-def _strip_rows(
-    strip: Strip | None, name: str, levels: Sequence[float], save: Save
+def _map_rows(
+    shown: Gallery | None, name: str, levels: Sequence[float], save: Save
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The images, the estimator's maps beside the controls', and what is left at each level: label, files and words."""
-    if strip is None or name not in strip.planes:
+    """Return images, maps of the estimator and the controls, and what is left at each level: label, files and words."""
+    if shown is None or name not in shown.planes:
         return []
-    numbers = list(enumerate(strip.numbers))
-    shown = dict.fromkeys((name, *(control for control in CONTROLS if control in strip.planes)))
-    rows = [("untouched", [(save(original(strip, i)), f"Test image {n}") for i, n in numbers])]
-    for who in shown:
+    numbers = list(enumerate(shown.numbers))
+    names = dict.fromkeys((name, *(control for control in CONTROLS if control in shown.planes)))
+    rows = [("untouched", [(save(original(shown, i)), f"Test image {n}") for i, n in numbers])]
+    for who in names:
         label = plain(who)
-        maps = [(save(heat(strip, who, i)), f"Map of {label} on image {n}") for i, n in numbers]
+        maps = [(save(heat(shown, who, i)), f"Map of {label} on image {n}") for i, n in numbers]
         rows.append((f"map, {label}", maps))
     for t in levels:
-        left = [(save(degraded(strip, name, i, t)), f"Test image {n}, what is left at t = {t:g}") for i, n in numbers]
+        left = [(save(degraded(shown, name, i, t)), f"Test image {n}, what is left at t = {t:g}") for i, n in numbers]
         rows.append((f"left at t = {t:g}, {plain(name)}", left))
     return rows
 
 
-def about() -> dict[str, Any]:
-    """The texts, with the toy's figure."""
+def about_page() -> dict[str, Any]:
+    """Return the fields of the about page: texts, and the toy's figure."""
     toy = [(to_svg(charts.curve_chart(table, 300)), pages.figure_words(table)) for table in toy_tables()]
     return {
         "about": ABOUT,
@@ -312,6 +323,6 @@ def about() -> dict[str, Any]:
     }
 
 
-def empty() -> dict[str, str]:
-    """What to do about an empty store."""
+def empty_page() -> dict[str, str]:
+    """Return the fields of the page of an empty store."""
     return {"empty": EMPTY}

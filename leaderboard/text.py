@@ -1,30 +1,20 @@
-"""The words of the pages, and text from outside made plain."""
+"""The texts of the pages, and text from outside made plain."""
 
-import unicodedata
 from collections.abc import Iterable
+
+from roarbench.text import one_line, printable
 
 LONGEST = 300  # characters of a text from outside that a page shows
 
 
 def plain(text: str, longest: int = LONGEST) -> str:
-    """Text from outside as one line: no control, escape or direction characters, cut where it is too long."""
-    printable = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
-    line = " ".join(printable.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    """Return text from outside as one printable line, cut where it is too long."""
+    return one_line(text, longest)
 
 
 def plain_lines(text: str) -> str:
-    """A file from outside as lines of plain text: what could turn or hide letters is shown as a space."""
-    lines = (
-        "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in line)
-        for line in text.expandtabs(4).splitlines()
-    )
-    return "\n".join(lines)
-
-
-def signed(points: float) -> str:
-    """Accuracy points with their sign; what rounds to nothing is +0.0."""
-    return f"{round(points, 1) + 0.0:+.1f}"
+    """Return a file from outside as lines of plain text: what could move or hide letters becomes a space."""
+    return "\n".join(printable(line) for line in text.expandtabs(4).splitlines())
 
 
 PROTOCOLS = {
@@ -37,7 +27,7 @@ PROTOCOLS = {
 
 
 def protocol_name(name: str) -> str:
-    """What a protocol is called in a sentence: the word that its own begins with."""
+    """Return the name of a protocol as sentences have it: the first word of its description."""
     return PROTOCOLS[name].replace(",", ":").partition(":")[0]
 
 
@@ -62,29 +52,29 @@ GAINED = ("place", "gain", "random", "sobel", "blurred", "kar", "no-retrain")  #
 TEXTS = ("estimator", "random", "sobel", "blurred", "date", "status")  # columns that are no numbers
 
 COLUMNS = {
-    "place": "Position by gain among the rows shown; 2-4 means that the data allow each of these: rows that no test "
-    "over the whole board tells apart may stand either way. No place: a run of its curve is missing.",
+    "place": "Position by gain among the rows shown. A place interval such as 2-4 has all places that the data allow: "
+    "two rows that are not significantly different may stand in either order. No place: a run of the curve is missing.",
     "estimator": "The id that the command line takes. Controls never look at the model; an estimator that does not "
-    "beat them has shown nothing. (!) says that something speaks against the row; its page says what.",
+    "beat them has shown nothing. (!) means that there is a reason to doubt the row, which its page gives.",
     "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Above 0 is "
     "better than Random.",
     "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
-    "interval. They are no gain over anything and give no place.",
-    "random": "What a test says beside Random, with at most 5% wrong words on a board. Not significantly different is "
-    "not the same as equal.",
-    "sobel": "The same beside Sobel, an edge filter that never looks at the model.",
-    "blurred": "The same beside a blurred random map, which knows neither the model nor the image.",
+    "interval. These are not gains and give no places.",
+    "random": "A test against Random, at a false discovery rate of 5% over the board. Not significantly different does "
+    "not mean equal.",
+    "sobel": "The same against Sobel, an edge filter that never looks at the model.",
+    "blurred": "The same against a blurred random map, which knows neither the model nor the image.",
     "kar": "The gain when the least important features are removed instead and the network is retrained.",
-    "no-retrain": "The gain when the reference is not retrained (MoRF). Another question: how the reference reacts "
-    "to images of a kind it never saw.",
-    "twin": "How many points more the blurred twin of the row gains than the row itself, under ROAR. A blur adds no "
-    "information, so that 0 or more is a reason to doubt the row, marked by (!).",
-    "masks": "Test accuracy of networks that see only where the features of the row are missing, never an image, at "
-    "the level where it is farthest above Random's. Where most of what the networks of ROAR know can be read from "
-    "that, the row should be doubted, marked by (!).",
+    "no-retrain": "The gain when the reference is not retrained (MoRF). This answers another question: how the "
+    "reference reacts to images of a kind that it never saw.",
+    "twin": "The gain of the row's blurred twin minus the gain of the row, under ROAR. A blur adds no information, so "
+    "0 or more is a reason to doubt the row, marked by (!).",
+    "masks": "Test accuracy of networks that see only where features were removed, never an image, at the level where "
+    "it is farthest above Random's. Where this explains most of the accuracy under ROAR, the row should be doubted, "
+    "marked by (!).",
     "seconds": "Processor seconds for the importance maps of 1,000 images, on the machine that ran them; estimators "
     "that share a pass share its time.",
-    "seeds": "Trainings per cell; fewest over the levels of the curve.",
+    "seeds": "Trainings per cell: the smallest number over the levels of the curve.",
     "date": "Day of the newest run of the curve, in UTC.",
     "status": "Verified: computed by the owner of this store, a submission in the sandbox. Trusted: a submission that "
     "was run without the sandbox. Self-reported: imported from another store and not reproduced here. No status: "
@@ -102,16 +92,16 @@ ABOUT = (
     "features that matter go.",
     "Three controls never look at the model: a random ranking, a Sobel edge filter and a blurred random map, which "
     "removes in blobs as many estimators do. The gain of an estimator is the "
-    "area between Random's curve and its own, in accuracy points. Intervals come from drawing test images and "
-    "trainings anew, the same draws for all. Where the data cannot tell two estimators apart the board says so, "
-    "and gives places as intervals.",
+    "area between Random's curve and its own, in accuracy points. Intervals come from resampling test images "
+    "and trainings, with the same draws for all rows. Where two estimators are not significantly different the board "
+    "says so, and their place intervals overlap.",
 )
 
 LIMITS = (
     "A high gain says that the features carry what a new network needs, not that the explained model used them.",
     "Where features were removed can itself tell the class: see mask-only accuracy on each entry's page.",
     "Smoothing a map, which adds no information, can raise its gain: see the blurred twins.",
-    "Features that say the same thing twice hide each other: removing one changes nothing.",
+    "Redundant features hide each other: removing one of them changes nothing.",
     "Features are numbers or pixels, removed all or not at all, and replaced by the channel mean; another basis or "
     "fill is another question.",
     "One reference, one training set and one recipe per suite: no number here says anything about others.",
@@ -127,7 +117,7 @@ SUBMIT = (
 CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
     (
         "2026-11-20",
-        "A blurred random map is a control: a row, a line in every bar, and a verdict beside each row. Doubts have "
+        "A blurred random map is a control: a row, a line in every bar, and a verdict on each row. Doubts have "
         "their size. Mask-only shows accuracies.",
     ),
     (
@@ -147,5 +137,5 @@ EMPTY = "No results yet. Run: roarbench run --suite quick --store STORE, then op
 
 
 def damaged_rankings(names: Iterable[str]) -> str:
-    """What a gallery says of rankings that are there and cannot be read."""
+    """Return the sentence on rankings that are there and cannot be read."""
     return f"Not shown, as their rankings are damaged: {', '.join(map(plain, names))}."

@@ -1,4 +1,4 @@
-"""A small copy of a store for the board alone: its results, and a strip of images instead of images and rankings.
+"""A small copy of a store for the board alone: its results, and a gallery instead of images and rankings.
 
 python scripts/make_demo.py STORE FOLDER
 """
@@ -8,20 +8,20 @@ from pathlib import Path
 
 from ship_results import ship_results
 
-from leaderboard.gallery import read_strip, save_strip, strip_file
-from leaderboard.source import read_shelf
+from leaderboard.gallery import gallery_file, save_gallery
+from leaderboard.snapshot import read_views
 from roarbench.store.results import ResultsStore, default_url
 
 
 def main(store: Path, folder: Path) -> None:
-    """Copy the results, and write the strip of every suite that has one."""
+    """Copy the results, and write the gallery of every suite that has one."""
     ship_results(store, folder)
     with ResultsStore.open(default_url(folder), read_only=True) as results:
-        for held in read_shelf(results, store).standings.values():
-            strip = read_strip(held, store)
-            if strip:
-                save_strip(strip, strip_file(held, folder))
-            print(f"{held.title}: {len(held.results)} results, {'a' if strip else 'no'} strip")
+        for view in read_views(results, store):
+            if view.gallery:
+                save_gallery(view.gallery, gallery_file(view.suite_results, folder))
+            count = len(view.suite_results.results)
+            print(f"{view.suite_results.title}: {count} results, {'a' if view.gallery else 'no'} gallery")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ function chosenBoard(boards) {
 
 function signed(points) {
   const rounded = Math.abs(points).toFixed(1);
-  return (points < 0 && rounded !== "0.0" ? "-" : "+") + rounded;
+  return rounded === "0.0" ? rounded : (points < 0 ? "-" : "+") + rounded;
 }
 
 function writeSpan(cell, [value, low, high]) {
@@ -163,7 +163,8 @@ function sortRows(table, key, descending) {
   table.tBodies[0].append(...rows);
 }
 
-// Rows are significantly different if they share no tie group; the tests hold for all pairs at once, so also for those shown.
+// Rows are significantly different if they share no tie group; the tests hold for all pairs at once, so also for those
+// shown.
 function placeRows(rows) {
   const placed = rows.filter((row) => row.values.groups !== null);
   for (const row of rows) row.place = null;
@@ -286,18 +287,18 @@ function saveRows(table, board, kind) {
 // ---- comparing -----------------------------------------------------------------------------------------------------
 
 // A pair from the other side.
-function turned(duel) {
+function turned(comparison) {
   const minus = ([value, low, high]) => [value, high, low].map((points) => points === null ? null : -points);
-  const levels = duel.levels.map((level) => ({
+  const levels = comparison.levels.map((level) => ({
     ...level, difference: minus(level.difference), only_first: level.only_second, only_second: level.only_first,
     examples_first: level.examples_second, examples_second: level.examples_first,
   }));
-  return { ...duel, gain: minus(duel.gain), levels };
+  return { ...comparison, gain: minus(comparison.gain), levels };
 }
 
-function pairOf(duels, first, second) {
-  const found = duels.find((duel) => duel.first === first && duel.second === second);
-  const other = duels.find((duel) => duel.first === second && duel.second === first);
+function pairOf(comparisons, first, second) {
+  const found = comparisons.find((comparison) => comparison.first === first && comparison.second === second);
+  const other = comparisons.find((comparison) => comparison.first === second && comparison.second === first);
   return found || (other && turned(other));
 }
 
@@ -317,12 +318,12 @@ function levelRow(level) {
   return row;
 }
 
-function showPair(form, part, duels) {
+function showPair(form, part, comparisons) {
   const names = [...form.elements.first.options].map((option) => option.value);
   form.elements.first.value = asked("first", names, names[0], "estimator {} here");
   form.elements.second.value = asked("second", names, names[1], "estimator {} here");
   const [first, second] = [form.elements.first, form.elements.second];
-  const found = pairOf(duels, first.selectedIndex, second.selectedIndex);
+  const found = pairOf(comparisons, first.selectedIndex, second.selectedIndex);
   document.getElementById("pairstate").textContent = found ? "" : "Choose two different estimators.";
   part.hidden = !found;
   if (!found) return;
@@ -334,32 +335,32 @@ function showPair(form, part, duels) {
   part.querySelector("tbody").replaceChildren(...found.levels.map(levelRow));
 }
 
-// ---- the paper's curves over ours ----------------------------------------------------------------------------------
+// ---- the paper's curves with ours ----------------------------------------------------------------------------------
 
-function showLaid(form) {
+function showOverlaid(form) {
   const names = [...form.elements.published.options].map((option) => option.value);
-  const laid = asked("published", names, "", "published data set {} here", "none");
-  form.elements.published.value = laid;
+  const dataset = asked("published", names, "", "published data set {} here", "none");
+  form.elements.published.value = dataset;
   let found = 0;
-  for (const row of document.querySelectorAll("[data-laid]")) {
-    row.hidden = row.dataset.laid !== laid;
+  for (const row of document.querySelectorAll("[data-overlaid]")) {
+    row.hidden = row.dataset.overlaid !== dataset;
     if (!row.hidden) found += 1;
   }
-  document.getElementById("overlaid").textContent = laid === "" ? ""
-    : found ? `Families that the paper has on ${laid}: its curves are dashed; another data set and network.`
+  document.getElementById("overlaid").textContent = dataset === "" ? ""
+    : found ? `Families that the paper has on ${dataset}: its curves are dashed; they are of another data set and network.`
       : "The paper has none of these estimators.";
 }
 
 const board = document.getElementById("board"), filters = document.getElementById("filters");
 if (board && filters) startBoard(board, filters, JSON.parse(document.getElementById("boards").textContent));
-const pair = document.getElementById("pair"), duels = document.getElementById("duels");
-if (pair && duels) {
+const pair = document.getElementById("pair"), comparisons = document.getElementById("comparisons");
+if (pair && comparisons) {
   onChoice(pair);
-  views.push(() => showPair(pair, document.getElementById("duel"), JSON.parse(duels.textContent)));
+  views.push(() => showPair(pair, document.getElementById("comparison"), JSON.parse(comparisons.textContent)));
 }
 const overlay = document.getElementById("overlay");
 if (overlay) {
   onChoice(overlay);
-  views.push(() => showLaid(overlay));
+  views.push(() => showOverlaid(overlay));
 }
 showAll();

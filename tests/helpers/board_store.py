@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaderboard.gallery import Strip
+from leaderboard.gallery import Gallery
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets import PINNED, find_dataset
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
@@ -70,7 +70,7 @@ def make_store(
     return url
 
 
-def made_strip(held: SuiteResults) -> Strip:
+def made_gallery(held: SuiteResults) -> Gallery:
     """Noise for images and rankings, of the shape that the suite has."""
     record = find_dataset(held.suite.dataset)
     generator = np.random.default_rng(0)
@@ -81,4 +81,4 @@ def made_strip(held: SuiteResults) -> Strip:
     planes = {name: encode(key, layout) for name, key in keys.items()}
     pixels = generator.integers(0, 255, (2, *layout.shape)).astype(np.uint8)
     seconds = {"random": 0.1, "sobel": 0.2, "grad": 2.0, "var-grad": 31.0}
-    return Strip((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)
+    return Gallery((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)

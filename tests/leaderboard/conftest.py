@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.source import Shelf, read_shelf
+from leaderboard.source import read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.results import ResultsStore
@@ -19,11 +19,11 @@ def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shelf(quick_folder: Path) -> Shelf:
+def suites(quick_folder: Path) -> dict[str, SuiteResults]:
     with ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store:
-        return read_shelf(store, quick_folder)
+        return read_suites(store, quick_folder)
 
 
 @pytest.fixture(scope="session")
-def quick(shelf: Shelf) -> SuiteResults:
-    return shelf.standings["quick-v1"]
+def quick(suites: dict[str, SuiteResults]) -> SuiteResults:
+    return suites["quick-v1"]

@@ -15,9 +15,10 @@ from streamlit.testing.v1 import AppTest
 from leaderboard import app
 from leaderboard.commands import STORE, URL, _absolute
 from leaderboard.downloads import board_csv
-from leaderboard.gallery import save_strip, strip_file
+from leaderboard.gallery import gallery_file, save_gallery
 from leaderboard.rows import board_table
-from leaderboard.source import read_shelf
+from leaderboard.snapshot import read_views
+from leaderboard.source import read_suites
 from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -27,7 +28,7 @@ from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
-from tests.helpers.board_store import GAINS, made_strip, make_store, results
+from tests.helpers.board_store import GAINS, made_gallery, make_store, results
 from tests.helpers.html_tables import HtmlTables
 
 pytestmark = pytest.mark.slow
@@ -47,11 +48,11 @@ def open_page(monkeypatch: pytest.MonkeyPatch, folder: Path, **query: str | list
 
 @pytest.fixture(scope="module")
 def folder(quick: SuiteResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two suites, one with a strip."""
+    """Two suites, one with a gallery."""
     made = tmp_path_factory.mktemp("app")
     make_store(made, VERSIONS["quick", 1])
     make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
-    save_strip(made_strip(quick), strip_file(quick, made))
+    save_gallery(made_gallery(quick), gallery_file(quick, made))
     return made
 
 
@@ -342,7 +343,7 @@ def test_a_small_version_is_marked_in_every_row(monkeypatch: pytest.MonkeyPatch,
 
 def held_of(folder: Path) -> SuiteResults:
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite", read_only=True) as store:
-        return next(iter(read_shelf(store, folder).standings.values()))
+        return next(iter(read_suites(store, folder).values()))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ("About", "Runs")])
@@ -410,16 +411,16 @@ def test_a_submission_has_its_page_and_its_status(monkeypatch: pytest.MonkeyPatc
 def test_what_was_imported_is_self_reported(monkeypatch: pytest.MonkeyPatch, submitted: tuple[Path, str]) -> None:
     made, name = submitted
     with ResultsStore.open(f"sqlite:///{made}/results.sqlite", read_only=True) as store:
-        held = next(iter(read_shelf(store, made).standings.values()))
-    claimed = replace(held, doubts={name: "Self-reported: imported and not reproduced here."})
-    found = {entry.estimator: entry.status for entry in board_table(Evidence.of(claimed)).entries}
+        suite_results = next(iter(read_suites(store, made).values()))
+    claimed = replace(suite_results, doubts={name: "Self-reported: imported and not reproduced here."})
+    found = {entry.estimator: entry.status for entry in board_table(Evidence.of(claimed)).rows}
     assert (found[name], found["grad"], found[f"{name}~trusted"]) == ("self-reported", "verified", "trusted")
 
 
 def test_a_submission_on_static_pages_is_text(submitted: tuple[Path, str], tmp_path: Path) -> None:
     made, name = submitted
     with ResultsStore.open(f"sqlite:///{made}/results.sqlite", read_only=True) as store:
-        export(read_shelf(store, made), store, tmp_path)
+        export(read_views(store, made), store, tmp_path)
     text = (tmp_path / entry_file(name)).read_text()
     assert "A &lt;script&gt;window.hurt=1&lt;/script&gt; Writer" in text
     assert "def estimate(model" in text and "<img src=x" not in text and "<script>window" not in text

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from leaderboard.rows import board_table
-from leaderboard.snapshot import Library
-from leaderboard.source import Only, read_shelf
+from leaderboard.snapshot import LiveSnapshot
+from leaderboard.source import Selection, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
@@ -55,14 +55,14 @@ def several(tmp_path: Path, photos: Path) -> Path:
 SLUGS = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
 
 
-def shelf(folder: Path, *only: str) -> dict[str, SuiteResults]:
+def read(folder: Path, *only: str) -> dict[str, SuiteResults]:
     with ResultsStore.open(default_url(folder), read_only=True) as store:
-        return read_shelf(store, folder, Only(*only)).standings
+        return read_suites(store, folder, Selection(*only))
 
 
 @pytest.mark.slow
 def test_each_has_a_board_that_names_its_images_and_its_reference(several: Path) -> None:
-    found = shelf(several)
+    found = read(several)
     assert sorted(found) == SLUGS
     own, trained = f"(the suite's own images, {PINNED[QUICK.dataset][:8]})", "(reference trained by quick-reference@1)"
     given = "(reference file@0a1b2c3d)"
@@ -72,20 +72,20 @@ def test_each_has_a_board_that_names_its_images_and_its_reference(several: Path)
         f"quick v1 {own} {given}",
     ]
     assert next(iter(found)) == "quick-v1"  # what is shown first
-    assert {len(held.results) for held in found.values()} == {len(results(QUICK, 40))}
+    assert {len(suite_results.results) for suite_results in found.values()} == {len(results(QUICK, 40))}
 
 
 @pytest.mark.slow
 def test_a_running_app_has_them_all(several: Path) -> None:
-    assert sorted(Library(default_url(several), several).suites()) == SLUGS
+    assert sorted(LiveSnapshot(default_url(several), several).suites()) == SLUGS
 
 
 @pytest.mark.slow
 def test_boards_can_be_asked_for(several: Path, photos: Path) -> None:
-    assert list(shelf(several, str(photos))) == list(shelf(several, "07e4")) == SLUGS[1:2]
-    assert list(shelf(several, "", GIVEN[:10])) == SLUGS[2:]
-    assert list(shelf(several, "", "file@ffff")) == []
-    assert list(Library(default_url(several), several, Only("07e4")).suites()) == SLUGS[1:2]
+    assert list(read(several, str(photos))) == list(read(several, "07e4")) == SLUGS[1:2]
+    assert list(read(several, "", GIVEN[:10])) == SLUGS[2:]
+    assert list(read(several, "", "file@ffff")) == []
+    assert list(LiveSnapshot(default_url(several), several, Selection("07e4")).suites()) == SLUGS[1:2]
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_at_chance_nothing_is_placed_and_the_board_says_why(quick: SuiteResults)
     table = board_table(Evidence.of(replace(quick, results=rows)))
     assert table.title == "quick v1 (tests the installation only)"
     assert "These numbers test the installation only." in table.footnote
-    for entry in table.entries:
+    for entry in table.rows:
         assert (entry.place, entry.random, entry.sobel, entry.flag) == (None, "", "", "")
         assert (entry.gain.value is None, entry.gap) == (False, "at chance, tests the installation only")
-    assert all(entry.place for entry in board_table(Evidence.of(quick)).entries)
+    assert all(entry.place for entry in board_table(Evidence.of(quick)).rows)

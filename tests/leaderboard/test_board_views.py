@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from leaderboard import charts
-from leaderboard.compare import duel, duel_records
+from leaderboard.compare import compare_pair, comparison_records
 from leaderboard.curves import curve_boards, curve_records, curve_tables
 from leaderboard.entry import HOOKER, command, machines, profile, runs_of, shared
 from leaderboard.pages import figure_words
-from leaderboard.rows import beside, board_table, judge
-from leaderboard.source import Shelf, count_runs, known, read_runs, read_shelf
+from leaderboard.rows import board_table, main_board, other_gains_note
+from leaderboard.source import count_runs, lookup_estimator, read_runs, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import hooker2019
@@ -34,7 +34,7 @@ def test_curves_hold_the_chosen_and_the_controls(quick: SuiteResults) -> None:
         blurred = {"random-blurred"} if table.protocol == "roar" else set()  # the suite has it under ROAR alone
         assert {point.estimator for point in table.points} == {"random", "sobel", "gb"} | blurred
     roar = {(point.estimator, point.t): point.accuracy for point in tables[0].points}
-    row = next(row for row in judge(Evidence.of(quick), ROAR, Unit.SCALAR).rows if row.estimator == "gb")
+    row = next(row for row in main_board(Evidence.of(quick), ROAR, Unit.SCALAR).rows if row.estimator == "gb")
     assert roar["gb", 0.0] == row.clean.value
     assert roar["gb", 0.9] == row.accuracies[1].value
 
@@ -54,8 +54,8 @@ def test_curve_records_are_flat(quick: SuiteResults) -> None:
     assert {row["protocol"] for row in rows} == {"roar", "kar", "morf"}
 
 
-def test_a_duel_by_slow_loops(quick: SuiteResults) -> None:
-    found = duel(Evidence.of(quick), "var-grad", "grad")
+def test_a_comparison_by_slow_loops(quick: SuiteResults) -> None:
+    found = compare_pair(Evidence.of(quick), "var-grad", "grad")
     correct = quick.scores(ROAR, Unit.SCALAR).correct
     for level in found.levels:
         one, other = correct["var-grad", level.t], correct["grad", level.t]
@@ -69,21 +69,21 @@ def test_a_duel_by_slow_loops(quick: SuiteResults) -> None:
         assert level.both == kinds.count((True, True))
         assert level.neither == kinds.count((False, False))
         assert list(level.examples_first) == [i for i, kind in enumerate(kinds) if kind == (True, False)][:12]
-    rows = {row.estimator: row.gain.value for row in judge(Evidence.of(quick), ROAR, Unit.SCALAR).rows}
+    rows = {row.estimator: row.gain.value for row in main_board(Evidence.of(quick), ROAR, Unit.SCALAR).rows}
     assert found.gain.value == pytest.approx(rows["var-grad"] - rows["grad"], abs=1e-9)
-    assert json.dumps(duel_records(found))
+    assert json.dumps(comparison_records(found))
 
 
-def test_a_duel_with_itself_differs_nowhere(quick: SuiteResults) -> None:
-    found = duel(Evidence.of(quick), "gb", "gb")
+def test_a_comparison_with_itself_differs_nowhere(quick: SuiteResults) -> None:
+    found = compare_pair(Evidence.of(quick), "gb", "gb")
     assert all(level.difference == (0, 0, 0) and level.only_first == level.only_second == 0 for level in found.levels)
 
 
-def test_a_duel_under_a_protocol_with_one_training_borrows_no_spread(quick: SuiteResults) -> None:
-    assert duel(Evidence.of(quick), "gb", "ig", LERF).levels[0].difference.low is not None
-    alone = duel(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference
+def test_a_comparison_under_a_protocol_with_one_training_borrows_no_spread(quick: SuiteResults) -> None:
+    assert compare_pair(Evidence.of(quick), "gb", "ig", LERF).levels[0].difference.low is not None
+    alone = compare_pair(Evidence.of(quick), "gb", "ig", MASK_ONLY).levels[0].difference
     assert alone.value is not None and alone.low is None
-    assert duel(Evidence.of(quick), "gb", "ig", ROAR, Unit.PIXEL) is None
+    assert compare_pair(Evidence.of(quick), "gb", "ig", ROAR, Unit.PIXEL) is None
 
 
 def test_runs_are_counted_by_state(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     points = expand(suite)
     url = make_store(tmp_path, suite, lambda point: point not in points[:3])
     with ResultsStore.open(url) as store:
-        held = read_shelf(store, tmp_path).standings["planted-v1"]
+        suite_results = read_suites(store, tmp_path)["planted-v1"]
         from roarbench.plan.keys import bind
 
-        store.add_failure(bind(suite, points[1], held.data, None), "disk \x1b[31mfull")
-        runs = read_runs(held, store)
+        store.add_failure(bind(suite, points[1], suite_results.data, None), "disk \x1b[31mfull")
+        runs = read_runs(suite_results, store)
     counts = {row["protocol"]: row for row in count_runs(runs)}
     assert counts["all"] == {
         "protocol": "all",
@@ -115,7 +115,7 @@ def test_profiles() -> None:
     assert profile("grad").source == "roarbench/estimators/gradients.py"
     assert profile("sobel").source == "roarbench/estimators/controls.py"
     assert profile("<b>new</b>").about == "Not in this version's table of estimators"
-    assert known("<b>new</b>").base == ""
+    assert lookup_estimator("<b>new</b>").base == ""
 
 
 def test_every_estimator_of_the_paper_has_authors_and_bibtex_that_parses() -> None:
@@ -137,7 +137,7 @@ def test_sources_exist(name: str) -> None:
     assert (Path(__file__).parents[2] / profile(name).source).is_file()
 
 
-def test_an_entry_in_all_suites(shelf: Shelf, quick: SuiteResults) -> None:
+def test_an_entry_in_all_suites(suites: dict[str, SuiteResults], quick: SuiteResults) -> None:
     runs = runs_of(quick, "gb")
     assert len(runs) == sum(point.cell.estimator == "gb" for point in expand(quick.suite))
     keys = {result.run.key for result in quick.results.values()}
@@ -158,11 +158,11 @@ def test_what_all_runs_share_is_said_once() -> None:
 
 def test_the_other_gains_say_their_levels_and_seeds(quick: SuiteResults) -> None:
     text = "KAR gain: levels 0.9, 1 seed. No-retrain gain: levels 0.5, 0.9, the reference as it is."
-    assert beside(quick, Unit.SCALAR, (0.5, 0.9)) == text
+    assert other_gains_note(quick, Unit.SCALAR, (0.5, 0.9)) == text
     assert board_table(Evidence.of(quick)).footnote.endswith(text)
     alone = "KAR gain: levels 0.9, 1 seed. No-retrain gain: levels 0.5, the reference as it is."
-    assert beside(quick, Unit.SCALAR, (0.5,)) == alone
-    assert beside(quick, Unit.PIXEL, (0.5,)) == ""
+    assert other_gains_note(quick, Unit.SCALAR, (0.5,)) == alone
+    assert other_gains_note(quick, Unit.PIXEL, (0.5,)) == ""
 
 
 def test_words_of_a_figure_tell_ours_from_the_papers(quick: SuiteResults) -> None:
@@ -177,7 +177,7 @@ def test_words_of_a_figure_tell_ours_from_the_papers(quick: SuiteResults) -> Non
 def test_frontier_by_slow_search(quick: SuiteResults) -> None:
     generator = np.random.default_rng(1)
     table = board_table(Evidence.of(quick))
-    entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.entries, generator.random(9), strict=True)]
+    entries = [replace(entry, seconds=float(s)) for entry, s in zip(table.rows, generator.random(9), strict=True)]
     wanted = {
         one.estimator
         for one in entries
@@ -192,8 +192,8 @@ def test_frontier_by_slow_search(quick: SuiteResults) -> None:
 @pytest.mark.slow
 def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
     table = board_table(Evidence.of(quick), seconds={"gb": 2.0, "grad": 1.0})
-    evil = replace(table.entries[0], estimator='<script>alert("1")</script>', seconds=3.0)
-    table = replace(table, entries=(evil, *table.entries[1:]))
+    evil = replace(table.rows[0], estimator='<script>alert("1")</script>', seconds=3.0)
+    table = replace(table, rows=(evil, *table.rows[1:]))
     made = [
         charts.gain_chart(table),
         charts.cost_chart(table),
@@ -201,7 +201,7 @@ def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
             charts.curve_chart(curves)
             for curves in curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")
         ),
-        charts.duel_chart(duel(Evidence.of(quick), "gb", "ig")),
+        charts.comparison_chart(compare_pair(Evidence.of(quick), "gb", "ig")),
     ]
     for chart in made:
         drawn = charts.to_svg(chart)

@@ -178,16 +178,16 @@ def leaderboard(
 ) -> None:
     """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
     from leaderboard.commands import export_site, serve
-    from leaderboard.source import Only
+    from leaderboard.source import Selection
     from roarbench.plan.weights import title
     from roarbench.store.results import default_url
 
     url = db or default_url(store)
-    only = Only(data, title(reference) if reference and "@" not in reference else reference)
+    selection = Selection(data, title(reference) if reference and "@" not in reference else reference)
     if export is None:
-        serve(url, store, port, only)
+        serve(url, store, port, selection)
         return
-    pages = export_site(url, store, export, only)
+    pages = export_site(url, store, export, selection)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 

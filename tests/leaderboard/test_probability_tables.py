@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
 from leaderboard.commands import STORE, URL
-from leaderboard.curves import fall_table, fall_tables
-from leaderboard.snapshot import SuiteShown
+from leaderboard.curves import probability_table, probability_tables
+from leaderboard.snapshot import SuiteView
 from leaderboard.static import Site, _board
 from roarbench.analysis.boards import SuiteResults
 from roarbench.terms import LERF, MORF, Retrain, Unit
@@ -23,8 +23,8 @@ LEVELS = (0.5, 0.9)
 
 
 def test_the_rows_are_those_of_the_board_with_the_best_first(quick: SuiteResults) -> None:
-    morf = {row["estimator"]: row for row in fall_table(quick, MORF, Unit.SCALAR).records}
-    lerf = {row["estimator"]: row for row in fall_table(quick, LERF, Unit.SCALAR).records}
+    morf = {row["estimator"]: row for row in probability_table(quick, MORF, Unit.SCALAR).records}
+    lerf = {row["estimator"]: row for row in probability_table(quick, LERF, Unit.SCALAR).records}
     assert list(morf) == ["var-grad", "sgsq-grad", "gb", "sobel", "ig", "random", "grad-sq", "grad"]
     assert list(lerf) == list(morf)  # what falls most from one end falls least from the other
     # p is as good as `accuracy`, .9 at t = 0: .9 - .5 (.4 - .1) = .75 and .9 - .9 (.4 - .1) = .63 for the gradient
@@ -43,23 +43,23 @@ def test_what_is_missing_is_last_and_without_a_number(quick: SuiteResults) -> No
         for point, result in quick.results.items()
         if (point.cell.estimator, point.cell.retrain, point.cell.t) != ("var-grad", Retrain.NONE, 0.9)
     }
-    last = fall_table(replace(quick, results=results), MORF, Unit.SCALAR).records[-1]
+    last = probability_table(replace(quick, results=results), MORF, Unit.SCALAR).records[-1]
     assert (last["estimator"], last["AOPC"], last["p at t = 0.9"]) == ("var-grad", None, None)
     assert last["p at t = 0.5"] > 0
     old = {point: replace(result, probability=None) for point, result in quick.results.items()}
-    assert fall_tables(replace(quick, results=old)) == []
+    assert probability_tables(replace(quick, results=old)) == []
 
 
 def test_the_static_board_has_each_table_with_its_files(quick: SuiteResults, tmp_path: Path) -> None:
-    shown = SuiteShown(quick, tmp_path)
+    shown = SuiteView(quick, tmp_path)
     site = Site(tmp_path, (shown,), {}, datetime(2026, 11, 20, tzinfo=UTC))
     site.write("board.html", "index.html", "Board", shown, title="Board", **_board(site, shown))
     page = re.sub(r'<td class="\w*">', "<td>", html.unescape((tmp_path / "index.html").read_text()))
-    tables = fall_tables(quick)
+    tables = probability_tables(quick)
     assert [table.title.rpartition(": ")[2] for table in tables] == ["MORF, unit scalar", "LERF, unit scalar"]
     for table in tables:
         assert f"<summary>{table.title}</summary>" in page
-        assert table.about in page
+        assert table.explanation in page
         for row in table.records:
             cells = "".join(f"<td>{value:.3f}</td>" for value in list(row.values())[1:])
             assert f"<td>{row['estimator']}</td>{cells}" in page
@@ -82,7 +82,7 @@ def test_the_app_has_it_under_protocols_without_retraining(
     tables = [table.value for table in test.dataframe if "AOPC" in table.value]
     assert len(tables) == count
     for table in tables:
-        expected = fall_table(quick, {"morf": MORF, "lerf": LERF}[protocol], Unit.SCALAR)
+        expected = probability_table(quick, {"morf": MORF, "lerf": LERF}[protocol], Unit.SCALAR)
         assert table.to_dict("records") == expected.records
         assert [head.value for head in test.subheader] == [expected.title]
-        assert expected.about in [text.value for text in test.markdown]
+        assert expected.explanation in [text.value for text in test.markdown]

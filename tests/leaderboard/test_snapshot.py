@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.rows import board_table
-from leaderboard.snapshot import Library, SuiteShown, library
+from leaderboard.snapshot import LiveSnapshot, SuiteView, live_snapshot
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -22,57 +22,57 @@ def early(point: Point) -> bool:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Library:
+def snapshot(tmp_path: Path) -> LiveSnapshot:
     make_store(tmp_path, SUITES["planted"], early, images=40)
-    return Library(make_store(tmp_path, VERSIONS["quick", 1], early, images=40), tmp_path)
+    return LiveSnapshot(make_store(tmp_path, VERSIONS["quick", 1], early, images=40), tmp_path)
 
 
-def test_suites_are_read_again_only_where_results_came(books: Library) -> None:
-    before = books.suites()
+def test_suites_are_read_again_only_where_results_came(snapshot: LiveSnapshot) -> None:
+    before = snapshot.suites()
     assert set(before) == {"planted-v1", "quick-v1"}
-    assert books.suites() == before
+    assert snapshot.suites() == before
     late = [result for point, result in results(VERSIONS["quick", 1], 40).items() if not early(point)]
-    with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
+    with ResultsStore.open(f"sqlite:///{snapshot.folder}/results.sqlite") as store:
         store.add(late[0])
-    after = books.suites()
+    after = snapshot.suites()
     assert after["planted-v1"] is before["planted-v1"]
     assert after["quick-v1"] is not before["quick-v1"]
-    assert len(after["quick-v1"].held.results) == len(before["quick-v1"].held.results) + 1
+    assert len(after["quick-v1"].suite_results.results) == len(before["quick-v1"].suite_results.results) + 1
 
 
-def test_who_vouches_for_a_row_is_read_again(books: Library) -> None:
-    before = books.suites()["quick-v1"]
-    (result, *_) = before.held.results.values()
-    with ResultsStore.open(f"sqlite:///{books.folder}/results.sqlite") as store:
+def test_who_vouches_for_a_row_is_read_again(snapshot: LiveSnapshot) -> None:
+    before = snapshot.suites()["quick-v1"]
+    (result, *_) = before.suite_results.results.values()
+    with ResultsStore.open(f"sqlite:///{snapshot.folder}/results.sqlite") as store:
         note_reproduction(store.database, result.run.key, ReproductionOutcome.EQUAL, result.correct)
-    assert books.suites()["quick-v1"] is not before
+    assert snapshot.suites()["quick-v1"] is not before
 
 
 def test_a_suite_that_begins_later_is_found(tmp_path: Path) -> None:
     url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: False)
-    books = Library(url, tmp_path)
-    assert books.suites() == {}
+    snapshot = LiveSnapshot(url, tmp_path)
+    assert snapshot.suites() == {}
     make_store(tmp_path, VERSIONS["quick", 1], images=40)
-    assert set(books.suites()) == {"quick-v1"}
+    assert set(snapshot.suites()) == {"quick-v1"}
 
 
-def test_there_is_one_of_each_store(books: Library, tmp_path: Path) -> None:
+def test_there_is_one_of_each_store(snapshot: LiveSnapshot, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/results.sqlite"
-    assert library(url, tmp_path) is library(url, tmp_path)
+    assert live_snapshot(url, tmp_path) is live_snapshot(url, tmp_path)
     with pytest.raises(StoreError):
-        library(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
+        live_snapshot(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
 
 
 def test_what_is_kept_is_what_would_be_made_anew(quick: SuiteResults, tmp_path: Path) -> None:
     """Boards of a suite share their draws; each alone, from draws of its own, says the same to the last bit."""
-    shown = SuiteShown(quick, tmp_path)
-    shown.make_all()
+    shown = SuiteView(quick, tmp_path)
+    shown.compute_all()
     for protocol, unit, levels in ((ROAR, Unit.SCALAR, ()), (KAR, Unit.SCALAR, ()), (ROAR, Unit.SCALAR, (0.9,))):
         kept = shown.board(protocol, unit, levels)
         assert kept is shown.board(protocol, unit, levels)
         assert kept == board_table(Evidence.of(quick), protocol, unit, levels, shown.doubts)
-    assert shown.curve_boards[0] == quick.board(ROAR, Unit.SCALAR, [entry.estimator for entry in shown.table.entries])
-    assert shown.curve_boards is shown.curve_boards and shown.panel is shown.panel and shown.arena is shown.arena
+    assert shown.curve_boards[0] == quick.board(ROAR, Unit.SCALAR, [entry.estimator for entry in shown.table.rows])
+    assert shown.curve_boards is shown.curve_boards and shown.panel is shown.panel
 
 
 def test_gains_beside_are_those_of_the_whole_board(quick: SuiteResults) -> None:

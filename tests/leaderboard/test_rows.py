@@ -8,8 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.downloads import board_records, to_markdown
-from leaderboard.rows import RISING, SORTS, BoardTable, Doubts, Filter, board_table, judge, narrow, placed
-from leaderboard.source import Shelf, main_rows, read_shelf
+from leaderboard.rows import (
+    RISING,
+    SORTS,
+    BoardTable,
+    Doubts,
+    Filter,
+    board_table,
+    filter_rows,
+    main_board,
+    with_places,
+)
+from leaderboard.source import main_rows, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import CONTROLS
@@ -30,11 +40,11 @@ def table(quick: SuiteResults) -> BoardTable:
 
 
 def ids(table: BoardTable) -> list[str]:
-    return [entry.estimator for entry in table.entries]
+    return [entry.estimator for entry in table.rows]
 
 
-def test_shelf_holds_suites_with_results_only(shelf: Shelf) -> None:
-    assert list(shelf.standings) == ["quick-v1"]
+def test_only_suites_with_results_are_read(suites: dict[str, SuiteResults]) -> None:
+    assert list(suites) == ["quick-v1"]
 
 
 def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Path) -> None:
@@ -50,7 +60,7 @@ def test_a_suite_with_nothing_but_runs_of_another_one_was_not_begun(tmp_path: Pa
             ([study[own]], ["quick-v1", "study-imagenette64-v1"]),
         ):
             store.add_all(more)
-            assert list(read_shelf(store, tmp_path).standings) == shown
+            assert list(read_suites(store, tmp_path)) == shown
 
 
 def test_small_versions_stand_apart(tmp_path: Path) -> None:
@@ -59,22 +69,22 @@ def test_small_versions_stand_apart(tmp_path: Path) -> None:
     with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
         store.add_all(results(SUITES["planted"], 20, limit=40).values())
         store.add_all(results(SUITES["planted"], 20).values())
-        found = read_shelf(store, tmp_path)
-    assert list(found.standings) == ["planted-v1", "planted-v1-small-40"]
-    assert "small version: 40" in board_table(Evidence.of(found.standings["planted-v1-small-40"])).title
+        found = read_suites(store, tmp_path)
+    assert list(found) == ["planted-v1", "planted-v1-small-40"]
+    assert "small version: 40" in board_table(Evidence.of(found["planted-v1-small-40"])).title
 
 
 def test_rows_are_estimators_and_controls_without_twins(table: BoardTable) -> None:
     estimators = {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert set(ids(table)) == {"random", "sobel", "random-blurred"} | estimators
-    assert [entry.estimator for entry in table.entries if entry.control] == ["sobel", "random", "random-blurred"]
+    assert [entry.estimator for entry in table.rows if entry.control] == ["sobel", "random", "random-blurred"]
 
 
 def test_numbers_are_those_of_the_statistics(quick: SuiteResults, table: BoardTable) -> None:
     rows = {row.estimator: row for row in quick.board(ROAR, Unit.SCALAR, main_rows(quick)).rows}
     kar = {row.estimator: row.gain for row in quick.board(KAR, Unit.SCALAR, main_rows(quick)).rows}
     morf = {row.estimator: row.gain for row in quick.board(MORF, Unit.SCALAR, main_rows(quick)).rows}
-    for entry in table.entries:
+    for entry in table.rows:
         row = rows[entry.estimator]
         blurred = entry.estimator == "random-blurred"  # has one seed, and nothing but ROAR
         assert (entry.gain, entry.place, entry.seeds) == (row.gain, row.place, 1 if blurred else 2)
@@ -86,8 +96,8 @@ def test_numbers_are_those_of_the_statistics(quick: SuiteResults, table: BoardTa
 
 
 def test_flags_and_seconds_land_on_their_rows(table: BoardTable) -> None:
-    assert {entry.estimator: entry.flag for entry in table.entries if entry.flag} == {"gb": "Doubt."}
-    assert {entry.estimator: entry.seconds for entry in table.entries if entry.seconds} == {"grad": 1.5}
+    assert {entry.estimator: entry.flag for entry in table.rows if entry.flag} == {"gb": "Doubt."}
+    assert {entry.estimator: entry.seconds for entry in table.rows if entry.seconds} == {"grad": 1.5}
 
 
 def test_the_caption_says_of_what_the_numbers_are(table: BoardTable) -> None:
@@ -103,14 +113,14 @@ def test_one_level_gives_the_gain_of_that_level_alone(quick: SuiteResults) -> No
     wanted = {row.estimator: row.gain for row in judged.rows}
     table = board_table(Evidence.of(quick), levels=(0.9,))
     assert table.levels == (0.9,)
-    assert {entry.estimator: entry.gain for entry in table.entries} == wanted
+    assert {entry.estimator: entry.gain for entry in table.rows} == wanted
 
 
 def test_a_protocol_of_its_own(quick: SuiteResults) -> None:
     lerf = board_table(Evidence.of(quick), LERF)
     assert lerf.protocol == "lerf"
-    gains = {row.estimator: row.gain for row in judge(Evidence.of(quick), LERF, Unit.SCALAR).rows}
-    assert {entry.estimator: entry.gain for entry in lerf.entries} == gains
+    gains = {row.estimator: row.gain for row in main_board(Evidence.of(quick), LERF, Unit.SCALAR).rows}
+    assert {entry.estimator: entry.gain for entry in lerf.rows} == gains
 
 
 def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
@@ -120,12 +130,12 @@ def test_a_missing_run_has_no_place_and_says_why(tmp_path: Path) -> None:
         lambda p: (p.cell.estimator, p.cell.t, str(p.cell.retrain)) != ("gb", 0.9, "images"),
     )
     with ResultsStore.open(url, read_only=True) as store:
-        held = read_shelf(store, tmp_path).standings["quick-v1"]
-    table = board_table(Evidence.of(held))
-    last = table.entries[-1]
+        suite_results = read_suites(store, tmp_path)["quick-v1"]
+    table = board_table(Evidence.of(suite_results))
+    last = table.rows[-1]
     assert (last.estimator, last.place, last.gain.value, last.seeds) == ("gb", None, None, 0)
     assert last.gap == "no result yet of gb at t = 0.9"
-    assert all(entry.place and not entry.gap for entry in table.entries[:-1])
+    assert all(entry.place and not entry.gap for entry in table.rows[:-1])
 
 
 def test_a_row_of_other_weights_has_no_place_and_says_why(quick: SuiteResults) -> None:
@@ -135,7 +145,7 @@ def test_a_row_of_other_weights_has_no_place_and_says_why(quick: SuiteResults) -
         for point, row in quick.results.items()
     }
     table = board_table(Evidence.of(replace(quick, results=rows)))
-    assert {entry.estimator: entry.gap for entry in table.entries if not entry.place} == {
+    assert {entry.estimator: entry.gap for entry in table.rows if not entry.place} == {
         "grad": "made from another reference than the other rows; do it again in a fresh --store"
     }
 
@@ -143,90 +153,90 @@ def test_a_row_of_other_weights_has_no_place_and_says_why(quick: SuiteResults) -
 def test_without_random_nobody_has_a_place(tmp_path: Path) -> None:
     url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.cell.estimator != "random")
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
-    assert all(entry.place is None and entry.gain.value is None for entry in table.entries)
-    assert {entry.gap for entry in table.entries} == {"no result yet of random at t = 0.5, 0.9"}
+        table = board_table(Evidence.of(read_suites(store, tmp_path)["quick-v1"]))
+    assert all(entry.place is None and entry.gain.value is None for entry in table.rows)
+    assert {entry.gap for entry in table.rows} == {"no result yet of random at t = 0.5, 0.9"}
 
 
 def test_untouched_images_missing(tmp_path: Path) -> None:
     url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.cell.estimator != "none")
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
-    assert {entry.gap for entry in table.entries} == {"no result yet of the untouched images at t = 0"}
+        table = board_table(Evidence.of(read_suites(store, tmp_path)["quick-v1"]))
+    assert {entry.gap for entry in table.rows} == {"no result yet of the untouched images at t = 0"}
 
 
 def test_filters(table: BoardTable) -> None:
-    assert set(ids(narrow(table, Filter(families=("grad",))))) == {"grad", "grad-sq", "sgsq-grad", "var-grad"}
-    assert set(ids(narrow(table, Filter(families=("control", "ig"))))) == {*CONTROLS, "ig"}
-    assert ids(narrow(table, Filter(search="VARGRAD variance"))) == ["var-grad"]
-    assert ids(narrow(table, Filter(search="nobody"))) == []
-    assert len(narrow(table, Filter(status="verified")).entries) == 9
-    assert not narrow(table, Filter(status="self-reported")).entries
+    assert set(ids(filter_rows(table, Filter(families=("grad",))))) == {"grad", "grad-sq", "sgsq-grad", "var-grad"}
+    assert set(ids(filter_rows(table, Filter(families=("control", "ig"))))) == {*CONTROLS, "ig"}
+    assert ids(filter_rows(table, Filter(search="VARGRAD variance"))) == ["var-grad"]
+    assert ids(filter_rows(table, Filter(search="nobody"))) == []
+    assert len(filter_rows(table, Filter(status="verified")).rows) == 9
+    assert not filter_rows(table, Filter(status="self-reported")).rows
 
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_sort_keeps_all_rows(table: BoardTable, sort: str) -> None:
-    assert sorted(ids(narrow(table, Filter(sort=sort)))) == sorted(ids(table))
+    assert sorted(ids(filter_rows(table, Filter(sort=sort)))) == sorted(ids(table))
 
 
 @pytest.mark.parametrize("down", [True, False])
 @pytest.mark.parametrize("sort", SORTS)
 def test_what_is_missing_is_last_either_way(table: BoardTable, sort: str, down: bool) -> None:
-    values = [SORTS[sort](entry) for entry in narrow(table, Filter(sort=sort, down=down)).entries]
+    values = [SORTS[sort](entry) for entry in filter_rows(table, Filter(sort=sort, down=down)).rows]
     there = [value for value in values if value is not None]
     assert values == [*sorted(there, reverse=down), *[None] * (len(values) - len(there))]
     if down == (sort not in RISING):
-        assert narrow(table, Filter(sort=sort)) == narrow(table, Filter(sort=sort, down=down))
+        assert filter_rows(table, Filter(sort=sort)) == filter_rows(table, Filter(sort=sort, down=down))
 
 
 def test_the_order_is_that_of_the_terminal(quick: SuiteResults, table: BoardTable) -> None:
     judged = quick.board(ROAR, Unit.SCALAR)
     rows = [row for row in SuiteTable(quick, judged, Unit.SCALAR, {}).rows if not row.check]
     assert ids(table) == [row.estimator for row in rows]
-    assert [entry.place for entry in table.entries] == [row.place for row in rows]
+    assert [entry.place for entry in table.rows] == [row.place for row in rows]
 
 
 def test_rows_without_any_run_have_no_status(tmp_path: Path) -> None:
     url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: point.cell.estimator != "gb")
     with ResultsStore.open(url, read_only=True) as store:
-        entries = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"])).entries
+        entries = board_table(Evidence.of(read_suites(store, tmp_path)["quick-v1"])).rows
     assert {entry.estimator: entry.status for entry in entries if entry.status != "verified"} == {"gb": ""}
 
 
 def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: SuiteResults) -> None:
     judged = {row.estimator: row for row in quick.board(MASK_ONLY, Unit.SCALAR, main_rows(quick)).rows}
     found = board_table(Evidence.of(quick), MASK_ONLY)
-    assert not found.gained and len(found.entries) == 8
-    for entry in found.entries:
+    assert not found.gained and len(found.rows) == 8
+    for entry in found.rows:
         assert (entry.place, entry.gain.value, entry.gap) == (None, None, "")
         assert entry.accuracies == judged[entry.estimator].accuracies and entry.accuracies[0].value > 0
     record = board_records(found)[0]
-    assert record["accuracy_0.9"] == found.entries[0].accuracies[0].value
+    assert record["accuracy_0.9"] == found.rows[0].accuracies[0].value
     assert "accuracy at t = 0.9" in to_markdown(found) and "KAR gain" not in to_markdown(found)
 
 
 def test_sorts(table: BoardTable) -> None:
-    gains = [entry.gain.value for entry in table.entries]
+    gains = [entry.gain.value for entry in table.rows]
     assert gains == sorted(gains, reverse=True)
-    assert ids(narrow(table, Filter(sort="estimator"))) == sorted(ids(table))
-    assert ids(narrow(table, Filter(sort="seconds")))[0] == "grad"
+    assert ids(filter_rows(table, Filter(sort="estimator"))) == sorted(ids(table))
+    assert ids(filter_rows(table, Filter(sort="seconds")))[0] == "grad"
 
 
 def test_places_of_a_choice_by_hand(table: BoardTable) -> None:
     """Three rows: A is apart from C, B from neither."""
-    a, b, c = table.entries[:3]
+    a, b, c = table.rows[:3]
     groups = {a: (1,), b: (1, 2), c: (2,)}
     rows = [replace(e, place=e.place._replace(groups=g)) for e, g in groups.items()]
-    spans = [(e.place.place, e.place.low, e.place.high) for e in placed(rows)]
+    spans = [(e.place.place, e.place.low, e.place.high) for e in with_places(rows)]
     assert spans == [(1, 1, 2), (2, 1, 3), (3, 2, 3)]
-    spans = [(e.place.place, e.place.low, e.place.high) for e in placed([rows[0], rows[2]])]
+    spans = [(e.place.place, e.place.low, e.place.high) for e in with_places([rows[0], rows[2]])]
     assert spans == [(1, 1, 1), (2, 2, 2)]
 
 
 @given(st.sets(st.integers(0, 7)))
 def test_places_of_any_choice_follow_from_the_pairs_told_apart(table: BoardTable, chosen: set[int]) -> None:
-    kept = [table.entries[index] for index in sorted(chosen)]
-    for entry in placed(kept):
+    kept = [table.rows[index] for index in sorted(chosen)]
+    for entry in with_places(kept):
         apart = [other for other in kept if not set(entry.place.groups) & set(other.place.groups)]
         better = sum(other.gain.value > entry.gain.value for other in apart)
         worse = sum(other.gain.value < entry.gain.value for other in apart)
@@ -234,7 +244,7 @@ def test_places_of_any_choice_follow_from_the_pairs_told_apart(table: BoardTable
 
 
 def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
-    """What `placed` rests on: two rows share a group if and only if no test tells them apart."""
+    """What `with_places` rests on: two rows share a group if and only if no test tells them apart."""
     from roarbench.stats.places import place_intervals
 
     generator = np.random.default_rng(3)
@@ -252,7 +262,7 @@ def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
 def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
     url = make_store(tmp_path, VERSIONS["quick", 1], lambda p: p.seed == 0)
     with ResultsStore.open(url, read_only=True) as store:
-        table = board_table(Evidence.of(read_shelf(store, tmp_path).standings["quick-v1"]))
-    assert [entry.place.place for entry in table.entries] == list(range(1, 10))
-    assert all(entry.place.low is None and entry.gain.low is None for entry in table.entries)
+        table = board_table(Evidence.of(read_suites(store, tmp_path)["quick-v1"]))
+    assert [entry.place.place for entry in table.rows] == list(range(1, 10))
+    assert all(entry.place.low is None and entry.gain.low is None for entry in table.rows)
     assert all(math.isfinite(gain) for gain in table.lines.values()) and len(table.lines) == 2

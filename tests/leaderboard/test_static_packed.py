@@ -60,7 +60,9 @@ def test_every_page_holds_its_body_and_the_files_that_it_links(plain: Path, pack
         assert found[name].pop("packed").decode() == before.partition("<body>")[2].rpartition("</body>")[0]
         links = set(re.findall(r'href="([^"]+)" download', before))
         assert found[name] == {link: (plain / link).read_bytes() for link in links}
-    assert names(packed) == names(plain) - {link for held in found.values() for link in held} | {"unpack.js"}
+    assert names(packed) == names(plain) - {link for suite_results in found.values() for link in suite_results} | {
+        "unpack.js"
+    }
     sizes = [sum(path.stat().st_size for path in folder.iterdir()) for folder in (plain, packed)]
     assert sizes[1] < sizes[0] / 3
 

@@ -20,13 +20,13 @@ def table(quick: SuiteResults) -> BoardTable:
 
 
 def renamed(table: BoardTable, name: str) -> BoardTable:
-    return replace(table, entries=(replace(table.entries[0], estimator=name), *table.entries[1:]))
+    return replace(table, rows=(replace(table.rows[0], estimator=name), *table.rows[1:]))
 
 
 def test_csv_and_json_hold_the_same_numbers(table: BoardTable) -> None:
     gains = (Estimate(1.23456789, -0.5, 2.0), Estimate(-2 / 3, -1 / 3, 0.0))
-    both = [replace(entry, gain=gain) for entry, gain in zip(table.entries, gains, strict=False)]
-    table = replace(table, entries=(replace(both[0], estimator="one"), replace(both[1], estimator="other")))
+    both = [replace(entry, gain=gain) for entry, gain in zip(table.rows, gains, strict=False)]
+    table = replace(table, rows=(replace(both[0], estimator="one"), replace(both[1], estimator="other")))
     rows = list(csv.DictReader(io.StringIO(to_csv(board_records(table)))))
     found = json.loads(board_json(table))
     assert [(row["estimator"], row["gain"]) for row in rows] == [("one", "1.234568"), ("other", "-0.666667")]
@@ -54,7 +54,7 @@ def test_no_text_is_a_formula(table: BoardTable, name: str) -> None:
 def test_markdown_has_a_line_per_row_and_no_markup_from_outside(table: BoardTable) -> None:
     text = to_markdown(renamed(table, "a|b ![x](http://evil) <script>"))
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + len(table.entries)
+    assert len(lines) == 2 + len(table.rows)
     assert r"a\|b \!\[x\](http://evil) \<script\>" in text
 
 
@@ -62,7 +62,7 @@ def cells_of(table: BoardTable) -> list[list[str]]:
     """What a reader of any format should find, from the records."""
     return [
         [entry.estimator, interval(entry.gain), entry.random or "–", entry.sobel or "–", entry.blurred or "–"]
-        for entry in table.entries
+        for entry in table.rows
     ]
 
 
@@ -90,7 +90,7 @@ def test_csv_of_the_board_says_of_what_its_numbers_are(table: BoardTable) -> Non
 def test_latex_escapes(table: BoardTable) -> None:
     text = to_latex(renamed(table, r"50%_\input{x}$&#~^"))
     assert r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}" in text
-    assert text.count(r"\\") == 1 + len(table.entries)
+    assert text.count(r"\\") == 1 + len(table.rows)
 
 
 def test_plain_text() -> None:

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from leaderboard.rows import board_table
-from leaderboard.source import Shelf, read_shelf
+from leaderboard.snapshot import SuiteView, read_views
+from leaderboard.source import read_suites
 from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -54,10 +55,12 @@ def read_pages(folder: Path) -> dict[str, Page]:
 
 
 @pytest.fixture(scope="module")
-def site(shelf: Shelf, quick_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(suites: dict[str, SuiteResults], quick_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     with ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store:
-        assert export(shelf, store, folder) == len(list(folder.glob("*.html")))
+        assert export([SuiteView(each, quick_folder) for each in suites.values()], store, folder) == len(
+            list(folder.glob("*.html"))
+        )
     return folder
 
 
@@ -98,8 +101,11 @@ def test_every_picture_says_what_it_shows(site: Path) -> None:
                 assert attrs["aria-hidden"] == "true", name
     curves = read_pages(site)["curves-quick-v1.html"]
     labels = [attrs["aria-label"] for _, attrs in curves.tags if attrs.get("role") == "img"]
-    plain, laid = [x for x in labels if "Dashed" not in x], [x for x in labels if "Dashed" in x]
-    assert (len(plain), len(laid)) == (9, 18)  # families x protocols; families x {ROAR, KAR} x data sets of the paper
+    plain, overlaid = [x for x in labels if "Dashed" not in x], [x for x in labels if "Dashed" in x]
+    assert (len(plain), len(overlaid)) == (
+        9,
+        18,
+    )  # families x protocols; families x {ROAR, KAR} x data sets of the paper
     assert all("300 test images" in label and "At t = 0.9" in label for label in labels)
 
 
@@ -120,12 +126,12 @@ def test_every_protocol_and_level_can_be_chosen(site: Path, quick: SuiteResults)
         table = board_table(Evidence.of(quick), PROTOCOLS[board["protocol"]], Unit.SCALAR, levels)
         rows = dict(zip(names, board["rows"], strict=True))
         assert board["caption"] == table.caption
-        for entry in table.entries:
+        for entry in table.rows:
             assert rows[entry.estimator]["gain"] == [None if v is None else round(v, 6) for v in entry.gain]
             assert rows[entry.estimator]["groups"] == (list(entry.place.groups) if entry.place else None)
 
 
-def test_the_board_has_the_rows_of_the_table(site: Path, shelf: Shelf) -> None:
+def test_the_board_has_the_rows_of_the_table(site: Path, suites: dict[str, SuiteResults]) -> None:
     page = read_pages(site)["board-quick-v1.html"]
     rows = [attrs for tag, attrs in page.tags if tag == "tr" and "data-estimator" in attrs]
     values = [row["gain"][0] for row in boards(site)[0]["rows"]]
@@ -157,10 +163,10 @@ def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     url = make_store(tmp_path, SUITES[hostile.NAME], images=60)
     with ResultsStore.open(url) as store:
-        held = read_shelf(store, tmp_path).standings["hostile-v1"]
-        run = next(iter(held.results.values())).run
+        suite_results = read_suites(store, tmp_path)["hostile-v1"]
+        run = next(iter(suite_results.results.values())).run
         store.add_failure(run, "<script>window.hurt=1</script>")
-        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+        export(read_views(store, tmp_path), store, tmp_path / "site")
     return tmp_path / "site"
 
 
@@ -193,17 +199,19 @@ def test_entry_files_differ_for_names_that_look_alike() -> None:
 
 def test_an_empty_store_says_what_to_run(tmp_path: Path) -> None:
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        export(read_shelf(store, tmp_path), store, tmp_path / "site")
+        export(read_views(store, tmp_path), store, tmp_path / "site")
     assert "roarbench run --suite quick" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(shelf: Shelf, quick_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(
+    suites: dict[str, SuiteResults], quick_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with (
         ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store,
         pytest.raises(CallerError, match="cannot write"),
     ):
-        export(shelf, store, tmp_path / "file" / "site")
+        export([SuiteView(each, quick_folder) for each in suites.values()], store, tmp_path / "file" / "site")
 
 
 def test_the_command_exports_and_changes_no_store(quick_folder: Path, tmp_path: Path) -> None:

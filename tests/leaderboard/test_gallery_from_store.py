@@ -1,4 +1,4 @@
-"""The strip as it is read from a store's own images and rankings."""
+"""The gallery as it is read from a store's own images and rankings."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaderboard.gallery import IMAGES, read_strip, save_strip, strip_file
-from leaderboard.snapshot import SuiteShown
-from leaderboard.source import read_shelf
-from leaderboard.static_pages import gallery
+from leaderboard.gallery import IMAGES, gallery_file, read_gallery, save_gallery
+from leaderboard.snapshot import SuiteView
+from leaderboard.source import read_suites
+from leaderboard.static_pages import gallery_page
 from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
@@ -38,18 +38,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ImageData:
 
 
 @pytest.fixture(scope="module")
-def held(data: ImageData) -> SuiteResults:
+def suite_results(data: ImageData) -> SuiteResults:
     """The planted suite on these images, with one result."""
     suite = SUITES["planted"]
     made = next(iter(results(suite, 20, limit=COUNT).values()))
     run: Run = replace(made.run, data=data.fingerprint)
     with ResultsStore.open(f"sqlite:///{data.folder.parents[1]}/results.sqlite") as store:
         store.add(replace(made, run=run))
-        return read_shelf(store, data.folder.parents[1]).standings[f"planted-v1-small-{COUNT}"]
+        return read_suites(store, data.folder.parents[1])[f"planted-v1-small-{COUNT}"]
 
 
-def rank_truth(held: SuiteResults, data: ImageData) -> None:
-    spec = ranking_spec(held.suite, data, find_estimator("truth"), Unit.SCALAR)
+def rank_truth(suite_results: SuiteResults, data: ImageData) -> None:
+    spec = ranking_spec(suite_results.suite, data, find_estimator("truth"), Unit.SCALAR)
     store = RankingsStore(Workspace(data.folder.parents[1]).rankings)
     for split, images in ((Split.TRAIN, data.train), (Split.TEST, data.test)):
         flat = np.array(images.truth).reshape(len(images.labels), -1)
@@ -58,22 +58,22 @@ def rank_truth(held: SuiteResults, data: ImageData) -> None:
     store.seal(spec, {Split.TRAIN: len(data.train.labels), Split.TEST: len(data.test.labels)})
 
 
-def test_a_strip_from_images_and_rankings(held: SuiteResults, data: ImageData) -> None:
+def test_a_strip_from_images_and_rankings(suite_results: SuiteResults, data: ImageData) -> None:
     folder = data.folder.parents[1]
-    assert read_strip(held, folder) is None  # nothing is ranked yet
-    rank_truth(held, data)
-    strip = read_strip(held, folder)
-    assert len(strip.numbers) == IMAGES and strip.numbers[0] == 0 and strip.numbers[-1] == COUNT - 1
-    np.testing.assert_array_equal(strip.pixels, data.test.pixels[list(strip.numbers)])
-    assert list(strip.planes) == ["truth"]
-    assert strip.seconds["truth"] == pytest.approx(1000 * 1.0 / (2 * COUNT))
-    for image, number in enumerate(strip.numbers):
+    assert read_gallery(suite_results, folder) is None  # nothing is ranked yet
+    rank_truth(suite_results, data)
+    gallery = read_gallery(suite_results, folder)
+    assert len(gallery.numbers) == IMAGES and gallery.numbers[0] == 0 and gallery.numbers[-1] == COUNT - 1
+    np.testing.assert_array_equal(gallery.pixels, data.test.pixels[list(gallery.numbers)])
+    assert list(gallery.planes) == ["truth"]
+    assert gallery.seconds["truth"] == pytest.approx(1000 * 1.0 / (2 * COUNT))
+    for image, number in enumerate(gallery.numbers):
         truth = np.array(data.test.truth[number])
         count = removed_count(0.5, truth.size)
-        np.testing.assert_array_equal(strip.removed("truth", 0.5)[image], truth >= np.sort(truth.ravel())[-count])
-    save_strip(strip, strip_file(held, folder / "demo"))
-    again = read_strip(held, folder / "demo")
-    np.testing.assert_array_equal(again.degraded("truth", 0.9), strip.degraded("truth", 0.9))
+        np.testing.assert_array_equal(gallery.removed("truth", 0.5)[image], truth >= np.sort(truth.ravel())[-count])
+    save_gallery(gallery, gallery_file(suite_results, folder / "demo"))
+    again = read_gallery(suite_results, folder / "demo")
+    np.testing.assert_array_equal(again.degraded("truth", 0.9), gallery.degraded("truth", 0.9))
 
 
 NO_TRAINING = replace(SUITE, blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
@@ -92,19 +92,19 @@ def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suit
         for split in context.splits:
             jobs.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
         jobs.seal(context, spec)
-    strip = read_strip(SuiteResults(suite, context.data.fingerprint, None, {}), tmp_path)
-    assert strip is not None and list(strip.planes) == ["random", "grad"]
+    gallery = read_gallery(SuiteResults(suite, context.data.fingerprint, None, {}), tmp_path)
+    assert gallery is not None and list(gallery.planes) == ["random", "grad"]
     found = context.rankings.open(context.ranking_spec(find_estimator("grad"), unit))
-    np.testing.assert_array_equal(strip.planes["grad"], found.planes(Split.TEST)[list(strip.numbers)])
-    assert strip.damaged == ()
+    np.testing.assert_array_equal(gallery.planes["grad"], found.planes(Split.TEST)[list(gallery.numbers)])
+    assert gallery.damaged == ()
 
 
 def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
     context = make_context(tmp_path, NO_TRAINING)
     jobs.train_reference(context)
 
-    def shown() -> SuiteShown:
-        return SuiteShown(SuiteResults(NO_TRAINING, context.data.fingerprint, None, {}), tmp_path)
+    def shown() -> SuiteView:
+        return SuiteView(SuiteResults(NO_TRAINING, context.data.fingerprint, None, {}), tmp_path)
 
     files = []
     for name in ("random", "grad"):
@@ -112,16 +112,16 @@ def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: P
         jobs.rank_shard(context, [spec], Split.TEST, 0, TEST)
         jobs.seal(context, spec)
         files.append(context.rankings.folder(spec) / "test.arrow")
-    assert gallery(shown(), str)["damaged"] == ""
+    assert gallery_page(shown(), str)["damaged"] == ""
     files[1].write_bytes(files[1].read_bytes()[:-100])
-    strip = shown().strip
-    assert strip is not None and (list(strip.planes), strip.damaged) == (["random"], ("grad",))
-    assert gallery(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: grad."
+    gallery = shown().gallery
+    assert gallery is not None and (list(gallery.planes), gallery.damaged) == (["random"], ("grad",))
+    assert gallery_page(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: grad."
     files[0].unlink()
-    assert gallery(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: random, grad."
+    assert gallery_page(shown(), str)["damaged"] == "Not shown, as their rankings are damaged: random, grad."
 
 
-def test_standing_without_results_is_not_on_the_shelf(tmp_path: Path) -> None:
+def test_a_suite_without_results_is_not_read(tmp_path: Path) -> None:
     with ResultsStore.open(f"sqlite:///{tmp_path}/r.sqlite") as store:
         assert not collect(SUITES["planted"], store).results
-        assert not read_shelf(store, tmp_path).standings
+        assert not read_suites(store, tmp_path)
