@@ -120,6 +120,19 @@ def reproduce(
     return made
 
 
+def check_trust(store: ResultsStore, key: str) -> None:
+    """Refuse a run whose submission was run without the sandbox, on whichever machine that was.
+
+    Raises:
+        CallerError: It is one, or there is no such row.
+    """
+    estimator = _find(store, key).run.cell.estimator
+    if "@" in estimator and TRUSTED in find_estimator(estimator).marks:
+        raise CallerError(
+            f"{estimator} is run without the sandbox, with your rights; read its source and write --trust-submission"
+        )
+
+
 def _find(store: ResultsStore, key: str) -> Result:
     found = find_key(store, key)
     if not (stored := store.results([found])):

@@ -7,7 +7,7 @@ import typer
 
 from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Data, Db, StoreDir, Workers
+from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, Workers
 from roarbench.errors import CallerError
 
 
@@ -82,9 +82,11 @@ def reproduce(
         str,
         typer.Option("--reference", metavar="FILE", help="The weights that the run explains, if a file gave them."),
     ] = "",
+    trust: Trust = False,
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.analysis.load import open_results
+    from roarbench.execution.reproduce import check_trust
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.execution.runner import workers_here
     from roarbench.store.entries import ReproductionOutcome
@@ -92,6 +94,8 @@ def reproduce(
 
     count = workers_here(workers)
     with open_results(store, db, read_only=False) as results:
+        if not trust:
+            check_trust(results, key)
         made = again(results, Workspace(store), key, data, count, err, reference)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:
