@@ -72,7 +72,7 @@ def slug(suite_results: SuiteResults) -> str:
 
 def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
     """Return the estimators and controls of a suite; checks are in the validity panel of what they are made from."""
-    return tuple(name for name in suite_results.suite.estimators if find_estimator(name).placed)
+    return suite_results.suite.placed
 
 
 def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
-from roarbench.datasets import find_dataset
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.runs import CLEAN, Point, Suite, expand
@@ -97,7 +96,7 @@ class SuiteResults:
     @property
     def classes(self) -> int:
         """Return the number of classes of the data set."""
-        return find_dataset(self.suite.dataset).classes
+        return self.suite.dataset_record.classes
 
     @property
     def at_chance(self) -> str:

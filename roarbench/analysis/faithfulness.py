@@ -6,7 +6,6 @@ So they stand in columns of their own and are no part of gain, place, verdict or
 
 from dataclasses import dataclass
 
-from roarbench.estimators import find_estimator
 from roarbench.plan.keys import reference_of
 from roarbench.plan.runs import Suite
 from roarbench.store.scores import ScoreSpec
@@ -68,7 +67,7 @@ def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
         data: Fingerprint of the decoded images.
     """
     reference = reference_of(suite, data).key
-    mapped = [estimator for name in suite.estimators if (estimator := find_estimator(name)).mapped]
+    mapped = [estimator for estimator in suite.estimator_records if estimator.mapped]
     precision = {estimator: suite.maps if estimator.shared else Precision.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from roarbench.analysis.boards import Dropped, Other, SuiteResults, collect, collect_all
 from roarbench.analysis.versions import image_notes
 from roarbench.calls import STORE, propose
-from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
@@ -95,7 +94,7 @@ def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable
         notes: Where images came from.
     """
     if data and Path(data).is_dir():
-        images = bool(find_dataset(suite_results.suite.dataset).hub) and suite_results.data in _of_folder(
+        images = bool(suite_results.suite.dataset_record.hub) and suite_results.data in _of_folder(
             suite_results.suite, data, notes
         )
     else:
@@ -127,7 +126,7 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
     """Return the fingerprints of the images that a folder gave."""
     from roarbench.datasets.sources import describe_source
 
-    dataset = find_dataset(suite.dataset)
+    dataset = suite.dataset_record
     files = source_files(record(dataset), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 

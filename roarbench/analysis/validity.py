@@ -11,8 +11,7 @@ from typing import NamedTuple
 from roarbench.analysis.agreements import Compared, agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.datasets import find_dataset
-from roarbench.estimators import TWINS, find_estimator
+from roarbench.estimators import TWINS
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
@@ -153,13 +152,13 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
         unit=evidence.unit,
         bootstrap=evidence.bootstrap,
         repeated=evidence.roar.repeated,
-        chance=1 / find_dataset(suite_results.suite.dataset).classes,
+        chance=1 / suite_results.classes,
         levels=evidence.roar.levels,
         mask_levels=evidence.masks.levels,
         retrained_levels=evidence.retrained.levels,
         reference_levels=evidence.reference.levels,
-        rows=tuple(_row(evidence, name) for name in _shown(suite_results)),
-        agreements=agreements(evidence, _shown(suite_results), others),
+        rows=tuple(_row(evidence, name) for name in suite_results.suite.placed),
+        agreements=agreements(evidence, suite_results.suite.placed, others),
     )
 
 
@@ -172,18 +171,14 @@ def flags_of(evidence: Evidence) -> dict[str, str]:
     """Return the flags of `flags` from draws that may be there already."""
     doubts = evidence.suite_results.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
     found = {name: _sentence([words]) for name, words in doubts.items() if name != CLEAN}
-    found |= {name: _flag(evidence, name) for name in _shown(evidence.suite_results)}
+    found |= {name: _flag(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag}
 
 
 def concerns_of(evidence: Evidence) -> dict[str, Concerns]:
     """Return how large the two commonest reasons to doubt a row are, for every row, doubted or not."""
-    return {name: Concerns(_twin(evidence, name), _masks(evidence, name)) for name in _shown(evidence.suite_results)}
-
-
-def _shown(suite_results: SuiteResults) -> list[str]:
-    """Return all rows but the checks, which stand in the rows of what they are made from."""
-    return [name for name in suite_results.suite.estimators if find_estimator(name).placed]
+    rows = evidence.suite_results.suite.placed
+    return {name: Concerns(_twin(evidence, name), _masks(evidence, name)) for name in rows}
 
 
 def _row(evidence: Evidence, name: str) -> Validity:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_libraries, gpu_memory, precision_used
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator, ranked_by
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, job_group, passes
@@ -140,7 +140,7 @@ def rank_shard(
     store, size = context.rankings, _batch_size(context, specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
-    explained = job_group(find_estimator(specs[0].name)) + specs[0].reference[:8]
+    explained = job_group(specs[0].estimator_record) + specs[0].reference[:8]
     with store.lock(specs[0].data, explained, split, locked):
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
@@ -162,7 +162,7 @@ def rank_shard(
 
 def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
     """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
-    if not find_estimator(specs[0].name).submitted:
+    if not specs[0].estimator_record.submitted:
         return images_at_once(context, len(specs))
     return images_a_sandbox(specs[0].shape)
 
@@ -201,7 +201,7 @@ def score(context: RunContext, run: Run) -> Scored:
     else:
         model = context.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(context, run, Split.TRAIN), torch.from_numpy(context.data.train.labels)
-        loss = fit(model, images, labels, norm, find_recipe(run.recipe), run.seed, checkpoint)
+        loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
     logits = predict(model, _inputs(context, run, Split.TEST), norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
@@ -217,7 +217,7 @@ def score(context: RunContext, run: Run) -> Scored:
 def _computed_with(run: Run) -> Provenance:
     """Return what a run is computed with by this process; scoring is always in float32."""
     trained = run.cell.retrain is not Retrain.NONE
-    asked = find_recipe(run.recipe).precision if trained else Precision.FLOAT32
+    asked = run.recipe_record.precision if trained else Precision.FLOAT32
     return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
@@ -368,12 +368,10 @@ def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
 
 def _rankings(context: RunContext, run: Run) -> Rankings | None:
     """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
-    name = run.cell.estimator
-    estimator = None if name == CLEAN else ranked_by(name)
-    if estimator is None:
+    if (estimator := run.cell.ranked_by) is None:
         return None
     rankings = context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
-    if estimator.id == name:
+    if estimator.id == run.cell.estimator:
         return rankings
     given = {
         split: planes[other_images(len(planes), int(image_ids(split, 0, 1)), SEED)]

@@ -12,13 +12,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from roarbench.datasets import decoding
-from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.execution.context import RunContext
 from roarbench.execution.scheduler import Event, Step
 from roarbench.forecast.rates import Rates
 from roarbench.plan.keys import reference_epochs
-from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Point, describe
 from roarbench.store.rankings import RankingSpec
 from roarbench.terms import Retrain
@@ -42,13 +40,13 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
     if step.run is None:
         return 0.0
     trained = step.run.cell.retrain is not Retrain.NONE
-    epochs = find_recipe(step.run.recipe).epochs if trained else 0
+    epochs = step.run.recipe_record.epochs if trained else 0
     return epochs * train * rates.train + test * rates.predict
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
-    estimators = [find_estimator(spec.name) for spec in specs]
+    estimators = [spec.estimator_record for spec in specs]
     if estimators[0].submitted and rates.submission is not None:
         return rates.submission
     return passes(estimators).forward * rates.explain

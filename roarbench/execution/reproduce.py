@@ -11,7 +11,6 @@ from rich.console import Console
 from roarbench.analysis.boards import collect
 from roarbench.analysis.load import find_key
 from roarbench.calls import propose
-from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, RunError
 from roarbench.estimators import TRUSTED, find_estimator
@@ -106,7 +105,7 @@ def reproduce(
     run = stored.run
     suite, given = _suite(run), _weights(run.given, reference)
     with DecodeWatch(console) as watch:
-        images = decode_dataset(find_dataset(run.cell.dataset), workspace.data, data, run.limit, workers, watch.note)
+        images = decode_dataset(suite.dataset_record, workspace.data, data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
         raise DataError(f"{words}; name their folder with --data")

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from roarbench.analysis.boards import NEAR_CHANCE, SuiteResults, collect
 from roarbench.analysis.faithfulness import score_specs
-from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
@@ -171,7 +170,7 @@ def at_work(
 
 
 def _try_weights(suite: Suite, given: str) -> None:
-    record = find_dataset(suite.dataset)
+    record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     network = build(suite.model, record.classes, record.channels, record.size, generator)
     load_given(given, network, record.channels)
@@ -191,7 +190,7 @@ def _decode(
     suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, workers: int, console: Console
 ) -> ImageData:
     start = time.monotonic()
-    record = find_dataset(suite.dataset)
+    record = suite.dataset_record
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, data, limit, workers, watch.note)
     if watch.used and images.repairs:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from roarbench.devices import device
 from roarbench.errors import CallerError, MachineError
-from roarbench.estimators import Estimator, find_estimator, ranked_by
+from roarbench.estimators import Estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
@@ -133,7 +133,7 @@ def _rank_steps(context: RunContext, lacking: Lacking, reference: tuple[str, ...
         named = group if controls else f"{group}{_numbered(context)}"
         for todo, split, start, stop in _shards(context, specs):
             job = Job(f"rank {named} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
-            submitted = find_estimator(todo[0].name).submitted
+            submitted = todo[0].estimator_record.submitted
             yield Step("rank", job, () if controls else reference, group=named if submitted else "")
 
 
@@ -158,7 +158,7 @@ def _shard_size(specs: list[RankingSpec]) -> int:
     """
     if device().type == "cuda":
         return SHARD
-    looks = max(1, passes(find_estimator(spec.name) for spec in specs).forward)
+    looks = max(1, passes(spec.estimator_record for spec in specs).forward)
     batches = _JOB // (looks * prod(specs[0].shape) * EXPLAINED)
     return min(SHARD, max(1, int(batches)) * EXPLAINED)
 
@@ -179,7 +179,7 @@ def _seal_name(context: RunContext, spec: RankingSpec) -> str:
 
 def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
     needs = references[context.number] if run.cell.retrain is Retrain.NONE else ()
-    if run.cell.estimator != CLEAN and (estimator := ranked_by(run.cell.estimator)):
+    if estimator := run.cell.ranked_by:
         spec = context.ranking_spec(estimator, run.cell.unit)
         needs += (_seal_name(context, spec),) if spec in lacking else ()
     return Step("run", Job(run.key, jobs.score, (context, run)), needs, run)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets import DatasetRecord
 from roarbench.datasets.images import decode_image
 from roarbench.devices import device, precision_used
 from roarbench.estimators import find_estimator
@@ -22,7 +22,6 @@ from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.kernels.train import Normalisation, fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.keys import stored_levels
-from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Suite
 from roarbench.terms import Unit
 
@@ -114,7 +113,7 @@ _RANK = 2.5e-8  # seconds of a core for each feature
 
 def assume(suite: Suite, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
-    record, flops = find_dataset(suite.dataset), suite_cost(suite).flops
+    record, flops = suite.dataset_record, suite_cost(suite).flops
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
@@ -135,7 +134,7 @@ def operations(work: Work, flops: int) -> float:
 
 def measure(suite: Suite) -> Rates:
     """Time each kind of work on this machine, on made-up images of the suite's shape; no more of them than needed."""
-    record, recipe, where = find_dataset(suite.dataset), find_recipe(suite.recipe), device()
+    record, recipe, where = suite.dataset_record, suite.recipe_record, device()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
     steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)

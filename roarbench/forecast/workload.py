@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import Estimator, ranked_by
+from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.keys import needs_reference, ranked_splits, reference_epochs, stored_levels
-from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.plan.runs import CLEAN, Point, Suite
+from roarbench.plan.recipes import Recipe
+from roarbench.plan.runs import Point, Suite
 from roarbench.terms import Retrain, Split, Unit
 
 PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
@@ -69,7 +69,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     Raises:
         DataError: The small version would lack a class.
     """
-    record = find_dataset(suite.dataset)
+    record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
@@ -88,7 +88,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         scorings=len(points) - retrained,
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
-        images_retrained=retrained * find_recipe(suite.recipe).epochs * train,
+        images_retrained=retrained * suite.recipe_record.epochs * train,
         images_scored=len(points) * test + reference * ranked,
         images_explained=sum(passes(shared).forward for shared in explained) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
@@ -100,7 +100,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
 
 def suite_cost(suite: Suite) -> NetworkCost:
     """Return what an image costs in the suite's network."""
-    record = find_dataset(suite.dataset)
+    record = suite.dataset_record
     return network_cost(suite.model, record.classes, record.channels, record.size)
 
 
@@ -111,7 +111,7 @@ def images_at_once(recipe: Recipe, train: int) -> int:
 
 def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
     """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
-    cost, record, recipe = suite_cost(suite), find_dataset(suite.dataset), find_recipe(suite.recipe)
+    cost, record, recipe = suite_cost(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
@@ -124,7 +124,7 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
     """Return the rankings that these points remove by."""
     found = set()
     for point in points:
-        if point.cell.estimator != CLEAN and (estimator := ranked_by(point.cell.estimator)):
+        if estimator := point.cell.ranked_by:
             number = 0 if estimator.control else suite.reference_number(point.seed)
             found.add((estimator, point.cell.unit, number))
     return found

@@ -1,6 +1,5 @@
 """How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
 
-from roarbench.estimators import find_estimator
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, REPLICATION, Cell, Point, Reference, Run, Suite, expand
 from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
@@ -28,24 +27,24 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
     """
     cell, reference = point.cell, reference_of(suite, data, suite.reference_number(point.seed))
     explained = needs_reference(cell)
-    shared = cell.estimator != CLEAN and find_estimator(cell.estimator).shared
+    estimator = cell.estimator_record
     return Run(
         cell=cell,
         seed=point.seed,
         recipe=reference.recipe if cell.retrain is Retrain.NONE else suite.recipe,
         data=data,
-        estimator="" if cell.estimator == CLEAN else find_estimator(cell.estimator).fingerprint,
+        estimator=estimator.fingerprint if estimator else "",
         reference=reference.key if explained else "",
         limit=limit,
         given=suite.given if explained else "",
-        maps=suite.maps if shared else Precision.FLOAT32,
+        maps=suite.maps if estimator and estimator.shared else Precision.FLOAT32,
     )
 
 
 def needs_reference(cell: Cell) -> bool:
     """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
-    ranked = cell.estimator != CLEAN and not find_estimator(cell.estimator).control
-    return ranked or cell.retrain is Retrain.NONE
+    estimator = cell.estimator_record
+    return bool(estimator and not estimator.control) or cell.retrain is Retrain.NONE
 
 
 def reference_points(suite: Suite) -> tuple[Point, ...]:

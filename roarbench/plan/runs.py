@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
+from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
@@ -44,6 +47,16 @@ class Cell:
     def __post_init__(self) -> None:
         if not 0 <= self.t <= 1:
             raise ValueError(f"level t must be in [0, 1], got {self.t}; 30% is written 0.3")
+
+    @property
+    def estimator_record(self) -> Estimator | None:
+        """Return what ranks the features; None for untouched images."""
+        return None if self.estimator == CLEAN else find_estimator(self.estimator)
+
+    @property
+    def ranked_by(self) -> Estimator | None:
+        """Return the estimator by whose rankings features go; None for untouched images and where none is stored."""
+        return None if self.estimator == CLEAN else ranked_by(self.estimator)
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,11 @@ class Run:
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))
+
+    @property
+    def recipe_record(self) -> Recipe:
+        """Return how its network is trained."""
+        return find_recipe(self.recipe)
 
 
 @dataclass(frozen=True)
@@ -137,6 +155,11 @@ class Block:
     seeds: int
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
+
+    @property
+    def estimator_records(self) -> tuple[Estimator, ...]:
+        """Return its estimators, in order."""
+        return tuple(map(find_estimator, self.estimators))
 
 
 @dataclass(frozen=True)
@@ -194,6 +217,26 @@ class Suite:
     def estimators(self) -> tuple[str, ...]:
         """Return the ids of all estimators, each once, in order."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
+
+    @property
+    def estimator_records(self) -> tuple[Estimator, ...]:
+        """Return all estimators, each once, in order."""
+        return tuple(map(find_estimator, self.estimators))
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """Return the ids of the estimators that are rows of their own, in order."""
+        return tuple(estimator.id for estimator in self.estimator_records if estimator.placed)
+
+    @property
+    def dataset_record(self) -> DatasetRecord:
+        """Return the data set."""
+        return find_dataset(self.dataset)
+
+    @property
+    def recipe_record(self) -> Recipe:
+        """Return how the networks on degraded images are trained."""
+        return find_recipe(self.recipe)
 
 
 @dataclass(frozen=True)

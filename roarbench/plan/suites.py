@@ -339,8 +339,7 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
 
 def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
     """Return what a block has of submissions: what it has of the estimators that explain a model."""
-    rows = [find_estimator(name) for name in block.estimators]
-    kinds = dict.fromkeys(row.twin for row in rows if row.twin and not row.control)
+    kinds = dict.fromkeys(row.twin for row in block.estimator_records if row.twin and not row.control)
     for name in names:
         if _CONTROLS[0] in block.estimators:
             yield name

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
 from roarbench.plan.runs import Suite
@@ -40,7 +39,7 @@ def explaining(suite: Suite, reference: str) -> Suite:
     """
     if not reference:
         return suite
-    given, record = title(reference), find_dataset(suite.dataset)
+    given, record = title(reference), suite.dataset_record
     known, wanted = PUBLISHED.get(given.partition("@")[0]), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
         seen = f"{reference} is a {known.model} of {known.classes:,} classes"

@@ -10,10 +10,8 @@ from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
 from roarbench.calls import propose
-from roarbench.datasets import find_dataset
-from roarbench.estimators import ESTIMATORS, TWINS, find_estimator
+from roarbench.estimators import ESTIMATORS, TWINS
 from roarbench.plan.keys import bind, needs_reference, reference_epochs, reference_of
-from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Point, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.store.results import Failure, ResultsStore
@@ -30,7 +28,7 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
     trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
     explained = {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
     reference = 0 if suite.given else len(explained)
-    epochs = trainings * find_recipe(suite.recipe).epochs + reference * reference_epochs(suite)
+    epochs = trainings * suite.recipe_record.epochs + reference * reference_epochs(suite)
     return {
         "suite": suite.name,
         "version": suite.version,
@@ -39,10 +37,10 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
         "model": suite.model,
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
-        "twins": sum(not find_estimator(name).placed for name in suite.estimators),
+        "twins": len(suite.estimators) - len(suite.placed),
         "runs": len(points),
         "trainings": trainings + reference,
-        "images_trained": round(epochs * find_dataset(suite.dataset).train_images),
+        "images_trained": round(epochs * suite.dataset_record.train_images),
         "likeness": _likeness_record(FAST[suite.name]) if suite.name in FAST else None,
     }
 

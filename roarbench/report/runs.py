@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Point, Run, Suite, describe, expand, protocol_name
+from roarbench.plan.runs import Point, Run, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.report.lists import run_states
 from roarbench.store.entries import origins, reproductions_of
@@ -85,7 +85,8 @@ def runs_named(store: ResultsStore, name: str) -> Named:
             raise CallerError(f"nothing of {name} is in this store; `{propose('status')}` says what is")
         return Named(keys, name, built_in)
     run = run_of_key(store, key := find_key(store, name))
-    built_in = run.cell.estimator == CLEAN or not find_estimator(run.cell.estimator).submitted
+    estimator = run.cell.estimator_record
+    built_in = estimator is None or not estimator.submitted
     return Named([key], describe(Point(run.cell, run.seed)), built_in)
 
 

@@ -10,7 +10,6 @@ from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
 from roarbench.analysis.probability_drop import Fall, falls
 from roarbench.analysis.validity import flags
 from roarbench.calls import propose
-from roarbench.datasets import find_dataset
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
@@ -47,7 +46,7 @@ class SuiteTable:
     @property
     def chance(self) -> float:
         """Return the accuracy of a guess, in [0, 1]."""
-        return 1 / find_dataset(self.suite_results.suite.dataset).classes
+        return 1 / self.suite_results.classes
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from roarbench.calls import propose
 from roarbench.errors import StoreError
+from roarbench.estimators import Estimator, find_estimator
 from roarbench.files import sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
@@ -65,6 +66,11 @@ class RankingSpec:
     shape: tuple[int, int, int]
     splits: tuple[Split, ...] = tuple(Split)
     maps: Precision = Precision.FLOAT32
+
+    @property
+    def estimator_record(self) -> Estimator:
+        """Return what ranks the features."""
+        return find_estimator(self.name)
 
     @property
     def layout(self) -> Layout:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.datasets import find_dataset
 from roarbench.models import build
 from roarbench.plan.keys import ranked_splits
 from roarbench.plan.runs import Suite
@@ -226,7 +225,7 @@ def _costs(drew: bool, pace: Pace, again: SandboxAnswer) -> Iterator[SuiteCost]:
     small = cost(_NETWORK)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     for suite in SUITES.values():
-        record, network = find_dataset(suite.dataset), suite_network(suite)
+        record, network = suite.dataset_record, suite_network(suite)
         counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
         images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
         together = 1 if drew else at_once(network)
@@ -242,7 +241,7 @@ def _count_networks() -> None:
 
 def suite_network(suite: Suite) -> Network:
     """Return the network that a suite explains."""
-    record = find_dataset(suite.dataset)
+    record = suite.dataset_record
     return Network(suite.model, record.classes, record.channels, record.size)
 
 

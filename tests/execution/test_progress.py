@@ -230,7 +230,7 @@ def test_maps_of_a_submission_cost_what_was_measured(context):
 
 def test_the_steps_cost_what_the_plan_said(context, monkeypatch):
     """The bar's total is the plan's estimate, whatever path they were counted on."""
-    monkeypatch.setattr("roarbench.forecast.workload.find_dataset", lambda name: context.data.record)
+    monkeypatch.setattr("roarbench.plan.runs.find_dataset", lambda name: context.data.record)
     work = count_work(SUITE, expand(SUITE), (), None)
     total = sum(cost(context, step, RATES) for step in steps(context, make_runs(context)))
     assert total == pytest.approx(sum(RATES.seconds(work).values()))

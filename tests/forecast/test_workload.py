@@ -9,10 +9,10 @@ from roarbench.estimators import TWINS
 from roarbench.estimators.engine import importance_maps
 from roarbench.execution import jobs
 from roarbench.execution.scheduler import complete
-from roarbench.forecast import workload
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
+from roarbench.plan import runs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Block, Suite, expand
 from roarbench.plan.suites import find_suite
@@ -77,7 +77,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
     monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
     monkeypatch.setattr(jobs, "importance_maps", maps)
-    monkeypatch.setattr(workload, "find_dataset", lambda name: tiny_suite.RECORD)
+    monkeypatch.setattr(runs, "find_dataset", lambda name: tiny_suite.RECORD)
     context = tiny_suite.make_context(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         events = list(complete(context, tiny_suite.make_runs(context, suite), store, tiny_suite.InlineEngine()))

@@ -21,7 +21,7 @@ from roarbench.cli.options import (
     chosen_estimators,
 )
 from roarbench.errors import RunError
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import Suite, select
 from roarbench.plan.suites import find_suite, with_entries
 
@@ -125,7 +125,6 @@ def plan(
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
     suite, seconds = requested_suite(asked, work.reference), None
     from roarbench.analysis.load import Question, load_if_any
-    from roarbench.datasets import find_dataset
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.runner import default_workers
     from roarbench.forecast.plan import make_plan
@@ -133,7 +132,7 @@ def plan(
 
     data, decoded = work.data, None
     if data:
-        decoded = decoded_already(find_dataset(suite.dataset), Workspace(work.store).data, data, work.limit)
+        decoded = decoded_already(suite.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
         from roarbench.execution.entry import SubmissionMode, inspect_file
 
@@ -161,5 +160,5 @@ def requested_suite(asked: SuiteOptions, reference: str = "", entry: str = "") -
 
     suite = with_entries(find_suite(asked.suite), [entry] if entry else [])
     chosen = chosen_estimators(suite, asked.estimators)
-    own = [row for row in suite.estimators if entry and find_estimator(row).parent == entry]
+    own = [row.id for row in suite.estimator_records if row.parent == entry]
     return explaining(select(suite, chosen and (*CONTROLS, *chosen, *own), asked.seeds), reference)

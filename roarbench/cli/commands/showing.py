@@ -24,7 +24,6 @@ from roarbench.cli.options import (
     chosen_estimators,
 )
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
 from roarbench.plan.suites import find_suite
 from roarbench.terms import Unit
 
@@ -128,9 +127,7 @@ def plot(
     suite_results = load_suite(asked, source.question)
     if not suite_results.results and (others := what_else(suite_results, "plot")):
         raise CallerError(others)
-    rows = chosen_estimators(suite_results.suite, board.estimators) or [
-        name for name in suite_results.suite.estimators if find_estimator(name).placed
-    ]
+    rows = chosen_estimators(suite_results.suite, board.estimators) or suite_results.suite.placed
     draw_curves(chart(suite_table(suite_results, board.protocol, board.unit, rows), published), output)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(suite_results, "plot")
