@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from roarbench.analysis.evidence import Evidence
-from roarbench.execution.runner import run_suite
+from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.runs import Block
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import agreement
@@ -46,7 +46,8 @@ def main() -> None:
     with ResultsStore.open(default_url(asked.store)) as store:
         for suite in (slow, fast):
             start = time.monotonic()
-            done = run_suite(suite, Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
+            request = Request(suite, asked.data, asked.limit, workers=asked.workers)
+            done = run_suite(request, Workspace(asked.store), store, console)
             drawn = Evidence(done.suite_results, Unit.SCALAR, bootstrap).roar
             gains.append(drawn.areas)
             seconds = sum(result.seconds for result in done.suite_results.results.values())

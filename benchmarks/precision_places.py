@@ -22,7 +22,7 @@ from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
-from roarbench.execution.runner import Finished, run_suite
+from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.runs import Block, Suite
 from roarbench.plan.suites import find_suite
@@ -161,8 +161,8 @@ def main() -> None:
     unit, console = both[0].blocks[0].unit, Console(stderr=True)
     estimators = [name for name in both[0].blocks[0].estimators if name not in CONTROLS]
     with ResultsStore.open(default_url(asked.store)) as store:
-        run = (Workspace(asked.store), store, asked.data, asked.limit, asked.workers, console)
-        done = [run_suite(suite, *run) for suite in both]
+        requests = [Request(suite, asked.data, asked.limit, workers=asked.workers) for suite in both]
+        done = [run_suite(request, Workspace(asked.store), store, console) for request in requests]
     layout = done[0].context.ranking_spec(find_estimator(estimators[0]), unit).layout
     levels = ", ".join(f"{t:g}" for t in layout.levels)
     print(f"Percent of features in another bin, and of those removed at {levels}; the first {_SAMPLE} test images\n")

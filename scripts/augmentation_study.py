@@ -125,9 +125,9 @@ class Study:
         """Return a network trained on the used part, and its accuracy on the held-out part of `tested`."""
         record = self.data.record
         model = build("resnet-quick", record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
-        augmented = Augmented(Part(inputs, self.used), kind, torch.Generator().manual_seed(seed + 1))
+        augmented = Augmented(TrialPart(inputs, self.used), kind, torch.Generator().manual_seed(seed + 1))
         fit(model, augmented, self.labels[self.used], norm, recipe, seed)
-        logits = predict(model, Part(tested, self.held_out), norm, 128)
+        logits = predict(model, TrialPart(tested, self.held_out), norm, 128)
         return model, (logits.argmax(1) == self.labels[self.held_out]).float().mean().item()
 
     def outcome(self, row: str, masks: bool, kind: str, epochs: int) -> float:
@@ -144,7 +144,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Part:
+class TrialPart:
     """Some of the inputs, by their indices, int64 (n,)."""
 
     inputs: Inputs

@@ -76,36 +76,42 @@ class Reproduction:
         return "\n".join(lines)
 
 
-def reproduce(
-    store: ResultsStore,
-    workspace: Workspace,
-    key: str,
-    data: Path | None,
-    workers: int,
-    console: Console,
-    reference: str = "",
-) -> Reproduction:
+@dataclass(frozen=True)
+class RerunRequest:
+    """Which stored run a person wants to see done again.
+
+    Attributes:
+        key: Of the run, or its beginning.
+        data: Folder to read the images from.
+        reference: Where given weights are that the row explains, unless they are published ones.
+        workers: Processes.
+    """
+
+    key: str
+    data: Path | None = None
+    reference: str = ""
+    workers: int = 1
+
+
+def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
     """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
 
     Args:
-        store: Where the row is.
+        request: Which one.
         workspace: Whose decoded images are used, if they are the row's.
-        key: Of the run, or its beginning.
-        data: Folder to read the images from.
-        workers: Processes.
+        store: Where the row is.
         console: Told what is done.
-        reference: Where given weights are that the row explains, unless they are published ones.
 
     Raises:
         CallerError: There is no such row, none of this version's suites has it, or its weights are not named.
         DataError: The images are not those of the row.
         RunError: The run fails now.
     """
-    stored = _find(store, key)
+    stored, workers = _find(store, request.key), request.workers
     run = stored.run
-    suite, given = _suite(run), _weights(run.given, reference)
+    suite, given = _suite(run), _weights(run.given, request.reference)
     with DecodeWatch(console) as watch:
-        images = decode_dataset(suite.dataset_record, workspace.data, data, run.limit, workers, watch.note)
+        images = decode_dataset(suite.dataset_record, workspace.data, request.data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:
         words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
         raise DataError(f"{words}; name their folder with --data")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +58,32 @@ def workers_here(asked: int | None) -> int:
     return asked or default_workers()
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a person asks to be run.
+
+    Attributes:
+        suite: All of it that is missing; `given` says what the reference's weights are if they are not trained.
+        data: Local folder to read the images from.
+        limit: Images of each split; all if None.
+        reference: Where the given weights are, if the suite does not name published ones.
+        workers: How many processes.
+        pace: How fast a submission makes its maps, where it was measured.
+    """
+
+    suite: Suite
+    data: Path | None = None
+    limit: int | None = None
+    reference: str = ""
+    workers: int = 1
+    pace: Pace | None = None
+
+    @property
+    def weights(self) -> str:
+        """Return where the reference's weights are, a file or a published name; empty if they are trained."""
+        return self.reference or self.suite.given.partition("@")[0]
+
+
 class Finished(NamedTuple):
     """How a command's runs ended.
 
@@ -71,45 +98,29 @@ class Finished(NamedTuple):
     context: RunContext
 
 
-def run_suite(
-    suite: Suite,
-    workspace: Workspace,
-    store: ResultsStore,
-    data: Path | None,
-    limit: int | None,
-    workers: int,
-    console: Console,
-    reference: str = "",
-    pace: Pace | None = None,
-) -> Finished:
+def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
     """Do all runs of a suite that are missing.
 
     Args:
-        suite: Which; `given` says what the reference's weights are if they are not trained.
+        request: What is asked for.
         workspace: Where images, reference and rankings lie.
         store: Where results go.
-        data: Local folder to read the images from.
-        limit: Images of each split; all if None.
-        workers: How many processes.
         console: Where to say how it goes.
-        reference: Where the given weights are, if the suite does not name published ones.
-        pace: How fast a submission makes its maps, where it was measured.
     """
-    given = reference or suite.given.partition("@")[0]
-    if given:  # before hours of work
-        _try_weights(suite, given)
+    suite, workers = request.suite, request.workers
+    if request.weights:  # before hours of work
+        _try_weights(request)
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
-    decoders = cores() if gpus() else workers  # photographs are decoded by processors
-    images = _decode(suite, workspace, data, limit, decoders, console)
+    images = _decode(request, workspace, console)
     store.images.add(workspace.decoded(suite.dataset))
-    context = RunContext(workspace, images.folder, suite, given)
-    suite_results = _held(suite, store, images.fingerprint, images.limit)
+    context = RunContext(workspace, images.folder, suite, request.weights)
+    suite_results = _collect(suite, store, images.fingerprint, images.limit)
     _tell_reference(suite_results, console)
     todo = _missing(suite_results, context)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, context)
-    plan = make_plan(suite_results, workers, measured=True, submission=pace and pace.of(suite))
+    plan = make_plan(suite_results, workers, measured=True, submission=request.pace and request.pace.of(suite))
     torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
@@ -119,11 +130,11 @@ def run_suite(
             watch.note(event)
             failed += bool(event.failure and event.step.run)
             if event.step.run in _scores(suite_results):
-                _tell_reference(_held(suite, store, suite_results.data, suite_results.limit), console)
-    return Finished(_held(suite, store, suite_results.data, suite_results.limit), failed, context)
+                _tell_reference(_collect(suite, store, suite_results.data, suite_results.limit), console)
+    return Finished(_collect(suite, store, suite_results.data, suite_results.limit), failed, context)
 
 
-def _held(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+def _collect(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
     return collect(suite, store, limit, data, store.images.all())
 
 
@@ -169,11 +180,11 @@ def at_work(
         yield watch, complete(context, runs, store, engine)
 
 
-def _try_weights(suite: Suite, given: str) -> None:
-    record = suite.dataset_record
+def _try_weights(request: Request) -> None:
+    record = request.suite.dataset_record
     generator = torch.Generator().manual_seed(0)
-    network = build(suite.model, record.classes, record.channels, record.size, generator)
-    load_given(given, network, record.channels)
+    network = build(request.suite.model, record.classes, record.channels, record.size, generator)
+    load_given(request.weights, network, record.channels)
 
 
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
@@ -183,16 +194,16 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     specs = score_specs(suite_results.suite, suite_results.data)
     for estimator in complete_scores(finished.context, specs, store.scores):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(suite_results=_held(suite_results.suite, store, suite_results.data, suite_results.limit))
+    scored = _collect(suite_results.suite, store, suite_results.data, suite_results.limit)
+    return finished._replace(suite_results=scored)
 
 
-def _decode(
-    suite: Suite, workspace: Workspace, data: Path | None, limit: int | None, workers: int, console: Console
-) -> ImageData:
+def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start = time.monotonic()
-    record = suite.dataset_record
+    record = request.suite.dataset_record
+    workers = cores() if gpus() else request.workers  # photographs are decoded by processors
     with DecodeWatch(console) as watch:
-        images = decode_dataset(record, workspace.data, data, limit, workers, watch.note)
+        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
     if watch.used and images.repairs:
         console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
     lacking = record.classes - len(np.unique(images.train.labels))

@@ -107,15 +107,7 @@ def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[floa
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
-def _fast(
-    name: str,
-    epochs: float,
-    batch: int,
-    peak: float,
-    augmentation: Augmentation,
-    decay: float = 5e-4,
-    sides: tuple[float, ...] = (0.5, 0.75, 1.0, 1.0),
-) -> Recipe:
+def _fast(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
     """Make a short form of another recipe: fewer epochs, small images first, a higher learning rate."""
     return Recipe(
         f"{name}-fast",
@@ -126,8 +118,8 @@ def _fast(
         warmup=epochs / 8,
         decay=Decay.LINEAR,
         augmentation=augmentation,
-        weight_decay=decay,
-        sides=sides,
+        weight_decay=5e-4,
+        sides=(0.5, 0.75, 1.0, 1.0),
         micro_batch=256,
     )
 
@@ -139,7 +131,11 @@ _TABLE = (
     _paper("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
     _small("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
-    _fast("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP, decay=1e-4, sides=_TO_224),
+    replace(
+        _fast("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
+        weight_decay=1e-4,
+        sides=_TO_224,
+    ),
     _fast("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
     _fast("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
     _small("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),

@@ -170,7 +170,7 @@ def test_a_run_tells_how_good_its_reference_is_under_the_title_that_it_has(store
     scored = replace(SMALL, blocks=(Block(MORF, ("random",), (0.5,), seeds=1),))
     store.add_all(rows(OTHER, expand(scored), limit=8))
     console = Console(file=StringIO(), width=300)
-    runner.run_suite(scored, Workspace(tmp_path), store, None, 8, 1, console)
+    runner.run_suite(runner.Request(scored, limit=8), Workspace(tmp_path), store, console)
     (told,) = (line for line in console.file.getvalue().splitlines() if "% correct" in line)
     assert told.startswith("made-up v1 (small version: 8 images a split) (the suite's own images, ")
 

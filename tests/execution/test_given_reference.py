@@ -138,6 +138,5 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_decoded(tmp_path
     monkeypatch.setattr(runner, "decode_dataset", None)
     suite = replace(SUITE, given=title(str(tmp_path / "w.pt")))
     with pytest.raises(CallerError, match="does not fit the suite's network"):
-        runner.run_suite(
-            suite, Workspace(tmp_path), None, None, None, 1, Console(file=StringIO()), str(tmp_path / "w.pt")
-        )
+        request = runner.Request(suite, reference=str(tmp_path / "w.pt"))
+        runner.run_suite(request, Workspace(tmp_path), None, Console(file=StringIO()))

@@ -57,7 +57,8 @@ def published(monkeypatch, tmp_path):
 def filled(suite, folder, reference="") -> Iterator[ResultsStore]:
     """A store with all runs of a suite on eight images."""
     with ResultsStore.open(default_url(folder)) as store:
-        assert runner.run_suite(suite, Workspace(folder), store, None, 8, 1, CONSOLE, reference).failed == 0
+        request = runner.Request(suite, limit=8, reference=reference)
+        assert runner.run_suite(request, Workspace(folder), store, CONSOLE).failed == 0
         yield store
 
 
@@ -69,7 +70,8 @@ def key(store, retrain):
 
 
 def again(store, folder, wanted, reference=""):
-    return reproduce.reproduce(store, Workspace(folder), wanted, None, 1, CONSOLE, reference)
+    request = reproduce.RerunRequest(wanted, reference=reference)
+    return reproduce.reproduce(request, Workspace(folder), store, CONSOLE)
 
 
 @pytest.mark.parametrize("retrain", [Retrain.NONE, Retrain.IMAGES])

@@ -22,7 +22,7 @@ from roarbench.estimators.controls import blurred
 from roarbench.execution import entry as submitting
 from roarbench.execution import jobs, runner
 from roarbench.execution.context import RunContext
-from roarbench.execution.reproduce import reproduce
+from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.keys import bind
@@ -276,11 +276,11 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
 def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
-    made = reproduce(store, Workspace(tmp_path), run.key[:10], None, 1, CONSOLE)
+    made = reproduce(RerunRequest(run.key[:10]), Workspace(tmp_path), store, CONSOLE)
     assert made.verdict is ReproductionOutcome.EQUAL
     assert made.differences == []
     assert "24 correct" in made.text().replace("of 24 correct", "24 correct")
     assert origins(store.database, [run.key]) == {run.key: Origin.VERIFIED}
     assert not list(tmp_path.glob("reproduce-*"))
     with pytest.raises(CallerError, match="no run here has a key"):
-        reproduce(store, Workspace(tmp_path), "nothing", None, 1, CONSOLE)
+        reproduce(RerunRequest("nothing"), Workspace(tmp_path), store, CONSOLE)

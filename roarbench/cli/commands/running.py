@@ -41,7 +41,7 @@ def run(
     suite = requested_suite(asked, work.reference)
     from roarbench.analysis.load import open_results
     from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import add_scores, run_suite, workers_here
+    from roarbench.execution.runner import Request, add_scores, run_suite, workers_here
     from roarbench.report.table import suite_table
     from roarbench.store.folders import Workspace
 
@@ -55,7 +55,8 @@ def run(
             mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
             entry, pace = submit(submitted.submission, mode, results, workspace, err)
             suite = requested_suite(asked, work.reference, entry)
-        finished = run_suite(suite, workspace, results, work.data, work.limit, count, err, work.reference, pace)
+        request = Request(suite, work.data, work.limit, work.reference, count, pace)
+        finished = run_suite(request, workspace, results, err)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
@@ -88,7 +89,7 @@ def replicate(
     """
     suite = requested_suite(asked, work.reference)
     from roarbench.analysis.load import Question, load_suite, open_results
-    from roarbench.execution.runner import run_suite, workers_here
+    from roarbench.execution.runner import Request, run_suite, workers_here
     from roarbench.report.replication import compare, replication_record, replication_text
     from roarbench.store.folders import Workspace
 
@@ -98,10 +99,9 @@ def replicate(
     else:
         workspace, count = Workspace(work.store), workers_here(work.workers)
         with open_results(work.store, work.db, read_only=False) as results:
-            done = [
-                run_suite(part, workspace, results, work.data, work.limit, count, err, work.reference)
-                for part in (suite, replace(suite, replication=number))
-            ]
+            request = Request(suite, work.data, work.limit, work.reference, count)
+            repeated = replace(request, suite=replace(suite, replication=number))
+            done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
         if any(finished.failed for finished in done):
             raise RunError(f"runs failed; `{propose('status')}` says which")
         first, again = (finished.suite_results for finished in done)

@@ -86,17 +86,17 @@ def reproduce(
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.analysis.load import open_results
-    from roarbench.execution.reproduce import check_trust
+    from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.execution.runner import workers_here
     from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.folders import Workspace
 
-    count = workers_here(workers)
+    request = RerunRequest(key, data, reference, workers_here(workers))
     with open_results(store, db, read_only=False) as results:
         if not trust:
             check_trust(results, key)
-        made = again(results, Workspace(store), key, data, count, err, reference)
+        made = again(request, Workspace(store), results, err)
     out.print(made.text(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:
         raise typer.Exit(1)
