@@ -341,6 +341,6 @@ def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
     """Return what a block has of submissions: what it has of the estimators that explain a model."""
     kinds = dict.fromkeys(row.twin for row in block.estimator_records if row.twin and not row.control)
     for name in names:
-        if _CONTROLS[0] in block.estimators:
+        if _CONTROLS[0] in block.estimators or block.protocol is MASK_ONLY:  # whose rows need no Random beside them
             yield name
         yield from (f"{name}~{kind}" for kind in kinds)

@@ -17,7 +17,7 @@ from roarbench.cli.options import SuiteOptions
 from roarbench.datasets import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import CONTROLS, TWINS, find_estimator
+from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.execution import entry as submitting
 from roarbench.execution import jobs, runner
@@ -117,14 +117,20 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
     cells = {point.cell for point in expand(joined) if point.cell.estimator == "mine@0123abcd"}
     assert {cell.t for cell in cells if cell.retrain is Retrain.MASKS} == {0.9}  # as grad
     assert with_entries(joined, ["mine@0123abcd", "mine@0123abcd~blurred"]) == joined  # as a store names them
-    twins = {f"mine@0123abcd~{twin}" for twin in TWINS}
+    twins = {f"mine@0123abcd~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(with_entries(find_suite("imagenette64"), ["mine@0123abcd"]).estimators)
     assert not twins & set(with_entries(find_suite("imagenette-brief"), ["mine@0123abcd"]).estimators)
 
 
 def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
-    chosen = requested_suite(SuiteOptions("quick", "random,sobel"), entry="mine@0123abcd")
+    chosen = requested_suite(SuiteOptions("quick@1", "random,sobel"), entry="mine@0123abcd")
     assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
+
+
+def test_a_submission_has_masks_where_the_suite_has_any() -> None:
+    joined = with_entries(find_suite("quick"), ["mine@0123abcd"])
+    protocols = {block.protocol for block in joined.blocks if "mine@0123abcd" in block.estimators}
+    assert protocols == {block.protocol for block in joined.blocks}
 
 
 def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
