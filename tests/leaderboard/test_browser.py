@@ -41,7 +41,7 @@ from tests.helpers.board_store import made_gallery, make_store, results
 from tests.helpers.browser import see, show, until
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import CLI, browser, free_port, static_pages, until_up
+from screenshots import CLI, browser, free_port, settle, static_pages, until_up
 
 pytestmark = pytest.mark.browser
 
@@ -568,6 +568,7 @@ def test_app_back_and_forward_move_between_views(driver: webdriver.Chrome, addre
 
     def look(view: tuple[str, list[str], dict[str, list[str]]]) -> None:
         see(driver, lambda d: (d.title, rows(d), query(d)), view)
+        settle(driver)  # buttons ask for their files last; those of a page that was left are gone, an error
 
     for go, view in views:
         go()
