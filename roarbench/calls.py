@@ -11,7 +11,7 @@ _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
 STORE = ("--store", "--db")
 TAKEN = {  # which options of the call under way a proposed command takes over
-    **dict.fromkeys(("run", "plan", "status", "keys", "table", "validity", "claims"), _SUITE),
+    **dict.fromkeys(("run", "replicate", "plan", "status", "keys", "table", "validity", "claims"), _SUITE),
     "plot": (*_SUITE, "-o"),
     **dict.fromkeys(("show", "forget", "export", "import"), STORE),
     "leaderboard": (*STORE, "--data", "--reference"),
