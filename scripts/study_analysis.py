@@ -24,10 +24,10 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.terms import Unit
 
 SUITES = {  # images a split; None: all
-    "study-fashion-mnist": None,
-    "study-imagenette64": None,
-    "study-imagenette128": None,
-    "study-cifar10": 20_000,
+    "study-fashion-mnist@1": None,
+    "study-imagenette64@1": None,
+    "study-imagenette128@1": None,
+    "study-cifar10@1": 20_000,
 }
 T = 0.9  # where masks alone were tested
 
