@@ -200,9 +200,10 @@ def score(context: RunContext, run: Run) -> Scored:
         model, norm = context.trained_reference().to(device()), context.reference_norm
     else:
         model = context.network(run.cell.model, run.seed).to(device())
-        images, labels = _inputs(context, run, Split.TRAIN), torch.from_numpy(context.data.train.labels)
+        images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
-    logits = predict(model, _inputs(context, run, Split.TEST), norm, scored_at_once(context.data.record.size))
+    tested = _inputs(context, run, rankings, Split.TEST)
+    logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
     seconds, smooth = time.perf_counter() - start, None
@@ -350,14 +351,13 @@ def _map_norm(context: RunContext, run: Run) -> Normalisation:
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
-def _inputs(context: RunContext, run: Run, split: Split) -> Inputs:
-    """Return what the run's network sees of a split."""
+def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
+    """Return what the run's network sees of a split; `rankings` is what `_rankings` says of the run."""
     cell = run.cell
     if cell.fill != "mean":
         raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
     if cell.estimator == CLEAN:
         return untouched(context, split)
-    rankings = _rankings(context, run)
     if rankings is None:
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)

@@ -248,7 +248,7 @@ _QUICK_2 = replace(
 )
 
 
-def _crossed(name: str, references: int, recipe: str = "", reference_recipe: str = "") -> Suite:
+def _crossed(name: str, references: int, recipe: str = "") -> Suite:
     """Make the second version of a suite: several references, and each seed ranked by one of them."""
     first = _FIRST[name]
     recipe = recipe or first.recipe
@@ -257,7 +257,7 @@ def _crossed(name: str, references: int, recipe: str = "", reference_recipe: str
         version=2,
         references=references,
         recipe=recipe,
-        reference_recipe=reference_recipe or (recipe if recipe != first.recipe else first.reference_recipe),
+        reference_recipe=first.reference_recipe if recipe == first.recipe else recipe,
         blocks=tuple(
             replace(block, seeds=references) if block.protocol is ROAR and block.seeds > 1 else block
             for block in first.blocks

@@ -64,7 +64,7 @@ def test_what_is_redrawn_is_drawn_on_the_processor(tmp_path, monkeypatch):
         monkeypatch.setattr(
             jobs, "pixels", lambda context, split: torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
         )
-        redrawn = jobs._inputs(context, run, Split.TRAIN)
+        redrawn = jobs._inputs(context, run, None, Split.TRAIN)
         assert redrawn.generator.device.type == "cpu"
         gpu.sent = 0
         redrawn.batch(torch.arange(4))

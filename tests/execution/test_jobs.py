@@ -20,6 +20,7 @@ from roarbench.kernels.train import fit, predict
 from roarbench.plan.recipes import RECIPES, Decay, Recipe, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.store.planes import read_planes
+from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore, checksum
 from roarbench.terms import Order, Precision, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
@@ -451,6 +452,15 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(context, retrain):
     assert not np.array_equal(jobs.score(context, handed).correct, jobs.score(context, own).correct)
 
 
+def test_a_run_opens_its_rankings_once(context, monkeypatch):
+    """And hands them on once, where they are another image's: a copy of all planes."""
+    run = run_of(context, "grad~other-image", retrain=Retrain.MASKS)
+    opened, as_it_is = [], RankingsStore.open
+    monkeypatch.setattr(RankingsStore, "open", lambda *args: opened.append(args[1]) or as_it_is(*args))
+    jobs.score(context, run)
+    assert [spec.name for spec in opened] == ["grad"]
+
+
 @pytest.mark.slow
 def test_mask_only_sees_the_removed_maps_and_nothing_else(context):
     run = run_of(context, "grad", retrain=Retrain.MASKS)
@@ -497,7 +507,7 @@ def test_without_retraining_at_level_0_the_reference_is_itself(context):
 @pytest.mark.slow
 def test_a_redrawn_random_ranking_is_drawn_while_training(context):
     run = run_of(context, "random-redrawn", t=0.5)
-    inputs = {split: jobs._inputs(context, run, split) for split in Split}
+    inputs = {split: jobs._inputs(context, run, None, split) for split in Split}
     everything = torch.arange(TEST)
     one, two = (inputs[Split.TEST].batch(everything) for _ in range(2))
     share = (one != context.pixels(Split.TEST)).double().mean()
