@@ -31,7 +31,7 @@ FORWARD_AND_BACK = 2  # operations of a pair, in forward passes
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Of the second time; the first one warms up."""
+    """Measure the seconds of the second call; the first one warms up."""
     work()
     clock = time.perf_counter if GPU else time.process_time
     wait()

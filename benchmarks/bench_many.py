@@ -28,7 +28,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 
 @lru_cache(maxsize=1)
 def held(images: int) -> DegradedImages:
-    """Random images, half of the features removed; made once in each worker."""
+    """Make random images, half of the features removed, once in each worker."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (images, 3, 32, 32), dtype=torch.uint8, generator=generator)
     removed = torch.randint(256, (images, 384), dtype=torch.uint8, generator=generator)
@@ -37,7 +37,7 @@ def held(images: int) -> DegradedImages:
 
 
 def training(images: int, epochs: float, seed: int, graphs: bool) -> None:
-    """One training of the suite `cifar10`; `graphs` launches a compiled network's kernels all at once."""
+    """Do one training of the suite `cifar10`; `graphs` launches a compiled network's kernels all at once."""
     if graphs:
         from torch._inductor import config
 
@@ -48,7 +48,7 @@ def training(images: int, epochs: float, seed: int, graphs: bool) -> None:
 
 
 def per_minute(at_once: int, trainings: int, images: int, epochs: float, graphs: bool) -> float:
-    """Trainings in a minute, when each worker has done one that warms up."""
+    """Measure the trainings in a minute, when each worker has done one that warms up."""
     with LocalEngine(at_once, gpus()[:1]) as engine:
         complete(engine, [(images, 1.0, 0, graphs)] * at_once)
         start = time.perf_counter()

@@ -55,7 +55,7 @@ SETTING = (
 
 
 def seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    """Of one round, after one that warms up."""
+    """Measure the seconds of one round, after one that warms up."""
     work()
     clock = time.perf_counter if GPU else time.process_time
     wait()
@@ -72,7 +72,7 @@ def wait() -> None:
 
 
 def limits() -> dict[str, float]:
-    """What the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
+    """Measure what the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
     data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
     target = torch.empty_like(data)
     side = 8192 if GPU else 1024
@@ -85,7 +85,7 @@ def limits() -> dict[str, float]:
 
 
 def drawn() -> tuple[Tensor, np.ndarray, Layout]:
-    """Random pixels and bit-planes."""
+    """Draw pixels and bit-planes at random."""
     generator, layout = (
         torch.Generator().manual_seed(0),
         Layout((3, SETTING.size, SETTING.size), Unit.SCALAR, PAPER_LEVELS),
@@ -99,7 +99,7 @@ def drawn() -> tuple[Tensor, np.ndarray, Layout]:
 
 
 def in_files(folder: Path, pixels: Tensor, planes: np.ndarray) -> tuple[Tensor, np.ndarray]:
-    """The same, memory-mapped."""
+    """Return the same, memory-mapped."""
     pixels.numpy().tofile(folder / "pixels")
     planes.tofile(folder / "planes")
     mapped = np.memmap(folder / "pixels", np.uint8, "c", shape=tuple(pixels.shape))
@@ -107,7 +107,7 @@ def in_files(folder: Path, pixels: Tensor, planes: np.ndarray) -> tuple[Tensor, 
 
 
 def training_rate(inputs: Inputs) -> float:
-    """Images per second of whole training steps."""
+    """Measure the images per second of whole training steps."""
     recipe, n = SETTING.recipe, len(inputs)
     model = build(SETTING.model, SETTING.classes, 3, SETTING.size, torch.Generator().manual_seed(0)).to(DEVICE)
     labels = torch.arange(n) % SETTING.classes
@@ -116,7 +116,7 @@ def training_rate(inputs: Inputs) -> float:
 
 
 def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
-    """Seconds for one batch to be degraded, and augmented and normalised, as shares of a step."""
+    """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
     recipe, generator = SETTING.recipe, torch.Generator().manual_seed(0)
     index = torch.randperm(len(inputs), generator=generator)[: recipe.batch]
     images = inputs.batch(index)
@@ -131,7 +131,7 @@ def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
 
 
 def peak_memory() -> float:
-    """GB of the GPU, or of the process."""
+    """Return the peak memory of the GPU, or of the process, in GB."""
     return (
         torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ) / 1e9

@@ -63,7 +63,7 @@ def _wrong(exact: NDArray[np.uint8], other: NDArray[np.uint8], t: float, layout:
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Float32 to the nearest of TF32, 10 bits of mantissa; halves to even."""
+    """Round float32 to the nearest of TF32, 10 bits of mantissa; halves to even."""
     bits = x.contiguous().view(torch.int32)
     return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32).view_as(x)
 
@@ -80,7 +80,7 @@ class EmulatedTF32(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def real_tf32() -> Iterator[None]:
-    """As a GPU does it; the attribution pass itself would switch it off."""
+    """Let a GPU compute in TF32, which the attribution pass itself would switch off."""
     kept = engine.exact
     engine.exact = lambda: torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True)
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -91,7 +91,7 @@ def real_tf32() -> Iterator[None]:
 
 
 def ways() -> dict[str, Callable[[], AbstractContextManager[Any]]]:
-    """The precisions to hold against float32."""
+    """Return the precisions to compare with float32, by name."""
     kind = device().type
     return {
         "bf16": lambda: torch.autocast(kind, torch.bfloat16),
@@ -101,7 +101,7 @@ def ways() -> dict[str, Callable[[], AbstractContextManager[Any]]]:
 
 
 def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Module, Batch, Tensor]:
-    """A network after a short training, and test images with its predictions."""
+    """Return a network after a short training, and test images with its predictions."""
     record = find_dataset("imagenette64")
     with TemporaryDirectory() as folder:
         data = decode_dataset(record, Path(folder), None, max(train, count))
@@ -120,7 +120,7 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
 
 
 def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: Layout) -> dict[str, NDArray[np.uint8]]:
-    """Bit-planes of the 18, explained `size` images at a time."""
+    """Return the bit-planes of the 18, explained `size` images at a time."""
     n, wanted = len(batch.ids), [find_estimator(name) for name in PAPER]
     parts = [importance_maps(wanted, model, batch.part(slice(i, i + size)), black) for i in range(0, n, size)]
     ties = tie_order(batch.ids.numpy(), layout.features)

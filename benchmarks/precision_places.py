@@ -44,7 +44,7 @@ _BOOTSTRAP = Bootstrap()
 
 
 def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
-    """The first ROAR block of a suite, with scoring in both orders, by float32 and by bfloat16."""
+    """Return the first ROAR block of a suite, with scoring in both orders, by float32 and by bfloat16."""
     whole = find_suite(name)
     roar = next(block for block in whole.blocks if block.protocol == ROAR)
     scored = [Block(protocol, roar.estimators, roar.levels, seeds=1, unit=roar.unit) for protocol in (MORF, LERF)]
@@ -53,7 +53,7 @@ def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
 
 
 def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
-    """Bit-planes of the first test images by estimator, uint8 (n, planes, width), of the precision asked for."""
+    """Return the first test images' bit-planes by estimator, uint8 (n, planes, width), in the precision asked for."""
     count = min(_SAMPLE, len(context.images(Split.TEST).labels))
     maps = jobs.timed_maps(context, estimators, Split.TEST, 0, count)
     computed = {part.precision for each in maps.values() for part in each.batches}
@@ -66,26 +66,26 @@ def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, 
 
 
 def merged(exact: Scores, short: Scores, estimators: list[str]) -> Scores:
-    """Both on one board, so that all is paired."""
+    """Put both on one board, so that all is paired."""
     added = {(name + _SHORT, t): short.correct[name, t] for name in estimators for t in short.levels}
     rows = (*exact.estimators, *(name + _SHORT for name in estimators))
     return Scores(rows, exact.levels, {**exact.correct, **added})
 
 
 def told(found: Estimate, scale: float = 1.0) -> str:
-    """A number with its interval; MISSING where there is none."""
+    """Write a number with its interval; MISSING where there is none."""
     if found.value is None or found.low is None or found.high is None:
         return MISSING
     return f"{scale * found.value:+.1f} [{scale * found.low:+.1f}, {scale * found.high:+.1f}]"
 
 
 def verdicts(row: Row) -> str:
-    """Its verdicts against Random and Sobel."""
+    """Return a row's verdicts against Random and Sobel."""
     return ", ".join(found.verdict if found else MISSING for found in (row.random, row.sobel))
 
 
 def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: list[str]) -> Iterator[str]:
-    """A protocol by both precisions, line by line."""
+    """Write a protocol by both precisions, line by line."""
     exact, short = (_scores(each, protocol, unit) for each in done)
     both = merged(exact, short, estimators)
     spread = done[0].suite_results.spread(protocol)
@@ -115,14 +115,14 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
 
 
 def _scores(done: Finished, protocol: Protocol, unit: Unit) -> Scores:
-    """The answers of a protocol, which both suites have."""
+    """Return the answers of a protocol, which both suites have."""
     found = done.suite_results.scores(protocol, unit)
     assert found is not None, "`suites` gives both all three protocols"
     return found
 
 
 def difference(draws: Draws, name: str, t: float) -> Estimate:
-    """Accuracy by bfloat16 maps minus accuracy by float32 maps."""
+    """Estimate accuracy by bfloat16 maps minus accuracy by float32 maps."""
     short, exact = draws.accuracy((name + _SHORT, t)), draws.accuracy((name, t))
     return estimate(short.minus(exact), _BOOTSTRAP.confidence) if short and exact else Estimate()
 
@@ -132,7 +132,7 @@ def changed(exact: str, short: str) -> str:
 
 
 def judged(boards: list[Board], gains: dict[str, Sample], estimators: list[str], opposed: int) -> str:
-    """Whether `RULE` lets maps be bfloat16, with what speaks against it."""
+    """Say whether `RULE` lets maps be bfloat16, with what speaks against it."""
     margin = boards[0].detectable
     if margin is None:
         return "The rule says nothing: one training per cell has no intervals."

@@ -45,7 +45,7 @@ def one_by_one(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("way", [shared, one_by_one])
 def test_the_18(benchmark: Any, way: Callable[[nn.Module, Batch], dict[str, Tensor]]) -> None:
-    """1,674 forward and 1,674 backward passes one by one, 400 and 416 shared: the ratio should be near 4.1."""
+    """Time 1,674 forward and 1,674 backward passes one by one, 400 and 416 shared: the ratio should be near 4.1."""
     benchmark.group = "the 18 of the paper, CPU seconds per batch of 8"
     benchmark._timer = time.process_time
     maps = benchmark.pedantic(way, (network(), drawn(8)), rounds=3)
@@ -53,7 +53,7 @@ def test_the_18(benchmark: Any, way: Callable[[nn.Module, Batch], dict[str, Tens
 
 
 def peak_mebibytes(samples: int, steps: int) -> float:
-    """Of a new process that explains 64 images by loops of these lengths."""
+    """Return the peak memory of a new process that explains 64 images by loops of these lengths."""
     ensembles.SAMPLES, gradients.IG_STEPS = samples, steps  # type: ignore[attr-defined]
     importance_maps([find_estimator("var-grad"), find_estimator("ig")], network(), drawn(64), BLACK)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -61,7 +61,7 @@ def peak_mebibytes(samples: int, steps: int) -> float:
 
 @pytest.mark.parametrize(("samples", "steps"), [(2, 2), (15, 2), (2, 25), (15, 25)])
 def test_peak_memory(benchmark: Any, samples: int, steps: int) -> None:
-    """Printed with -s, and kept in `extra_info`: it should not grow with the number of samples or steps."""
+    """Print peak memory (-s) and keep it in `extra_info`: it does not grow with the number of samples or steps."""
     benchmark.group = "peak memory"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         peak = benchmark.pedantic(lambda: pool.submit(peak_mebibytes, samples, steps).result(), rounds=1)

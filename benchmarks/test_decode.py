@@ -26,7 +26,7 @@ RECORD = find_dataset("imagenet")
 
 
 def made_photographs() -> list[bytes]:
-    """Smooth noise: coarse blocks enlarged, so that JPEG has about as much to do as with a photograph (90 kB)."""
+    """Make smooth noise: coarse blocks enlarged, so that JPEG has as much to do as with a photograph (90 kB)."""
     rng = np.random.default_rng(0)
     stored = []
     for _ in range(30):
@@ -60,7 +60,7 @@ def plain(content: bytes) -> np.ndarray:
 
 
 def draft(content: bytes) -> np.ndarray:
-    """JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that is still large enough."""
+    """Decode JPEG at 1/2, 1/4 or 1/8 of its size where that is still large enough."""
     with Image.open(BytesIO(content)) as image:
         scale = RECORD.size / RECORD.crop / min(image.size)
         image.draft("RGB", (round(image.width * scale), round(image.height * scale)))

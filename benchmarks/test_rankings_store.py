@@ -19,7 +19,7 @@ PART = 256
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sealed store, and the same importances as one file of float maps."""
+    """Make a sealed store, and the same importances as one file of float maps."""
     root = tmp_path_factory.mktemp("store")
     maps = np.memmap(root / "maps", np.float32, "w+", shape=(IMAGES, SPEC.layout.features))
     store = RankingsStore(root)

@@ -41,7 +41,7 @@ def test_board(benchmark: Any) -> None:
 
 
 def test_peak_memory(benchmark: Any) -> None:
-    """Of a process of its own, bits included; shown beside the time."""
+    """Measure the peak memory of a process of its own, bits included, and show it beside the time."""
     command = [sys.executable, __file__]
     found = benchmark.pedantic(
         subprocess.run, (command,), {"capture_output": True, "text": True, "check": True}, rounds=1

@@ -63,7 +63,7 @@ class Augmented:
         return len(self.inputs)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Inputs by index, int64 (b,): float32 (b, c, h, w)."""
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w)."""
         images = self.inputs.batch(index)
         match self.kind.split():
             case ["none"]:
@@ -154,7 +154,7 @@ class TrialPart:
         return len(self.index)
 
     def batch(self, index: Tensor) -> Tensor:
-        """Inputs by index, int64 (b,): float32 (b, c, h, w)."""
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w)."""
         return self.inputs.batch(self.index[index])
 
 

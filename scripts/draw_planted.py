@@ -35,7 +35,7 @@ def removed(importance: NDArray[np.floating], t: float) -> NDArray[np.bool_]:
 
 
 def panels(pixels: NDArray[np.uint8], label: int, truth: NDArray[np.float32]) -> list[NDArray[np.floating]]:
-    """One column of the picture, each panel (c, h, w) in [0, 1], from an image and its strengths, both (c, h, w)."""
+    """Make one column of the picture from an image and its strengths, both (c, h, w): panels (c, h, w) in [0, 1]."""
     pattern = np.broadcast_to(patterns(truth.shape[1])[label] > 0, truth.shape).astype(np.float64)
     chance = np.random.default_rng(0).random(truth.shape)
     left = [np.where(removed(importance, T), GREY, pixels) / 255 for importance in (truth, chance, -truth)]

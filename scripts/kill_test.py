@@ -24,7 +24,7 @@ READING = ("--suite", "--limit")  # the options of `run` that say what a table i
 
 
 def main() -> None:
-    """Exit code 0 if all tables are the same."""
+    """Kill and repeat as the options say; exit with 0 if all tables are the same, else with 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
@@ -46,7 +46,7 @@ def main() -> None:
 def kill_until_done(
     arguments: list[str], store: Path, kills: int, wanted: int, generator: random.Random, seconds: float
 ) -> int:
-    """Kill the command until it has been killed `wanted` times or comes to its end; returns how often it was killed.
+    """Kill the command until it was killed `wanted` times or comes to its end; return how often it was killed.
 
     Moments are spread over `seconds`, the length of a command that is not killed, counted from the first line of the
     plan on: each command begins by measuring and by starting its workers, however much was done before.
@@ -67,7 +67,7 @@ def kill_until_done(
 
 
 def run_to_end(arguments: list[str], store: Path) -> tuple[float, float]:
-    """Run the command to its end; seconds from the first line of its plan to its end, and to its first result."""
+    """Run the command to its end; return the seconds from its plan's first line to its end, and to its first result."""
     process, began, first = start(arguments, store), time.monotonic(), 0.0
     while process.poll() is None:
         time.sleep(0.05)
@@ -89,12 +89,12 @@ def start(arguments: list[str], store: Path) -> subprocess.Popen[str]:
 
 
 def reading(arguments: list[str]) -> list[str]:
-    """Those of the arguments that name what is read."""
+    """Return those of the arguments that name what is read."""
     return [word for before, word in zip(["", *arguments], arguments, strict=False) if {before, word} & {*READING}]
 
 
 def rows(store: Path) -> int:
-    """Number of finished runs; 0 while there is no store."""
+    """Count the finished runs; 0 while there is no store."""
     try:
         with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
             return int(database.execute("SELECT count(*) FROM results").fetchone()[0])
@@ -103,7 +103,7 @@ def rows(store: Path) -> int:
 
 
 def same_tables(arguments: list[str], whole: Path, killed: Path) -> bool:
-    """Whether both stores give the same bytes for every protocol that the suite has."""
+    """Return whether both stores give the same bytes for every protocol that the suite has."""
     same = True
     for protocol in PROTOCOLS:
         table = [PROGRAM, "table", *reading(arguments), "--protocol", protocol, "--format", "json"]

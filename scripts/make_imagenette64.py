@@ -27,7 +27,7 @@ COUNTS = {"train": 9469, "validation": 3925}
 
 
 def small_image(row: dict[str, Any]) -> dict[str, Any]:
-    """One photograph, {"bytes", "path"}, as a 64 x 64 WebP in the same form."""
+    """Return one photograph, {"bytes", "path"}, as a 64 x 64 WebP in the same form."""
     with Image.open(BytesIO(row["bytes"])) as photograph:
         square = centre_square(photograph.convert("RGB"), SIZE)
     encoded = BytesIO()
@@ -36,7 +36,7 @@ def small_image(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def small_split(split: datasets.Dataset) -> datasets.Dataset:
-    """All photographs of a split at 64 x 64, in order, with the label names of the source."""
+    """Return all photographs of a split at 64 x 64, in order, with the label names of the source."""
     stored = split.cast_column("image", datasets.Image(decode=False))
     images = [small_image(row["image"]) for row in stored]
     features = datasets.Features({"image": datasets.Image(), "label": split.features["label"]})
@@ -44,7 +44,7 @@ def small_split(split: datasets.Dataset) -> datasets.Dataset:
 
 
 def read_source(source: str) -> datasets.DatasetDict:
-    """Imagenette at 160 pixels, from the hub or from a folder in its layout.
+    """Read Imagenette at 160 pixels from the hub or from a folder in its layout.
 
     Raises:
         SystemExit: A split has another number of images.

@@ -43,7 +43,7 @@ APP_PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims",
 
 @contextmanager
 def browser(*extra: str) -> Iterator[webdriver.Chrome]:
-    """A fresh Chromium that talks to nobody but the page."""
+    """Start a fresh Chromium that talks to nobody but the page."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = "/usr/bin/chromium"
@@ -59,7 +59,7 @@ def browser(*extra: str) -> Iterator[webdriver.Chrome]:
 
 @contextmanager
 def server(store: Path) -> Iterator[str]:
-    """The app on a free port of this machine; gives its address."""
+    """Serve the app on a free port of this machine; yield its address."""
     port = free_port()
     command = [*CLI, "leaderboard", "--store", str(store), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -72,7 +72,7 @@ def server(store: Path) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -94,7 +94,7 @@ def until_up(port: int) -> None:
 
 
 def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: bool = False) -> None:
-    """One page as a picture, as tall as it is."""
+    """Save one page as a picture, as tall as it is."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -139,7 +139,7 @@ return all("h1").length > 0
 
 
 def static_pages(site: Path) -> list[Path]:
-    """Every page but one entry stands for all entries."""
+    """List the pages of a site; one entry stands for all entries."""
     pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith(("entry-", "index"))]
     return [*pages, *sorted(site.glob("entry-*.html"))[:1]]
 

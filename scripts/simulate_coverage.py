@@ -70,12 +70,12 @@ class World:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Ids of the rows: the controls first."""
+        """Return the ids of the rows, the controls first."""
         return (*CONTROLS, *(f"e{number}" for number in range(1, len(self.drops) - len(CONTROLS) + 1)))
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """The rows that depend on a reference."""
+        """Return the rows that depend on a reference."""
         return self.estimators[len(CONTROLS) :]
 
 
@@ -99,7 +99,7 @@ DESIGNS = 5  # of these worlds: what the study and the suites may look like; the
 
 
 def truth(world: World) -> dict[Point, float]:
-    """True accuracies: Random falls linearly with t, an estimator's gain grows with it."""
+    """Return the true accuracies: Random falls linearly with t, an estimator's gain grows with it."""
     accuracies = {UNTOUCHED: CLEAN_ACCURACY}
     for name, drop in zip(world.estimators, world.drops, strict=True):
         for t in world.levels:
@@ -108,7 +108,7 @@ def truth(world: World) -> dict[Point, float]:
 
 
 def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
-    """Gains of these accuracies, in accuracy points."""
+    """Return the gains of these accuracies, in accuracy points."""
     levels = (0.0, *world.levels)
     curves = {
         name: np.array([accuracies[UNTOUCHED], *(accuracies[name, t] for t in world.levels)])
@@ -230,7 +230,7 @@ class Kept(NamedTuple):
 
 
 def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Kept:
-    """Hold the intervals of a board against the truth and against the gains of a replication."""
+    """Compare the intervals of a board with the truth and with the gains of a replication."""
     accuracies = truth(world)
     gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
     rows, own = found.gains, world.explained
@@ -248,7 +248,7 @@ def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]
 
 
 def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
-    """Of the 95% intervals, those that hold their value."""
+    """Return the share of 95% intervals that hold their value, in [0, 1]."""
     return float(np.mean([abs(sample.value - value) <= half_width(sample, 0.95) for sample, value in pairs]))
 
 
@@ -293,7 +293,7 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
 
 
 def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
-    """Share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
+    """Return the share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
     wrong = found = 0
     for row in judged.rows:
         for comparison, control in zip((row.random, row.sobel, row.random_blurred), CONTROLS, strict=True):
@@ -306,7 +306,7 @@ def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
 
 
 def _place_holds(row: Row, gains: dict[str, float]) -> bool:
-    """The interval holds every place that a truly tied group shares."""
+    """Return whether the place interval holds every place that a truly tied group shares."""
     assert row.place is not None and row.place.low is not None and row.place.high is not None
     own = gains[row.estimator]
     best = 1 + sum(other > own + 1e-9 for other in gains.values())
@@ -315,7 +315,7 @@ def _place_holds(row: Row, gains: dict[str, float]) -> bool:
 
 
 def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
-    """Of a difference between two rows of this size, how often a single comparison finds it."""
+    """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
     shares = []
     for one, other in zip(rows, rows[1:], strict=False):
         difference = found.gains[one].minus(found.gains[other])
@@ -334,7 +334,7 @@ class TauOutcome(NamedTuple):
 
 
 def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, seed: int = 0) -> TauOutcome:
-    """Agreement of two boards with normal gains.
+    """Simulate the agreement of two boards with normal gains.
 
     Args:
         rows: Number of estimators.
@@ -362,13 +362,13 @@ def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, 
 
 
 def _tau(one: Floats, other: Floats) -> Floats:
-    """Kendall's tau without ties of arrays (rows, ...)."""
+    """Compute Kendall's tau without ties of arrays (rows, ...)."""
     first, second = np.triu_indices(len(one), 1)
     return np.asarray(np.mean(np.sign(one[first] - one[second]) * np.sign(other[first] - other[second]), axis=0))
 
 
 def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> list[Outcome]:
-    """Outcomes of this many boards; every one has its own stream of chance, and one of a few sets of drawn images."""
+    """Simulate this many boards; each has its own stream of chance, and one of a few sets of drawn images."""
     return [
         outcome(world, np.random.default_rng([seed, number]), Bootstrap(resamples, seed=number % WEIGHTS))
         for number in range(boards)
@@ -379,7 +379,7 @@ Summary = dict[str, tuple[float, float]]
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Summary]:
-    """Mean and its standard error over boards of every share."""
+    """Return mean and standard error, over boards, of every share."""
     parts: dict[str, Summary] = {"here": {}, "one_reference": {}, "other": {}}
     for name in ("here", "one_reference"):
         for field in Kept._fields:
@@ -396,7 +396,7 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
 
 
 def figure(results: dict[str, dict[str, Summary]], path: Path) -> None:
-    """Coverage in every world, by the method here and by the one that knows of one reference only."""
+    """Draw the coverage in every world, by the method here and by the one that knows of one reference only."""
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(11, 0.36 * len(results) + 1.5), layout="constrained")
@@ -418,7 +418,7 @@ def figure(results: dict[str, dict[str, Summary]], path: Path) -> None:
 
 
 def tables(record: dict[str, Any]) -> dict[str, list[str]]:
-    """The tables of `docs/statistics.md` by name, as lines of Markdown."""
+    """Write the tables of `docs/statistics.md` by name, as lines of Markdown."""
     worlds = record["worlds"]
     kept = ("accuracies", "gains", "controls", "over_sobel", "between", "predicted", "network")
     heads = ("accuracies", "gains", "of controls", "over Sobel", "between rows", "replication", "this network's gains")

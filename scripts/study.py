@@ -42,7 +42,7 @@ TRIAL_MASKS = {"imagenette64": {"var-grad": 0.43, "gb": 0.77}, "fashion-mnist": 
 
 
 def accuracy_table(part: StudyPart) -> str:
-    """Gains, verdicts and accuracies of all rows, best first; checks, twins among them, have no verdicts."""
+    """Tabulate gains, verdicts and accuracies of all rows, best first; checks, twins among them, have no verdicts."""
     board = part.evidence.board(ROAR, part.unit, part.evidence.roar.scores.estimators)
     if board is None:
         return ""
@@ -78,7 +78,7 @@ def accuracy_table(part: StudyPart) -> str:
 
 
 def leak_table(part: StudyPart) -> str:
-    """What masks alone tell beside what is kept."""
+    """Tabulate what masks alone tell beside what is kept."""
     images, masks = part.evidence.roar, part.evidence.masks
     both = masks if images.repeated else images  # has intervals where both have
     heading = ("estimator", "images", "masks alone", "images - masks", "masks - Random's images")
@@ -96,7 +96,7 @@ def leak_table(part: StudyPart) -> str:
 
 
 def explained_table(parts: Sequence[StudyPart]) -> str:
-    """One line per data set and unit: how far masks explain what is kept."""
+    """Tabulate how far masks explain what is kept, one line per data set and unit."""
     heading = (
         "",
         "tau of masks and images [95%]",
@@ -115,7 +115,7 @@ def explained_table(parts: Sequence[StudyPart]) -> str:
 
 
 def claims_table(parts: Sequence[StudyPart]) -> str:
-    """Cells in which each claim holds, and of those that differ significantly the ones for and against it."""
+    """Count the cells in which each claim holds, and of those that differ significantly the ones for and against it."""
     records = [
         (
             {row["claim"]: row for row in claim_records(part.evidence.suite_results, part.unit)},
@@ -142,7 +142,7 @@ def _claim(own: dict[str, int], clear: SignificantCells) -> str:
 
 
 def agreement_lines(parts: Sequence[StudyPart]) -> str:
-    """The order of the estimators at the scalar and at the pixel unit, and on each two data sets."""
+    """Compare the order of the estimators at the scalar and at the pixel unit, and on each two data sets."""
     lines = []
     firsts = [part for part in parts if part.unit is Unit.SCALAR]
     for part in firsts:
@@ -164,7 +164,7 @@ def _agreed(found: Agreement | None) -> tuple[str, str, str]:
 
 
 def trial_table(parts: Sequence[StudyPart]) -> str:
-    """The trial's accuracies line by line: on which side of Random, and what masks alone told."""
+    """Tabulate the trial's accuracies: on which side of Random each is, and what masks alone told."""
     lines = []
     for part in parts:
         roar, masks = part.evidence.roar, part.evidence.masks
@@ -190,7 +190,7 @@ def _judged(gap: float, own: Estimate) -> str:
 
 
 def trial_order(parts: Sequence[StudyPart]) -> str:
-    """Kendall's tau of the trial's order and ours at t = .9."""
+    """Say Kendall's tau of the trial's order and ours at t = .9."""
     lines = []
     for part in (part for part in parts if part.dataset in TRIAL):
         trial = TRIAL[part.dataset]
@@ -204,7 +204,7 @@ def trial_order(parts: Sequence[StudyPart]) -> str:
 
 
 def seeds_table(parts: Sequence[StudyPart]) -> str:
-    """How much same-seed trainings of different cells have in common."""
+    """Tabulate how much same-seed trainings of different cells have in common."""
     lines = []
     for part in parts:
         correct = {point: bits for point, bits in part.evidence.roar.scores.correct.items() if len(bits) == 2}
@@ -226,7 +226,7 @@ def seeds_table(parts: Sequence[StudyPart]) -> str:
 
 
 def cost_line(helds: Iterable[SuiteResults]) -> str:
-    """What the runs took, from the store."""
+    """Tabulate what the runs took, from the store."""
     lines = []
     for held in helds:
         seconds = sum(result.seconds for result in held.results.values())
@@ -253,7 +253,7 @@ def _points(found: Estimate) -> str:
 
 
 def report(parts: Sequence[StudyPart]) -> str:
-    """All tables as one page."""
+    """Join all tables into one page."""
     helds = {part.dataset: part.evidence.suite_results for part in parts}.values()
     leaky = list(filter(leaks, parts))
     chapters = {

@@ -41,12 +41,12 @@ class StudyPart(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Data set and unit; a single channel has one unit only."""
+        """Return data set and unit; a single channel has one unit only."""
         return f"{self.dataset}, {'either unit' if self.dataset == 'fashion-mnist' else self.unit}"
 
     @property
     def rows(self) -> list[str]:
-        """Estimators and controls without checks."""
+        """Return estimators and controls without checks."""
         return [name for name in self.evidence.roar.scores.estimators if find_estimator(name).placed]
 
 
@@ -76,7 +76,7 @@ class MaskExplanation(NamedTuple):
 
 
 def read_parts(store: Path) -> list[StudyPart]:
-    """Every data set and unit that has results, with draws that are shared by all tables.
+    """Read every data set and unit that has results, with draws that are shared by all tables.
 
     Read from a copy, which is brought to the newest schema: the store stays as it is.
     """
@@ -97,7 +97,7 @@ def _copy_results(store: Path, folder: Path) -> None:
 
 
 def leaks(part: StudyPart) -> list[MaskLeak]:
-    """The rows, without Random, whose images and masks were both learned from."""
+    """Return the rows, without Random, whose images and masks were both learned from."""
     images, masks = part.evidence.roar.draws, part.evidence.masks.draws
     random = images.accuracy((RANDOM, T))
     found = [(name, images.accuracy((name, T)), masks.accuracy((name, T))) for name in part.rows if name != RANDOM]
@@ -105,7 +105,7 @@ def leaks(part: StudyPart) -> list[MaskLeak]:
 
 
 def explained(rows: Sequence[MaskLeak], confidence: float, repeated: bool = True) -> MaskExplanation:
-    """Hold the masks against the images, row by row.
+    """Compare the masks with the images, row by row.
 
     Args:
         rows: Accuracies.
@@ -130,16 +130,16 @@ def explained(rows: Sequence[MaskLeak], confidence: float, repeated: bool = True
 
 
 def _sign(sample: Sample, confidence: float) -> int:
-    """1 and -1 where the interval keeps to one side of 0, else 0."""
+    """Return 1 or -1 where the interval keeps to one side of 0, else 0."""
     _, low, high = estimate(sample, confidence)
     return int(low > 0) - int(high < 0)  # type: ignore[operator]
 
 
 def seed_likeness(cells: Sequence[Bits], pairs: Iterable[tuple[int, int]], bootstrap: Bootstrap) -> Estimate:
-    """Are two trainings of different cells more alike when they share the seed number?
+    """Estimate how much more alike two trainings of different cells are when they share the seed number.
 
-    The covariance, over images, of answers of the same seed minus that of different seeds, as a share of what two
-    seeds of one cell disagree; 0 if seed numbers of different cells have nothing in common, 1 at most.
+    Returns the covariance, over images, of answers of the same seed minus that of different seeds, as a share of what
+    two seeds of one cell disagree; 0 if seed numbers of different cells have nothing in common, 1 at most.
 
     Args:
         cells: Bits of two seeds each, (2, images).
@@ -156,7 +156,7 @@ def seed_likeness(cells: Sequence[Bits], pairs: Iterable[tuple[int, int]], boots
 
 
 def luck_along_curves(parts: Sequence[StudyPart]) -> tuple[float, float, int]:
-    """Do the seeds of one estimator's levels have their luck in common?
+    """Test whether the seeds of one estimator's levels have their luck in common.
 
     Returns:
         Correlation of the seeds' difference in accuracy between levels of one estimator, its p by 10,000 shuffles of
@@ -171,7 +171,7 @@ def luck_along_curves(parts: Sequence[StudyPart]) -> tuple[float, float, int]:
 
 
 def _seed_gaps(part: StudyPart) -> np.ndarray:
-    """Seed 0 minus seed 1 in accuracy, (estimators, levels), in standard deviations around each level's mean."""
+    """Return seed 0 minus seed 1 in accuracy, (estimators, levels), in standard deviations around each level's mean."""
     scores = part.evidence.roar.scores
     whole = [name for name in part.rows if all((name, t) in scores.correct for t in scores.levels)]
     curves = [[scores.correct[name, t] for t in scores.levels] for name in whole]

@@ -35,7 +35,7 @@ ACROSS = 4  # panels of gains beside each other
 
 
 def look(name: str) -> tuple[str, str]:
-    """Colour and marker of an estimator: its form and its base."""
+    """Return colour and marker of an estimator, for its form and its base."""
     estimator = find_estimator(name)
     if estimator.control:
         return CONTROLS[name]
@@ -43,7 +43,7 @@ def look(name: str) -> tuple[str, str]:
 
 
 def draw_gains(parts: Mapping[str, Mapping[str, Estimate]], path: Path) -> None:
-    """A panel of gains with intervals for each data set and unit, all with the same rows and scale.
+    """Draw a panel of gains with intervals for each data set and unit, all with the same rows and scale.
 
     Args:
         parts: By title, then by estimator.
@@ -79,7 +79,7 @@ def _draw_gain(axes: Axes, row: int, name: str, gain: Estimate) -> None:
 def draw_leaks(
     parts: Mapping[str, Mapping[str, tuple[float, float]]], randoms: Mapping[str, float | None], path: Path
 ) -> None:
-    """Accuracy on degraded images against accuracy on the removed-maps alone, a panel for each data set and unit.
+    """Draw accuracy on degraded images against that on the removed-maps alone, a panel for each data set and unit.
 
     Args:
         parts: By title, then by estimator: accuracy of masks alone and of images, in [0, 1].

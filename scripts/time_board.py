@@ -79,13 +79,13 @@ class Server:
 
     @property
     def seconds(self) -> float:
-        """Processor seconds so far."""
+        """Return the processor seconds so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
     @property
     def mebibytes(self) -> int:
-        """Memory at its peak."""
+        """Return the memory at its peak, in MiB."""
         (line,) = [x for x in Path(f"/proc/{self.pid}/status").read_text().splitlines() if x.startswith("VmHWM")]
         return int(line.split()[1]) // 1024
 
@@ -99,7 +99,7 @@ class Server:
 
 @contextmanager
 def serving(folder: Path, estimators: int) -> Iterator[Server]:
-    """The app on a store."""
+    """Serve the app on a store in a process of its own."""
     port = free_port()
     command = [sys.executable, __file__, "--serve", str(folder), str(port), str(estimators)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -112,7 +112,7 @@ def serving(folder: Path, estimators: int) -> Iterator[Server]:
 
 
 def serve(folder: Path, port: int, estimators: int) -> None:
-    """The app on that store; the tables are of this process, so it is started in it."""
+    """Serve the app on that store; the tables are of this process, so it is started in it."""
     from leaderboard.commands import run_app
 
     install(estimators)
@@ -131,7 +131,7 @@ def wait(driver: Chrome, found: Callable[[str], bool]) -> None:
 
 
 def visit(driver: Chrome, server: Server, suite: Suite) -> float:
-    """Seconds from the call of a suite's board to its rows."""
+    """Measure the seconds from the call of a suite's board to its rows."""
     driver.get("about:blank")
     start = time.perf_counter()
     driver.get(f"{server.address}/?suite={suite.name}-v{suite.version}")
@@ -140,7 +140,7 @@ def visit(driver: Chrome, server: Server, suite: Suite) -> float:
 
 
 def search(driver: Chrome, suite: Suite, word: str) -> float:
-    """Seconds from the key press to the rows with this word."""
+    """Measure the seconds from the key press to the rows with this word."""
     field = driver.find_element(By.CSS_SELECTOR, "input[aria-label=Search]")
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(word)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ["leaderboard", "roarbench", "toy"]
+ROOMS = ["benchmarks", "leaderboard", "roarbench", "scripts", "toy"]
 VERBS = """
     Add Apply Ask Assign Bind Blur Break Build Call Change Check Choose Close Compare Compile Complete Compute
     Continue Copy Count Cut Decode Degrade Describe Divide Do Drain Draw Drop End Estimate Evaluate Explain
-    Export Fetch Fill Find Finish Fit Flush Follow Forget Generate Give Group Import Install Join Judge Keep
+    Export Fetch Fill Find Finish Fit Flush Follow Forget Generate Give Group Import Install Join Judge Keep Kill
     Lease Leave Lend Let List Load Make Map Mark Measure Merge Mirror Mix Move Normalise Note Offer Open Pack
     Paste Place Pool Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remember
-    Remove Repeat Replace Reproduce Rerun Resample Return Run Save Say Scale Score Seal Send Serve Set Show
-    Simulate Split Start Stop Store Stretch Submit Sum Take Tell Test Time Train Translate Try Turn Undo Unpack
+    Remove Repeat Replace Reproduce Rerun Resample Return Round Run Save Say Scale Score Seal Send Serve Set Show
+    Simulate Split Start Stop Store Stretch Submit Sum Tabulate Take Tell Test Time Train Translate Try Turn Undo Unpack
     Update Use Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
