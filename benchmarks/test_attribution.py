@@ -53,17 +53,28 @@ def test_the_18(benchmark: Any, way: Callable[[nn.Module, Batch], dict[str, Tens
 
 
 def peak_mebibytes(samples: int, steps: int) -> float:
-    """Return the peak memory of a new process that explains 64 images by loops of these lengths."""
+    """Return the peak memory of this process after it explained 64 images by loops of these lengths."""
     ensembles.SAMPLES, gradients.IG_STEPS = samples, steps  # type: ignore[attr-defined]
     importance_maps([find_estimator("var-grad"), find_estimator("ig")], network(), drawn(64), BLACK)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def alone(samples: int, steps: int) -> float:
+    """Return the same of a new process."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(peak_mebibytes, samples, steps).result()
+
+
+@pytest.fixture(scope="module")
+def shortest() -> float:
+    return alone(2, 2)
+
+
 @pytest.mark.parametrize(("samples", "steps"), [(2, 2), (15, 2), (2, 25), (15, 25)])
-def test_peak_memory(benchmark: Any, samples: int, steps: int) -> None:
+def test_peak_memory(benchmark: Any, shortest: float, samples: int, steps: int) -> None:
     """Print peak memory (-s) and keep it in `extra_info`: it does not grow with the number of samples or steps."""
     benchmark.group = "peak memory"
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        peak = benchmark.pedantic(lambda: pool.submit(peak_mebibytes, samples, steps).result(), rounds=1)
+    peak = benchmark.pedantic(alone, (samples, steps), rounds=1)
     benchmark.extra_info["peak MiB"] = round(peak)
     print(f"\n{samples} samples, {steps} steps: {peak:.0f} MiB")
+    assert peak < 1.05 * shortest

@@ -98,7 +98,9 @@ def test_decode(benchmark: Any, photographs: list[bytes], decode: Callable[[byte
         pairs = [(decode(content).astype(float), plain(content)) for content in photographs]
     except (ImportError, RuntimeError) as error:  # a library that is not here, or not built for this torch
         pytest.skip(str(error))
+    assert {(one.shape, other.shape) for one, other in pairs} == {((RECORD.size, RECORD.size, 3),) * 2}
     differences = [np.abs(one - other).mean() for one, other in pairs]
+    assert decode not in (plain, ours) or not any(differences)
     benchmark.extra_info["images that differ"] = sum(bool(difference) for difference in differences)
     benchmark.extra_info["largest mean difference"] = max(differences)
     benchmark._timer = time.process_time

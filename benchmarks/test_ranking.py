@@ -1,6 +1,7 @@
 """What a ranking costs: bit-planes by a partition against a full sort. Run: pytest benchmarks --benchmark-only."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,32 @@ def drawn(size: str) -> tuple[Layout, NDArray[np.float32], NDArray[np.int32]]:
     return layout, importance, tie_order(np.arange(n), layout.features)
 
 
+def assert_permutations(found: NDArray[np.integer], shape: tuple[int, ...]) -> None:
+    assert found.shape == shape
+    assert (np.sort(found, axis=1) == np.arange(shape[1])).all()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_bit_planes(benchmark: Any, size: str) -> None:
     layout, importance, ties = drawn(size)
     benchmark._timer = time.process_time
-    benchmark(lambda: encode(sort_keys(importance, ties), layout))
+    planes = benchmark(lambda: encode(sort_keys(importance, ties), layout))
+    assert (planes.shape, planes.dtype) == ((len(importance), layout.planes, layout.width), np.uint8)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_full_ranking(benchmark: Any, size: str) -> None:
     _, importance, ties = drawn(size)
     benchmark._timer = time.process_time
-    benchmark(lambda: rank(importance, ties))
+    assert_permutations(benchmark(lambda: rank(importance, ties)), importance.shape)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_tie_order(benchmark: Any, size: str) -> None:
     n, shape = SIZES[size]
+    d = int(np.prod(shape))
     benchmark._timer = time.process_time
-    benchmark(lambda: tie_order(np.arange(n), int(np.prod(shape))))
+    assert_permutations(benchmark(lambda: tie_order(np.arange(n), d)), (n, d))
 
 
 def images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -51,20 +59,18 @@ def images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return pixels, removed, torch.rand(3) * 255, torch.randperm(4096, generator=generator)[:128]
 
 
-def test_degraded_batch(benchmark: Any) -> None:
-    pixels, removed, fill, index = images()
-    inputs = DegradedImages(pixels, removed, fill, Unit.SCALAR)
-    benchmark._timer = time.process_time
-    benchmark(lambda: inputs.batch(index))
+def kernel(pixels: Tensor, removed: Tensor, fill: Tensor, index: Tensor) -> Tensor:
+    return DegradedImages(pixels, removed, fill, Unit.SCALAR).batch(index)
 
 
-def test_degraded_batch_with_where(benchmark: Any) -> None:
-    pixels, removed, fill, index = images()
+def with_where(pixels: Tensor, removed: Tensor, fill: Tensor, index: Tensor) -> Tensor:
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8)
+    gone = ((removed[index][:, :, None] >> shifts) & 1).bool().view(128, 3, 64, 64)
+    return torch.where(gone, fill[:, None, None], pixels[index].float())
 
-    def batch() -> Tensor:
-        gone = ((removed[index][:, :, None] >> shifts) & 1).bool().view(128, 3, 64, 64)
-        return torch.where(gone, fill[:, None, None], pixels[index].float())
 
+@pytest.mark.parametrize(("way", "other"), [(kernel, with_where), (with_where, kernel)])
+def test_degraded_batch(benchmark: Any, way: Callable[..., Tensor], other: Callable[..., Tensor]) -> None:
+    drawn = images()
     benchmark._timer = time.process_time
-    benchmark(batch)
+    torch.testing.assert_close(benchmark(lambda: way(*drawn)), other(*drawn), rtol=0, atol=0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from roarbench.kernels.ranking import encode, removed_bits, removed_count
 from roarbench.store.map_provenance import MapProvenance
@@ -34,12 +35,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def assert_removed(removed: NDArray[np.uint8], images: int, t: float) -> None:
+    features = SPEC.layout.features
+    counts = np.unpackbits(removed, axis=1, count=features).sum(axis=1, dtype=int)
+    assert counts.tolist() == [removed_count(t, features)] * images
+
+
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
 def test_random_batch_from_bit_planes(benchmark: Any, folder: Path, t: float) -> None:
     planes = RankingsStore(folder).open(SPEC).planes(Split.TRAIN)
     index = np.random.default_rng(1).permutation(IMAGES)[:BATCH]
     benchmark._timer = time.process_time
-    benchmark(lambda: removed_bits(planes[index], t, Order.MORF, SPEC.layout))
+    assert_removed(benchmark(lambda: removed_bits(planes[index], t, Order.MORF, SPEC.layout)), BATCH, t)
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
@@ -53,16 +60,17 @@ def test_random_batch_from_float_maps(benchmark: Any, folder: Path, t: float) ->
         return np.packbits(chosen >= np.partition(chosen, kept, axis=1)[:, kept, None], axis=1)
 
     benchmark._timer = time.process_time
-    benchmark(batch)
+    assert_removed(benchmark(batch), BATCH, t)
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
 def test_whole_split(benchmark: Any, folder: Path, t: float) -> None:
     rankings = RankingsStore(folder).open(SPEC)
     benchmark._timer = time.process_time
-    benchmark(lambda: removed_bits(rankings.planes(Split.TRAIN), t, Order.MORF, rankings.layout))
+    removed = benchmark(lambda: removed_bits(rankings.planes(Split.TRAIN), t, Order.MORF, rankings.layout))
+    assert_removed(removed, IMAGES, t)
 
 
 def test_open(benchmark: Any, folder: Path) -> None:
     store = RankingsStore(folder)
-    benchmark(lambda: store.open(SPEC))
+    assert benchmark(lambda: store.open(SPEC)).layout == SPEC.layout

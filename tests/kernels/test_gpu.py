@@ -96,6 +96,7 @@ def test_no_step_waits_for_the_gpu(kind):
             training.advance()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert training.step == 3 + 12
 
 
 def test_evaluation_is_float32_on_a_gpu_too():

@@ -120,7 +120,13 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(
             assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
 
 
-def test_a_store_at_the_head_needs_no_alembic(store_url: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_store_at_the_head_needs_no_alembic(store_url: str, next_release, monkeypatch: pytest.MonkeyPatch):
     ResultsStore.open(store_url).close()
-    monkeypatch.setattr(database, "_migrate", None)
+    calls, migrate = [], database._migrate
+    monkeypatch.setattr(database, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
     ResultsStore.open(store_url).close()
+    assert calls == []
+    next_release()
+    for _ in range(2):
+        ResultsStore.open(store_url).close()
+    assert calls == [NEXT_HEAD]

@@ -123,10 +123,12 @@ def test_a_folder_instead_of_a_file(tmp_path: Path, read_only: bool):
     assert "directory" in refusal(f"sqlite:///{tmp_path}/results.sqlite", read_only)
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_file_instead_of_the_folder(tmp_path: Path, read_only: bool):
+@pytest.mark.parametrize(("read_only", "seen"), [(True, "no results store at"), (False, "File exists; check the path")])
+def test_a_file_instead_of_the_folder(tmp_path: Path, read_only: bool, seen: str):
     (tmp_path / "store").touch()
-    refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
+    message = refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
+    assert seen in message and f"{tmp_path}/store/results.sqlite" in message
+    assert contents(tmp_path) == {f"{tmp_path}/store": b""}
 
 
 @pytest.mark.parametrize("read_only", [True, False])
