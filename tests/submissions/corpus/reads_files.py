@@ -19,7 +19,7 @@ def estimate(model, images, targets, generator):
         lambda: open("/etc/hostname"),
         lambda: os.listdir("/home"),
         lambda: os.listdir("/root/.ssh"),
-        lambda: os.listdir("/work/shared"),
+        lambda: os.listdir("/srv"),
         lambda: os.listdir("/var"),
         lambda: os.listdir("/proc/1/root/etc"),
         lambda: os.listdir("/proc/1/cwd/"),
