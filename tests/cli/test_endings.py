@@ -11,18 +11,8 @@ from pathlib import Path
 import pytest
 
 from roarbench.execution import runner
-from tests.helpers.command_line import command
+from tests.helpers.command_line import SMALL
 from toy import linear
-
-SMALL = ("--suite", "planted", "--limit", "8")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """A store with a small version of a part of `planted`; to be read only."""
-    folder = tmp_path_factory.mktemp("endings") / "store"
-    assert command("run", *SMALL, "--estimators", "truth", "--seeds", "1", "--store", folder) == 0
-    return folder
 
 
 @pytest.mark.process

@@ -29,26 +29,9 @@ from roarbench.plan.runs import Block, expand, select
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, Retrain
-from tests.helpers.command_line import command
+from tests.helpers.command_line import PART, RUNS, SMALL
 
-SMALL = ("--suite", "planted", "--limit", "8")
-PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
-RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
 COMMANDS = sorted(typer.main.get_command(main.app).commands)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """A store with a small version of a part of `planted`; to be read only."""
-    folder = tmp_path_factory.mktemp("cli") / "store"
-    assert command("run", *PART, "--store", folder) == 0
-    return folder
-
-
-@pytest.fixture
-def store(made, tmp_path) -> Path:
-    """A copy of it, to be changed."""
-    return Path(shutil.copytree(made, tmp_path / "store"))
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,27 +8,11 @@ import pytest
 
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain
-from tests.helpers.command_line import command
+from tests.helpers.command_line import PART, RUNS, SMALL
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("--suite", "planted", "--limit", "8")
-PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
-RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
 MINE = "mine@12345678"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """A store with a small version of a part of `planted`; to be read only."""
-    folder = tmp_path_factory.mktemp("runs") / "store"
-    assert command("run", *PART, "--store", folder) == 0
-    return folder
-
-
-@pytest.fixture
-def store(made, tmp_path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "store"))
 
 
 def listed(call, store, *words):

@@ -11,6 +11,10 @@ from roarbench.cli import main
 from roarbench.execution import runner
 from tests.helpers.tiny_suite import InlineEngine
 
+SMALL = ("--suite", "planted", "--limit", "8")
+PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
+RUNS = 1 + 2 * 2 * 5  # of PART: untouched images; truth and random under ROAR and KAR at five levels
+
 
 class Answer(NamedTuple):
     code: int
