@@ -56,7 +56,7 @@ def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, 
     """Return the first test images' bit-planes by estimator, uint8 (n, planes, width), in the precision asked for."""
     count = min(_SAMPLE, len(context.images(Split.TEST).labels))
     maps = jobs.timed_maps(context, estimators, Split.TEST, 0, count)
-    computed = {part.precision for each in maps.values() for part in each.batches}
+    computed = {part.precision for each in maps.values() for part in each.provenance.batches}
     if computed != {context.maps}:
         raise RunError(f"asked for maps in {context.maps}, this machine makes {', '.join(sorted(computed))}")
     layout = context.ranking_spec(find_estimator(estimators[0]), unit).layout

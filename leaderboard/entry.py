@@ -1,5 +1,6 @@
 """One estimator in all suites: its papers, its runs, and the command that repeats them."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import CUDA, IG_STEPS, NOISE, SAMPLES, TRUSTED, Estimator
+from roarbench.estimators import CUDA, IG_STEPS, NOISY, SAMPLES, TRUSTED, Estimator
 from roarbench.plan.runs import describe
 from roarbench.store.results import Result
 from roarbench.submissions.file import Submission
@@ -232,15 +233,15 @@ def _built_in(name: str) -> Profile:
 
 def _settings(row: Estimator) -> str:
     parts = [f"{IG_STEPS} steps from black"] if row.base == "ig" else []
-    if row.form not in ("base", "squared", ""):
-        parts.append(f"{SAMPLES} noisy copies, noise {NOISE:g} of the image's range")
+    if row.form in NOISY:
+        parts.append(f"{SAMPLES} noisy copies, noise {row.noise:g} of the image's range")
     return "; ".join(parts)
 
 
 def command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
     row = lookup_estimator(name)
-    asked = "--submission FILE" if row.submitted else f"--estimators {plain(name)}"
+    asked = "--submission FILE" if row.submitted else f"--estimators {shlex.quote(plain(name))}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {suite_results.limit}" if suite_results.limit else ""

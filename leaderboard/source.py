@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults, collect_all
-from roarbench.analysis.load import fits, only_part, with_submitted
+from roarbench.analysis.load import fits, only_part, with_entered
 from roarbench.analysis.versions import image_notes
-from roarbench.errors import UnknownName
+from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan.runs import Suite, describe
 from roarbench.plan.suites import VERSIONS
@@ -53,7 +53,7 @@ def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selec
     suite's own first.
     """
     notes = image_notes(store, folder, suite.dataset)
-    versions = collect_all(with_submitted(suite, store), store, notes)
+    versions = collect_all(with_entered(suite, store), store, notes)
     found = [each for each in versions if fits(each, *selection, notes)]
     return [each for each in found if each.complete or not only_part(each, store)]
 
@@ -106,7 +106,7 @@ def lookup_estimator(name: str) -> Estimator:
     """
     try:
         return find_estimator(name)
-    except UnknownName:
+    except CallerError:
         return Estimator(name, "", "", "not in this version's table of estimators")
 
 

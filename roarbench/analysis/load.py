@@ -14,7 +14,7 @@ from roarbench.plan.keys import bind
 from roarbench.plan.runs import Suite, expand
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.plan.weights import explaining
-from roarbench.store.entries import submitted_ids
+from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
 from roarbench.store.images import ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
@@ -74,7 +74,7 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
     notes = image_notes(results, asked.store, suite.dataset)
     chosen = _explaining(suite, asked.reference, results)
     data = _images(suite, asked, notes, results) if asked.data else None
-    return collect(with_submitted(chosen, results), results, asked.limit, data, notes)
+    return collect(with_entered(chosen, results), results, asked.limit, data, notes)
 
 
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:
@@ -138,9 +138,9 @@ def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
     return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
 
 
-def with_submitted(suite: Suite, results: ResultsStore) -> Suite:
-    """Return a suite with what was submitted to it."""
-    return with_entries(suite, submitted_ids(results.database, suite.dataset, suite.model))
+def with_entered(suite: Suite, results: ResultsStore) -> Suite:
+    """Return a suite with what was submitted to it, and with its estimators by other parameters."""
+    return with_entries(suite, entered_ids(results.database, suite.dataset, suite.model))
 
 
 def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:
@@ -161,7 +161,7 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     kin = [other for other in VERSIONS.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
-    shared = {other.title: _done(with_submitted(other, results), suite_results, results) for other in kin}
+    shared = {other.title: _done(with_entered(other, results), suite_results, results) for other in kin}
     return any(own < theirs or (own == theirs and title in before) for title, theirs in shared.items())
 
 
@@ -185,7 +185,7 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
     dropped = {}
     for suite in suites:
         notes = image_notes(results, folder, suite.dataset)
-        for suite_results in collect_all(with_submitted(suite, results), results, notes):
+        for suite_results in collect_all(with_entered(suite, results), results, notes):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not only_part(suite_results, results):
                 dropped[suite_results.title] = suite_results.dropped

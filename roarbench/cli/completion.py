@@ -2,7 +2,7 @@
 
 import typer
 
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
 from roarbench.terms import PROTOCOLS
 
@@ -18,8 +18,13 @@ def protocols(incomplete: str) -> list[str]:
 
 
 def estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the list with its last id completed: by ids of the suite that was named, or by all of the table."""
-    before, comma, last = incomplete.rpartition(",")
+    """Return the list with its last id completed: by ids of the suite that was named, or by all of the table.
+
+    After a parenthesis the names of parameters are completed.
+    """
+    *before, last = split_names(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
     known = suite.estimators if suite else tuple(ESTIMATORS)
-    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in before.split(",")]
+    if "(" in last:
+        known = tuple(f"{name}({key}=" for name in known if name in ESTIMATORS for key in ESTIMATORS[name].parameters)
+    return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]

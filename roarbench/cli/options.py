@@ -1,6 +1,6 @@
 """The options that commands share: one at a time, and as records that several commands take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -15,8 +15,9 @@ from roarbench.calls import propose
 from roarbench.cli import completion
 from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
+from roarbench.estimators import find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
+from roarbench.plan.suites import find_suite, with_entries
 from roarbench.terms import ROAR, Unit
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ Chosen = Annotated[
     typer.Option(
         "--estimators",
         metavar="A,B",
-        help="Only these and the controls, by id, with commas between.",
+        help="Only these and the controls, by id, with commas between; also 'var-grad(noise=0.05)'.",
         autocompletion=completion.estimators,
     ),
 ]
@@ -274,17 +275,36 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
+def named_suite(name: str, estimators: str, entries: Iterable[str] = ()) -> Suite:
+    """Return the suite of this name with what is added to it.
+
+    Args:
+        name: What `--suite` takes.
+        estimators: What `--estimators` takes: those with parameters stand beside those of the suite.
+        entries: Ids of submissions.
+
+    Raises:
+        CallerError: There is no such suite, or a parameter cannot be what it is.
+    """
+    with_parameters = [find_estimator(part).id for part in _listed(estimators) if "(" in part]
+    return with_entries(find_suite(name), [*entries, *with_parameters])
+
+
 def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
-    """Return the estimators that `--estimators` names; None for all.
+    """Return the ids of the estimators that `--estimators` names; None for all.
 
     Raises:
         CallerError: There is no such estimator, or the suite does not have it.
     """
-    chosen = [part.strip() for part in estimators.split(",") if part.strip()]
-    if estimators and not chosen:
+    listed = _listed(estimators)
+    if estimators and not listed:
         raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
+    chosen = [find_estimator(name, suite.estimators).id for name in listed]
     for estimator in chosen:
-        find_estimator(estimator, suite.estimators)
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
     return chosen or None
+
+
+def _listed(estimators: str) -> list[str]:
+    return [part.strip() for part in split_names(estimators) if part.strip()]

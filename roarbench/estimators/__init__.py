@@ -7,9 +7,10 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from roarbench.calls import propose
-from roarbench.errors import UnknownName
+from roarbench.errors import CallerError, UnknownName
 from roarbench.identity import fingerprint, record
 
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
@@ -21,6 +22,28 @@ TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: 
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SEED = 0  # of the noise, the random control, the other targets and the other images
+NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
+
+
+class Parameter(NamedTuple):
+    """A number that stands in the name of an estimator: `var-grad(noise=0.05)`.
+
+    Attributes:
+        forms: Whose it is.
+        default: What it is where the name does not say it; a name with it is the name without it.
+        most: The largest value; it has to be above 0.
+        about: What it is.
+    """
+
+    forms: tuple[str, ...]
+    default: float
+    most: float
+    about: str
+
+
+PARAMETERS = {
+    "noise": Parameter(NOISY, NOISE, 2.0, "standard deviation of the noise on copies, as a share of the image's range")
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +58,7 @@ class Estimator:
         control: Never looks at the model.
         version: Counts up when the definition changes.
         twin: A check made from another estimator, one of `TWINS`; empty for the thing itself.
+        noise: Standard deviation of the noise on copies, as a share of the image's range; of the forms in `NOISY`.
     """
 
     id: str
@@ -44,13 +68,14 @@ class Estimator:
     control: bool = False
     version: int = 1
     twin: str = ""
+    noise: float = NOISE
 
     @property
     def fingerprint(self) -> str:
         """Return the hash of everything that fixes its maps."""
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return fingerprint({"id": self.id, "version": self.version})
-        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": NOISE, "blur": BLUR, "seed": SEED}
+        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": self.noise, "blur": BLUR, "seed": SEED}
         return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
 
     @property
@@ -77,6 +102,17 @@ class Estimator:
     def parent(self) -> str:
         """Return the id of what a twin was made from, or its own."""
         return self.id.removesuffix(f"~{self.twin}") if self.twin else self.id
+
+    @property
+    def default(self) -> str:
+        """Return the id of the same estimator with the default of every parameter, or its own."""
+        return _VALUES.sub("", self.id)
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the parameters that may stand in its name."""
+        mine = not (self.control or self.submitted)
+        return {name: parameter for name, parameter in PARAMETERS.items() if mine and self.form in parameter.forms}
 
     @property
     def mapped(self) -> bool:
@@ -124,6 +160,7 @@ _TABLE = (
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
+_VALUES = re.compile(r"\(.*\)")  # in a name: parameters with their values
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")  # and the twins of what it names
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
@@ -139,15 +176,21 @@ TWINS = {
 def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     """Return the estimator of this id: of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
+    What is in the table may have parameters, `ID(noise=0.05)`. The id of what is returned has those that are not the
+    default, each number in its shortest form: `var-grad(noise=.050)` is `var-grad(noise=0.05)`.
+
     Args:
         name: The id.
         others: Ids, besides those of the table, that may have been meant where there is none.
 
     Raises:
         UnknownName: There is none.
+        CallerError: It does not have these parameters, or not with these values.
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
+    if "(" in name or ")" in name:
+        return _with_values(name, others)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, "base", "a submission")
     parent_id, _, twin = name.rpartition("~")
@@ -156,6 +199,55 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
+
+
+def split_names(text: str) -> list[str]:
+    """Split a list of ids at the commas between them, which are those outside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth = max(0, depth + (letter == "(") - (letter == ")"))
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _with_values(name: str, others: Iterable[str]) -> Estimator:
+    """Return an estimator with the parameters that its name has, or a twin of it."""
+    found = re.fullmatch(r"([^()]*)\(([^()]*)\)(~[^()]*)?", name)
+    if not found:
+        raise CallerError(f"cannot read the estimator '{name}'; write ID(noise=0.05)")
+    plain, listed, twin = found[1].strip(), found[2], found[3] or ""
+    table, parent = find_estimator(plain + twin, others), find_estimator(plain)
+    values: dict[str, float] = {}
+    for part in listed.split(","):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or key in values:
+            raise CallerError(f"cannot read the parameters of '{name}'; write each once, as in ID(noise=0.05)")
+        values[key] = _value(parent, key, value)
+    changed: dict[str, Any] = {key: value for key, value in values.items() if value != PARAMETERS[key].default}
+    if not changed:
+        return table
+    said = ",".join(f"{key}={changed[key]:g}" for key in PARAMETERS if key in changed)
+    about = ", ".join(f"{key} {changed[key]:g}" for key in PARAMETERS if key in changed)
+    return replace(table, id=f"{plain}({said}){twin}", about=f"{table.about}; {about}", **changed)
+
+
+def _value(estimator: Estimator, name: str, text: str) -> float:
+    """Return the value of a parameter, as exact as names are."""
+    if name not in estimator.parameters:
+        has = ", ".join(estimator.parameters) or "none"
+        raise CallerError(f"'{estimator.id}' has no parameter '{name}'; it has: {has}")
+    parameter = PARAMETERS[name]
+    try:
+        value = float(f"{float(text):g}")
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= parameter.most:  # NaN is not
+        expected = f"expected a number above 0, at most {parameter.most:g}"
+        raise CallerError(f"{name} of '{estimator.id}' is '{text}', {expected}: {parameter.about}")
+    return value
 
 
 def ranked_by(name: str) -> Estimator | None:

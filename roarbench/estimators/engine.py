@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from roarbench.devices import out_of_memory
 from roarbench.errors import MachineError
-from roarbench.estimators import IG_STEPS, SAMPLES, Estimator
+from roarbench.estimators import IG_STEPS, NOISY, SAMPLES, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, model_maps, needs
@@ -28,7 +28,7 @@ def importance_maps(
     batch: Batch,
     black: Tensor,
     precision: Precision = Precision.FLOAT32,
-    note: Callable[[int], object] = lambda images: None,
+    note: Callable[["Explained"], object] = lambda explained: None,
 ) -> Maps:
     """Return the importance maps of these estimators for one batch.
 
@@ -44,7 +44,7 @@ def importance_maps(
         black: Float (c, 1, 1), the black pixel, normalised.
         precision: What the model computes with, emulated where the hardware has it not; all sums over noisy copies and
             along the path of integrated gradients have the type of the images.
-        note: Is told how many images were explained at once, for one such batch after the other.
+        note: Is told what was found on the way, for one batch of images explained at once after the other.
 
     Returns:
         For each id, float (n, c, h, w) like the images, larger = more important.
@@ -59,12 +59,25 @@ def importance_maps(
     network = InBf16(model) if model is not None and precision is Precision.BF16 else model
 
     def compute(part: Batch) -> Maps:
-        maps = _maps(estimators, network, part, black.to(batch.images))
-        note(len(part.ids))
+        maps, kept = _maps(estimators, network, part, black.to(batch.images))
+        note(Explained(len(part.ids), kept))
         return maps
 
     with exact():
         return _in_halves(compute, batch)
+
+
+class Explained(NamedTuple):
+    """What is found on the way to the maps of images that were explained at once.
+
+    Attributes:
+        images: How many.
+        kept: By id, of estimators over noisy copies: how many of an image's copies the model puts into the class that
+            is explained, int64 (n,); see `ModelMaps`.
+    """
+
+    images: int
+    kept: dict[str, Tensor]
 
 
 class InBf16(nn.Module):
@@ -120,10 +133,10 @@ class Passes(NamedTuple):
 
 def passes(estimators: Iterable[Estimator]) -> Passes:
     """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
-    variants: dict[str, set[Form]] = {}
+    variants: dict[tuple[str, float], set[Form]] = {}  # those of one share their passes
     for e in estimators:
         if not e.control:
-            variants.setdefault(e.variant, set()).add((e.base, e.form))
+            variants.setdefault((e.variant, e.noise), set()).add((e.base, e.form))
     costs = []
     for wanted in variants.values():
         single, repeated = needs(wanted)
@@ -136,12 +149,21 @@ def _cost(bases: Set[str]) -> Passes:
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
 
-def _maps(estimators: Iterable[Estimator], model: nn.Module | None, batch: Batch, black: Tensor) -> Maps:
+def _maps(
+    estimators: Sequence[Estimator], model: nn.Module | None, batch: Batch, black: Tensor
+) -> tuple[Maps, dict[str, Tensor]]:
+    """Return the maps and the counts of `Explained`, both by the estimator's id."""
+    kept: dict[str, Tensor] = {}
     found = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
-    if model is not None:
-        found |= model_maps({(e.base, e.form) for e in estimators if not e.control}, model, batch, black)
-    maps = {e.id: found[e.base, e.form] for e in estimators}
-    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}
+    maps = {e.id: found[e.base, e.form] for e in estimators if e.control}
+    explaining = [e for e in estimators if not e.control]
+    for noise in dict.fromkeys(e.noise for e in explaining):
+        assert model is not None, "only controls do without"
+        alike = [e for e in explaining if e.noise == noise]
+        made = model_maps({(e.base, e.form) for e in alike}, model, batch, black, noise)
+        maps |= {e.id: made.maps[e.base, e.form] for e in alike}
+        kept |= {e.id: made.kept for e in alike if e.form in NOISY}
+    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}, kept
 
 
 def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.estimators import SAMPLES, SEED
+from roarbench.estimators import NOISE, SAMPLES, SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.gradients import base_maps
 from roarbench.estimators.noise import noisy_copies
@@ -65,7 +65,21 @@ def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
             yield item
 
 
-def model_maps(wanted: Set[Form], model: nn.Module, batch: Batch, black: Tensor) -> dict[Form, Tensor]:
+class ModelMaps(NamedTuple):
+    """Maps that explain one model.
+
+    Attributes:
+        maps: For each wanted form, float (n, c, h, w).
+        kept: How many of an image's `SAMPLES` noisy copies the model puts into the image's target class, int64 (n,).
+            Counted are the copies themselves, not the other points of the paths of integrated gradients. 0 where no
+            form is made from copies.
+    """
+
+    maps: dict[Form, Tensor]
+    kept: Tensor
+
+
+def model_maps(wanted: Set[Form], model: nn.Module, batch: Batch, black: Tensor, noise: float = NOISE) -> ModelMaps:
     """Return the wanted forms' maps in the fewest passes: 400 forward and 416 backward per image for all 18.
 
     Args:
@@ -73,16 +87,20 @@ def model_maps(wanted: Set[Form], model: nn.Module, batch: Batch, black: Tensor)
         model: Logits out, eval mode.
         batch: The images and the classes to explain.
         black: Float (c, 1, 1), the black pixel, normalised.
-
-    Returns:
-        For each pair, float (n, c, h, w).
+        noise: Standard deviation of the noise on copies, as a share of the image's range.
     """
     images = batch.images.contiguous(memory_format=torch.channels_last)  # convolutions are a third faster
     single, repeated = needs(wanted)
     clean = base_maps(model, images, batch.targets, black, single)
     moments = {base: Moments(images) for base in repeated}
-    for copies in ahead(noisy_copies(images, batch.ids, j, SEED) for j in range(SAMPLES if repeated else 0)):
-        for base, sample in base_maps(model, copies, batch.targets, black, repeated).items():
+    kept = torch.zeros_like(batch.targets)
+
+    def count(logits: Tensor) -> None:
+        kept.add_(logits.argmax(1) == batch.targets)
+
+    for copies in ahead(noisy_copies(images, batch.ids, j, SEED, noise) for j in range(SAMPLES if repeated else 0)):
+        for base, sample in base_maps(model, copies, batch.targets, black, repeated, count).items():
             moments[base].add(sample)
     forms = {(base, form): moments[base].form(form) for base, form in wanted if form not in SINGLE}
-    return forms | {(base, form): SINGLE[form](clean[base]) for base, form in wanted if form in SINGLE}
+    forms |= {(base, form): SINGLE[form](clean[base]) for base, form in wanted if form in SINGLE}
+    return ModelMaps(forms, kept)

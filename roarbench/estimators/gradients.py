@@ -1,6 +1,6 @@
 """The three bases of Hooker et al. 2019: gradient, guided backprop and integrated gradients."""
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,16 @@ from torch.autograd.graph import Node
 from roarbench.errors import CallerError
 from roarbench.estimators import IG_STEPS
 
+Note = Callable[[Tensor], object]
 
-def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, bases: Set[str]) -> dict[str, Tensor]:
+
+def _ignore(logits: Tensor) -> None:
+    pass
+
+
+def base_maps(
+    model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, bases: Set[str], note: Note = _ignore
+) -> dict[str, Tensor]:
     """Return the wanted bases of one batch; they share all passes that they can.
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
@@ -23,6 +31,7 @@ def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, 
         targets: Int64 (n,), the classes to explain.
         black: Float (c, 1, 1), the black pixel, normalised.
         bases: Of `grad`, `gb`, `ig`.
+        note: Is told the logits of the images themselves, (n, classes), not those of other points of a path.
 
     Returns:
         For each base, float (n, c, h, w), signed.
@@ -30,7 +39,7 @@ def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, 
     if not bases:
         return {}
     rules = {"gb" if base == "gb" else "grad" for base in bases}
-    maps = logit_gradients(model, images, targets, rules)
+    maps = logit_gradients(model, images, targets, rules, note)
     if "ig" in bases:
         total = maps["grad"].clone()
         for i in range(1, IG_STEPS):
@@ -40,7 +49,9 @@ def base_maps(model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, 
     return {base: maps[base] for base in bases}
 
 
-def logit_gradients(model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str]) -> dict[str, Tensor]:
+def logit_gradients(
+    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = _ignore
+) -> dict[str, Tensor]:
     """Return gradients of the logit by the wanted rules, in one forward pass and one backward pass for each.
 
     The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
@@ -51,6 +62,7 @@ def logit_gradients(model: nn.Module, images: Tensor, targets: Tensor, rules: Se
         images: Float (n, c, h, w), normalised.
         targets: Int64 (n,), the classes to explain.
         rules: Of `grad`, `gb`.
+        note: Is told the logits, (n, classes).
 
     Returns:
         For each rule, float (n, c, h, w), signed.
@@ -60,13 +72,15 @@ def logit_gradients(model: nn.Module, images: Tensor, targets: Tensor, rules: Se
     """
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
-        logits = model(inputs).gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+        logits = model(inputs)
+        total = logits.gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+    note(logits.detach())
     maps = {}
     if "grad" in rules:
-        (maps["grad"],) = torch.autograd.grad(logits, inputs, retain_graph="gb" in rules)
+        (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
     if "gb" in rules:
-        _guide(logits.grad_fn)
-        (maps["gb"],) = torch.autograd.grad(logits, inputs)
+        _guide(total.grad_fn)
+        (maps["gb"],) = torch.autograd.grad(total, inputs)
     return maps
 
 

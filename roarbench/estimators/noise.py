@@ -22,16 +22,18 @@ class _Purpose(IntEnum):
     OTHER_IMAGE = 3
 
 
-def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
     """Return the j-th noisy copy of each image, x + n_j.
 
-    n_j ~ Normal(0, (0.15 (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
+    n_j ~ Normal(0, (noise (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
+    Copies with less or more noise have the same draws.
 
     Args:
         images: Float (n, c, h, w), normalised.
         ids: Int64 (n,), the images' numbers.
         j: Which copy, from 0.
         seed: Of all noise.
+        noise: Its standard deviation, as a share of the image's range.
 
     Returns:
         Like `images`, in channels_last order.
@@ -41,7 +43,7 @@ def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     for row, image in zip(z, ids.tolist(), strict=True):
         _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
     spread = images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True)
-    return images + NOISE * spread * sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+    return images + noise * spread * sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
 
 
 def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:

@@ -22,7 +22,7 @@ from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, job_group, passes
+from roarbench.estimators.engine import EXPLAINED, Explained, fitting, importance_maps, job_group, passes
 from roarbench.estimators.noise import other_images, other_targets
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
@@ -74,19 +74,17 @@ class Scored(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Bit-planes of a batch, uint8 (n, planes, width); the processor seconds that the maps took, and their making."""
+    """Bit-planes of a batch, uint8 (n, planes, width), and how their maps were computed, from whichever weights."""
 
     planes: NDArray[np.uint8]
-    seconds: float
-    batches: list[ExplainedBatches]
+    provenance: MapProvenance
 
 
 class TimedMap(NamedTuple):
-    """Importance maps, float32 (n, c, h, w) or (n, h, w), the processor seconds that they alone take, their making."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), and how they were computed, from whichever weights."""
 
     importance: Tensor
-    seconds: float
-    batches: list[ExplainedBatches]
+    provenance: MapProvenance
 
 
 def train_reference(context: RunContext) -> str:
@@ -153,11 +151,16 @@ def rank_shard(
                     pieces[spec].append(found)
         for spec, made in pieces.items():
             if spec not in failed:
-                planes, seconds = np.concatenate([piece.planes for piece in made]), sum(piece.seconds for piece in made)
                 weights = context.references.checksum(context.reference) if spec.reference else ""
-                batches = merged(one for piece in made for one in piece.batches)
-                store.write_part(spec, split, start, stop, planes, MapProvenance(seconds, weights, batches))
+                planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
+                store.write_part(spec, split, start, stop, planes, provenance)
     return failed
+
+
+def _joined(made: Sequence[Ranked], weights: str) -> MapProvenance:
+    parts = [piece.provenance for piece in made]
+    batches, kept = merged(one for each in parts for one in each.batches), [n for each in parts for n in each.kept]
+    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept)
 
 
 def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
@@ -181,7 +184,8 @@ def _rank_batch(
         except RunError as error:  # of one estimator; the others of the pass go on
             yield spec, error
         else:
-            yield spec, Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.seconds, made.batches)
+            planes = encode(sort_keys(flat, ties[layout.features]), layout)
+            yield spec, Ranked(planes, made.provenance)
 
 
 def seal(context: RunContext, spec: RankingSpec) -> None:
@@ -285,7 +289,7 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
         killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
         raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
     batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
-    return TimedMap(answer.maps[0], answer.death.cpu, [batches])
+    return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
 
 
 def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
@@ -294,19 +298,26 @@ def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator]
     model = None
     if variant != "controls":
         model = _explained(context, variant, context.references.checksum(context.reference))
-    size, sizes = images_at_once(context, len(estimators)), list[int]()
+    size, told = images_at_once(context, len(estimators)), list[Explained]()
     precision = precision_used(context.maps, device()) if model else Precision.FLOAT32
     batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
     found = (
-        importance_maps(estimators, model, part.to(device()), context.black, precision, sizes.append)
-        for part in batches
+        importance_maps(estimators, model, part.to(device()), context.black, precision, told.append) for part in batches
     )
     parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
-    explained = merged(ExplainedBatches(at_once, at_once, precision) for at_once in sizes)
+    explained = merged(ExplainedBatches(each.images, each.images, precision) for each in told)
     seconds = time.process_time() - start
     together = sum(passes(estimators)) or len(estimators)
     alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
-    return {name: TimedMap(torch.cat([part[name] for part in parts]), alone[name], explained) for name in alone}
+    kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
+    kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
+    return {
+        name: TimedMap(
+            torch.cat([part[name] for part in parts]),
+            MapProvenance(seconds_alone, batches=explained, kept=kept.get(name, ())),
+        )
+        for name, seconds_alone in alone.items()
+    }
 
 
 @lru_cache(maxsize=1)

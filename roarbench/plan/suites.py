@@ -325,9 +325,12 @@ def own_reference(suite: Suite) -> str:
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """Add submissions to a suite wherever it has Random, with twins wherever it has twins of estimators.
+    """Add what a suite does not name: submissions wherever it has Random, estimators with parameters of their own.
 
-    What was submitted is no part of a suite: its name and version stay, and so do the keys of its runs.
+    Those stand wherever the suite has the same estimator with the default parameters. Both have twins: submissions
+    wherever the suite has twins of estimators, the others wherever it has those of the default.
+
+    What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
     names = tuple(dict.fromkeys(find_estimator(entry).parent for entry in entries))
     blocks = (
@@ -338,9 +341,14 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
 
 
 def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
-    """Return what a block has of submissions: what it has of the estimators that explain a model."""
-    kinds = dict.fromkeys(row.twin for row in block.estimator_records if row.twin and not row.control)
+    """Return what a block has of submissions and of estimators with parameters."""
+    twins = [row for row in block.estimator_records if row.twin and not row.control]
     for name in names:
-        if _CONTROLS[0] in block.estimators or block.protocol is MASK_ONLY:  # whose rows need no Random beside them
-            yield name
-        yield from (f"{name}~{kind}" for kind in kinds)
+        estimator = find_estimator(name)
+        if estimator.submitted:  # what the block has of the estimators that explain a model
+            has, kinds = _CONTROLS[0] in block.estimators or block.protocol is MASK_ONLY, [row.twin for row in twins]
+        else:
+            like = estimator.default
+            has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
+        yield from (name,) if has else ()  # rows of masks need no Random beside them
+        yield from (f"{name}~{kind}" for kind in dict.fromkeys(kinds))

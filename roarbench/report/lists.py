@@ -10,7 +10,7 @@ from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
 from roarbench.calls import propose
-from roarbench.estimators import ESTIMATORS, TWINS
+from roarbench.estimators import ESTIMATORS, PARAMETERS, TWINS
 from roarbench.plan.keys import bind, needs_reference, reference_epochs, reference_of
 from roarbench.plan.runs import Point, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import FAST, SUITES, Likeness
@@ -81,7 +81,14 @@ def estimator_records() -> list[dict[str, Any]]:
     """Return every estimator of the table."""
     kinds = {True: "control", False: "estimator"}
     return [
-        {"estimator": e.id, "kind": kinds[e.control], "base": e.base, "form": e.form, "about": e.about}
+        {
+            "estimator": e.id,
+            "kind": kinds[e.control],
+            "base": e.base,
+            "form": e.form,
+            "parameters": {name: parameter.default for name, parameter in e.parameters.items()},
+            "about": e.about,
+        }
         for e in ESTIMATORS.values()
     ]
 
@@ -89,9 +96,15 @@ def estimator_records() -> list[dict[str, Any]]:
 def estimator_list() -> Table:
     """Return the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
-    shown = Table(
-        box=SIMPLE_HEAD, caption=f"Twins of an estimator ID, for its checks. {twins}.", caption_justify="left"
+    parameters = "; ".join(
+        f"ID({name}={parameter.default:g}): {parameter.about}; {parameter.default:g} unless the name says another"
+        for name, parameter in PARAMETERS.items()
     )
+    notes = (
+        f"Twins of an estimator ID, for its checks. {twins}.\n"
+        f"Parameters, such as var-grad(noise=0.05), of the forms over noisy copies. {parameters}."
+    )
+    shown = Table(box=SIMPLE_HEAD, caption=notes, caption_justify="left")
     for heading in ("estimator", "kind", "what"):
         shown.add_column(heading)
     for row in estimator_records():

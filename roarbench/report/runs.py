@@ -137,7 +137,8 @@ def _suites(run: Run) -> list[str]:
 def _has(suite: Suite, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
-    asked = with_entries(suite, [run.cell.estimator]) if "@" in run.cell.estimator else suite
+    name = run.cell.estimator
+    asked = with_entries(suite, [name]) if "@" in name or "(" in name else suite
     asked = replace(asked, given=run.given) if run.given else asked
     return any(bind(asked, point, run.data, run.limit) == run for point in expand(asked) if point.cell == run.cell)
 

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, or_, select
 
-from roarbench.errors import StoreError
-from roarbench.estimators import TRUSTED
+from roarbench.errors import CallerError, StoreError
+from roarbench.estimators import TRUSTED, find_estimator
 from roarbench.plan.runs import run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
@@ -71,15 +71,26 @@ def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, S
     return {name: found[entry] for name, entry in ids.items() if entry in found}
 
 
-def submitted_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids of submissions run on a data set and network, failed ones too; `~trusted` apart."""
-    of_place = (results.c.dataset == dataset, results.c.model == model, results.c.estimator.contains("@"))
-    failed = select(failures.c.record).where(failures.c.record.contains("@")).distinct()
+def entered_ids(database: Database, dataset: str, model: str) -> list[str]:
+    """Return the ids run on a data set and network that no suite names: submissions, and estimators with parameters.
+
+    Failed ones are among them, those of newer versions of roarbench are not; `~trusted` stands apart.
+    """
+    column, record = results.c.estimator, failures.c.record
+    of_place = (results.c.dataset == dataset, results.c.model == model, or_(column.contains("@"), column.contains("(")))
+    failed = select(record).where(or_(record.contains("@"), record.contains("("))).distinct()
     with database.read() as connection:
-        found = set(connection.scalars(select(results.c.estimator).where(*of_place).distinct()))
+        found = set(connection.scalars(select(column).where(*of_place).distinct()))
         cells = [run_of(json.loads(text)).cell for text in connection.scalars(failed)]
     found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(name for name in found if "@" in name)
+    return sorted(name for name in found if "@" in name or ("(" in name and _known(name)))
+
+
+def _known(name: str) -> bool:
+    try:
+        return find_estimator(name).id == name
+    except CallerError:
+        return False
 
 
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:

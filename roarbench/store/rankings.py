@@ -14,7 +14,7 @@ import platform
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from roarbench.calls import propose
 from roarbench.errors import StoreError
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import SAMPLES, Estimator, find_estimator
 from roarbench.files import sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
@@ -89,6 +89,8 @@ class Rankings:
         files: Size and checksum of each file, and how its maps were made, as the manifest has them.
         seconds: Processor time spent on the maps, all workers together.
         weights: Checksum of the explained model's weights; empty for controls, and where it was not noted.
+        kept: Share of the noisy copies of all images that the model puts into the class that it predicts for the image
+            itself, in [0, 1]; None for maps without noisy copies, and where it was not noted.
     """
 
     folder: Path
@@ -97,6 +99,7 @@ class Rankings:
     files: Mapping[str, Mapping[str, Any]]
     seconds: float
     weights: str
+    kept: float | None = None
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
         """Return the bit-planes of one split, uint8 (n, planes, width)."""
@@ -137,6 +140,16 @@ class RankingsStore:
     def finished(self, checksum: str) -> list[Path]:
         """Return the folders of finished rankings of this checksum."""
         return [path.parent for path in sorted(self.root.glob(f"*/*/*/{_MANIFEST}")) if _checksum(path) == checksum]
+
+    def kept_shares(self) -> dict[str, float]:
+        """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
+        found = {}
+        for path in sorted(self.root.glob(f"*/*/*/{_MANIFEST}")):
+            with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: says nothing
+                files = json.loads(path.read_text())["files"]
+                if (share := _kept(files)) is not None:
+                    found[_content(files)] = share
+        return found
 
     @contextmanager
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
@@ -200,8 +213,9 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        seconds, weights, batches = provenance
+        seconds, weights, batches, kept = provenance
         about = _about(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
+        about |= {"kept": list(kept)} if kept else {}
         path = self._part(spec, split, start, stop)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +265,7 @@ class RankingsStore:
         files = manifest["files"]
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
-        return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""))
+        return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), _kept(files))
 
     def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
@@ -259,7 +273,7 @@ class RankingsStore:
     def _join(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; returns what the manifest says about it."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
-        about, seconds, made = _about(spec, split), 0.0, list[ExplainedBatches]()
+        about, seconds, made, kept = _about(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
             for part, first in _chain(parts, split, count):
@@ -269,6 +283,7 @@ class RankingsStore:
                 noted = [ExplainedBatches(*entry) for entry in metadata.pop("made", [])]
                 noted = noted or [ExplainedBatches(len(planes), 0, "")]
                 made += without(first - part.start, noted)
+                kept += metadata.pop("kept", [])[first - part.start :]
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {_remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
@@ -277,7 +292,8 @@ class RankingsStore:
         write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
-        return entry | {"made": [part._asdict() for part in merged(made)]}
+        copies = {"copies": count * SAMPLES, "kept": sum(kept)} if len(kept) == count else {}
+        return entry | {"made": [part._asdict() for part in merged(made)]} | copies
 
 
 def covers(done: Iterable[range], start: int, stop: int) -> bool:
@@ -356,6 +372,13 @@ def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) 
 
 def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
     return fingerprint({split: file["sha256"] for split, file in files.items()})
+
+
+def _kept(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return `Rankings.kept` from what a manifest says of its files."""
+    if not files or not all("kept" in file for file in files.values()):
+        return None
+    return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
 
 
 def _checksum(manifest: Path) -> str:

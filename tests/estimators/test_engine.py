@@ -12,7 +12,7 @@ from roarbench.errors import MachineError
 from roarbench.estimators import CONTROLS, ESTIMATORS, IG_STEPS, PAPER, SAMPLES, SEED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import Passes, fitting, importance_maps, passes
+from roarbench.estimators.engine import Explained, Passes, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
 from roarbench.models import build
 from roarbench.terms import Precision
@@ -204,11 +204,11 @@ ERRORS = [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Run
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
-    seen, told = list[int](), list[int]()
+    seen, told = list[int](), []
     names = ("random", "grad", "gb", "truth", "sobel")
     found = importance_maps(estimators(*names), Small(tiny, 1, seen, error).eval(), batch, black, note=told.append)
     assert seen == [3, 1, 2, 1, 1]
-    assert told == [1, 1, 1]  # what did not fit was not explained
+    assert [each.images for each in told] == [1, 1, 1]  # what did not fit was not explained
     expected = importance_maps(estimators(*names), tiny, batch, black)
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
@@ -302,3 +302,63 @@ def test_a_gpu_finds_the_bins_of_the_cpu():
     there = importance_maps(wanted, model.cuda(), drawn.to(torch.device("cuda")), black)
     for name in PAPER:
         assert (bins(here[name]) == bins(there[name].cpu())).mean() > 0.999
+
+
+# --- noise as a parameter, and the copies that keep their class
+
+
+def test_noise_of_a_name_is_the_noise_of_its_copies(tiny, batch, black):
+    names = ("var-grad(noise=0.05)", "var-grad", "sgsq-grad(noise=0.3)", "grad")
+    found = importance_maps(estimators(*names), tiny, batch, black)
+
+    def gradients(noise: float) -> np.ndarray:
+        copies = [noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
+        return np.stack(
+            [importance_maps(estimators("grad"), tiny, batch._replace(images=x), black)["grad"] for x in copies]
+        )
+
+    for name, expected in {
+        "var-grad(noise=0.05)": gradients(0.05).var(0),
+        "var-grad": gradients(0.15).var(0),
+        "sgsq-grad(noise=0.3)": (gradients(0.3) ** 2).mean(0),
+    }.items():
+        np.testing.assert_allclose(found[name].numpy(), expected, rtol=1e-9, atol=1e-12)
+    for name in names:  # what else is asked for changes no bit
+        alone = importance_maps(estimators(name), tiny, batch, black)[name]
+        torch.testing.assert_close(found[name], alone, rtol=0, atol=0)
+
+
+class BrightOrDark(nn.Module):
+    """Puts an image into class 1 if its mean is above 0, else into class 0."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        mean = images.relu().mean((1, 2, 3)) - (-images).relu().mean((1, 2, 3))
+        return torch.stack((-mean, mean), 1)
+
+
+@pytest.mark.parametrize("names", [("var-grad",), ("grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")])
+def test_copies_that_keep_their_class_are_counted(names, batch, black):
+    told: list[Explained] = []
+    targets = (batch.images.mean((1, 2, 3)) > 0).long()
+    targets[0] = 1 - targets[0]  # a class that the model does not predict is kept by the other copies
+    asked = batch._replace(targets=targets)
+    importance_maps(estimators(*names), BrightOrDark().eval(), asked, black, note=told.append)
+    (noted,) = told
+    assert noted.images == len(batch.ids)
+    assert set(noted.kept) == {name for name in names if name != "grad"}
+    for name, kept in noted.kept.items():
+        noise = find_estimator(name).noise
+        copies = [noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
+        expected = sum(((copy.mean((1, 2, 3)) > 0).long() == targets).long() for copy in copies)
+        torch.testing.assert_close(kept, expected, rtol=0, atol=0)
+    assert 0 < sum(int(kept.sum()) for kept in noted.kept.values()) < len(noted.kept) * SAMPLES * len(batch.ids)
+
+
+def test_counts_of_a_batch_that_was_cut_come_in_order(tiny, batch, black):
+    whole, halves = list[Explained](), list[Explained]()
+    names = estimators("var-grad")
+    importance_maps(names, tiny, batch, black, note=whole.append)
+    importance_maps(names, Small(tiny, 1, []).eval(), batch, black, note=halves.append)
+    assert [each.images for each in halves] == [1, 1, 1]
+    joined = torch.cat([each.kept["var-grad"] for each in halves])
+    torch.testing.assert_close(joined, whole[0].kept["var-grad"], rtol=0, atol=0)

@@ -15,7 +15,7 @@ WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
 
 @pytest.fixture(scope="module")
 def found(model, batch, black):
-    return model_maps(WANTED, model, batch, black)
+    return model_maps(WANTED, model, batch, black).maps
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,14 @@ def test_all_18_are_captums_bases_combined(name, found, samples):
 
 def test_a_part_of_the_forms_is_the_same_maps(found, model, batch, black):
     wanted = {("grad", "squared"), ("gb", "base"), ("grad", "variance"), ("gb", "smooth")}
-    part = model_maps(wanted, model, batch, black)
+    part = model_maps(wanted, model, batch, black).maps
     assert set(part) == wanted
     torch.testing.assert_close(part, {form: found[form] for form in wanted}, rtol=0, atol=0)
 
 
 def test_without_noise_smoothgrad_is_the_gradient(model, batch, black, monkeypatch):
-    monkeypatch.setattr(ensembles, "noisy_copies", lambda images, ids, j, seed: images)
-    maps = model_maps({form for form in WANTED if form[0] != "ig"}, model, batch, black)
+    monkeypatch.setattr(ensembles, "noisy_copies", lambda images, ids, j, seed, noise: images)
+    maps = model_maps({form for form in WANTED if form[0] != "ig"}, model, batch, black).maps
     for base in ("grad", "gb"):
         clean = maps[base, "base"]
         torch.testing.assert_close(maps[base, "smooth"], clean, rtol=1e-12, atol=1e-14)

@@ -12,6 +12,7 @@ import torch
 from roarbench import devices
 from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import engine, find_estimator
+from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import jobs
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
@@ -332,15 +333,48 @@ def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, mo
     assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
 
 
+def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, tmp_path):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    shutil.copytree(context.workspace.references, other.workspace.references)
+    counted = ("var-grad", "sg-grad(noise=0.5)", "sg-grad(noise=0.5)~blurred")
+    names = (*counted, "grad", "random", "var-grad~untrained", "sg-grad~other-target")
+    groups = {}
+    for name in names:
+        groups.setdefault(engine.job_group(find_estimator(name)), []).append(spec_of(other, name, Unit.SCALAR))
+    for specs in groups.values():
+        for split, count in COUNTS.items():
+            jobs.rank_shard(other, specs, split, 0, count)
+        for spec in specs:
+            jobs.seal(other, spec)
+    model = other.trained_reference()
+    for name in names:
+        found = other.rankings.open(spec_of(other, name, Unit.SCALAR))
+        if name not in counted:
+            assert found.kept is None
+            continue
+        kept, noise = 0, find_estimator(name).noise
+        for split, count in COUNTS.items():
+            batch = jobs.shard_batch(other, split, 0, count, other.reference_norm)
+            said = model(batch.images).argmax(1)
+            kept += sum(
+                int((model(noisy_copies(batch.images, batch.ids, j, 0, noise)).argmax(1) == said).sum())
+                for j in range(15)
+            )
+        assert found.kept == kept / (15 * (TRAIN + TEST))
+        assert 0 < found.kept < 1
+        assert other.rankings.kept_shares()[found.checksum] == found.kept
+    assert len(other.rankings.kept_shares()) == len(counted)
+
+
 def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(context, tmp_path, monkeypatch):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
     shutil.copytree(context.workspace.references, other.workspace.references)
     spec, maps = spec_of(other, "grad", Unit.SCALAR), engine.model_maps
 
-    def narrow(wanted, model, batch, black):
+    def narrow(wanted, model, batch, black, noise):
         if len(batch.ids) > 10:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return maps(wanted, model, batch, black)
+        return maps(wanted, model, batch, black, noise)
 
     monkeypatch.setattr(engine, "model_maps", narrow)
     for split, count in COUNTS.items():

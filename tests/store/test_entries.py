@@ -21,12 +21,12 @@ from roarbench.store import exchange, schema
 from roarbench.store.entries import (
     Origin,
     ReproductionOutcome,
+    entered_ids,
     find_entries,
     keep_entry,
     note_reproduction,
     origins,
     submissions_of,
-    submitted_ids,
     unverified,
 )
 from roarbench.store.exchange import export_results, import_results
@@ -76,8 +76,8 @@ def test_submissions_of_a_place_are_those_that_ran_or_failed_there(store: Result
     store.add_failure(make_run(estimator=OTHER.id), "no @ here")
     store.add_failure(make_run(estimator="grad", t=0.5), "someone@0123abcd")
     store.add_failure(make_run(estimator="far@0123abcd", dataset="cifar10"), "no")
-    assert submitted_ids(store.database, "planted", "resnet8") == [f"{ENTRY.id}~trusted", OTHER.id]
-    assert submitted_ids(store.database, "planted", "resnet18") == []
+    assert entered_ids(store.database, "planted", "resnet8") == [f"{ENTRY.id}~trusted", OTHER.id]
+    assert entered_ids(store.database, "planted", "resnet18") == []
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsStore, second: ResultsStore, tmp_path):

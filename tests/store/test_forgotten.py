@@ -8,7 +8,7 @@ from sqlalchemy import inspect, text
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical, record
-from roarbench.store.entries import Origin, ReproductionOutcome, note_reproduction, origins, submitted_ids
+from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, note_reproduction, origins
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
@@ -42,7 +42,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(1, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures(keys) == {}
-    assert submitted_ids(store.database, "planted", "resnet8") == [OTHER]
+    assert entered_ids(store.database, "planted", "resnet8") == [OTHER]
     result, failure = sorted(forgotten_rows(store.database, keys), key=lambda row: row.kind, reverse=True)
     assert (result.kind, failure.kind) == ("result", "failure")
     assert stored_result(as_stored(result)) == mine

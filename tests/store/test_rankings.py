@@ -265,6 +265,43 @@ def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: Rankin
     assert making(store, Split.TEST) == [(20, 0, "")]  # as parts of earlier versions: not noted
 
 
+def write_counted(store: RankingsStore, start: int, stop: int, counted: bool = True) -> None:
+    """Training images whose copies keep their class as often as the image's number modulo 16."""
+    kept = [image % 16 for image in range(start, stop)] if counted else []
+    provenance = MapProvenance(0.0, kept=kept)
+    store.write_part(SPEC, Split.TRAIN, start, stop, PLANES[Split.TRAIN][start:stop], provenance)
+
+
+def test_each_image_counts_once_in_the_copies_that_keep_their_class(sealed: RankingsStore, tmp_path: Path) -> None:
+    other = RankingsStore(tmp_path / "other")
+    for start, stop in ((0, 36), (30, 50)):
+        write_counted(other, start, stop)
+    other.write_part(SPEC, Split.TEST, 0, 20, PLANES[Split.TEST], MapProvenance(0.0, kept=[15] * 20))
+    other.seal(SPEC, COUNTS)
+    files = other.open(SPEC).files
+    assert (files["train"]["kept"], files["train"]["copies"]) == (sum(image % 16 for image in range(50)), 50 * 15)
+    assert other.open(SPEC).kept == (files["train"]["kept"] + 300) / (70 * 15)
+    assert other.kept_shares() == {other.open(SPEC).checksum: other.open(SPEC).kept}
+    assert other.open(SPEC).checksum == sealed.open(SPEC).checksum  # what is noted beside them changes no ranking
+
+
+@pytest.mark.parametrize("test_noted", [True, False])
+def test_copies_that_were_not_counted_are_missing_not_lost(store: RankingsStore, test_noted: bool) -> None:
+    """A part of an earlier version among those of the training images, or all of the test images."""
+    write_counted(store, 0, 36)
+    write_counted(store, 36, 50, counted=not test_noted)
+    kept = [15] * 20 if test_noted else []
+    store.write_part(SPEC, Split.TEST, 0, 20, PLANES[Split.TEST], MapProvenance(0.0, kept=kept))
+    store.seal(SPEC, COUNTS)
+    assert store.open(SPEC).kept is None
+    assert store.kept_shares() == {}
+
+
+def test_a_damaged_manifest_says_nothing_of_copies(sealed: RankingsStore) -> None:
+    (sealed.folder(SPEC) / "manifest.json").write_text("{")
+    assert sealed.kept_shares() == {}
+
+
 def test_what_was_asked_for_is_part_of_the_identity(sealed: RankingsStore) -> None:
     short = replace(SPEC, maps=Precision.BF16)
     assert sealed.folder(short) != sealed.folder(SPEC)

@@ -19,11 +19,11 @@ from roarbench.cli.options import (
     TableFormat,
     WorkOptions,
     chosen_estimators,
+    named_suite,
 )
 from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import Suite, select
-from roarbench.plan.suites import find_suite, with_entries
 
 _MOST_REPLICATIONS = 1000
 
@@ -158,7 +158,7 @@ def requested_suite(asked: SuiteOptions, reference: str = "", entry: str = "") -
     """
     from roarbench.plan.weights import explaining
 
-    suite = with_entries(find_suite(asked.suite), [entry] if entry else [])
+    suite = named_suite(asked.suite, asked.estimators, [entry] if entry else [])
     chosen = chosen_estimators(suite, asked.estimators)
     own = [row.id for row in suite.estimator_records if row.parent == entry]
     return explaining(select(suite, chosen and (*CONTROLS, *chosen, *own), asked.seeds), reference)

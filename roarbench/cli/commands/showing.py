@@ -22,6 +22,7 @@ from roarbench.cli.options import (
     TableFormat,
     UnitName,
     chosen_estimators,
+    named_suite,
 )
 from roarbench.errors import CallerError
 from roarbench.plan.suites import find_suite
@@ -62,7 +63,7 @@ def table(
     format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
-    asked = find_suite(suite)
+    asked = named_suite(suite, board.estimators)
     from roarbench.analysis.load import load_suite
     from roarbench.report.table import suite_table
 
@@ -118,7 +119,7 @@ def plot(
 
     Twins and other checks are drawn where --estimators names them.
     """
-    asked = find_suite(suite)
+    asked = named_suite(suite, board.estimators)
     from roarbench.analysis.load import load_suite, what_else
     from roarbench.report.charts import chart
     from roarbench.report.figures import draw_curves

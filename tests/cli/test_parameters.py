@@ -1,0 +1,164 @@
+"""Estimators with parameters on the command line, from run to board."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.entry import command as command_of
+from leaderboard.entry import profile
+from leaderboard.source import read_suites
+from roarbench.cli.completion import estimators as complete_estimators
+from roarbench.cli.options import chosen_estimators, named_suite
+from roarbench.errors import CallerError
+from roarbench.plan.runs import Block, expand
+from roarbench.plan.suites import SUITES, VERSIONS, find_suite, with_entries
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR
+from tests.helpers.command_line import command
+
+NAME = "var-grad(noise=0.05)"
+
+
+# --- the suite
+
+
+def test_it_stands_wherever_the_suite_has_the_default_and_changes_no_key():
+    suite = find_suite("quick@1")
+    joined = with_entries(suite, [NAME])
+    assert joined.title == suite.title
+    assert set(expand(suite)) < set(expand(joined))
+    for block, added in zip(suite.blocks, joined.blocks, strict=True):
+        assert (NAME in added.estimators) == ("var-grad" in block.estimators)
+        assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)
+    assert with_entries(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
+
+
+def test_a_suite_without_the_default_has_none_of_its_variants():
+    with pytest.raises(CallerError, match=r"suite 'quick' has no 'sg-ig\(noise=0.05\)'; it has: random"):
+        chosen_estimators(named_suite("quick", "sg-ig(noise=.05)"), "sg-ig(noise=.05)")
+
+
+def test_ids_are_chosen_by_the_name_that_rows_have():
+    asked = "random, var-grad( noise=.050 )~blurred,grad,var-grad(noise=.15)"
+    chosen = chosen_estimators(named_suite("quick@1", asked), asked)
+    assert chosen == ["random", f"{NAME}~blurred", "grad", "var-grad"]
+    assert NAME not in named_suite("quick@1", "random,grad").estimators
+
+
+# --- the shell
+
+
+@pytest.mark.parametrize(
+    ("written", "offered"),
+    [
+        ("var-grad(", ["var-grad(noise="]),
+        ("grad,sgsq-grad(n", ["grad,sgsq-grad(noise="]),
+        ("grad(", []),
+        ("var-grad(noise=0.05),sob", ["var-grad(noise=0.05),sobel"]),
+    ],
+)
+def test_parameters_are_completed_after_a_parenthesis(written, offered):
+    class Context:
+        params = {"suite": "quick@1"}
+
+    assert complete_estimators(Context(), written) in (offered, [*offered, "var-grad(noise=0.05),sobel-released"])
+
+
+# --- the commands
+
+PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "var-grad"), (0.9,), seeds=1),))
+SMALL = ("--suite", "planted", "--limit", "40")
+
+
+@pytest.fixture(autouse=True)
+def patched(monkeypatch):
+    """The suite `planted` with an estimator that has a parameter."""
+    for table, name in ((SUITES, "planted"), (VERSIONS, ("planted", 1))):
+        monkeypatch.setitem(table, name, PLANTED)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parameters")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SUITES, "planted", PLANTED)
+        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        assert command("run", *SMALL, "--estimators", "var-grad(noise=.05),var-grad", "--store", folder) == 0
+    return folder
+
+
+def rows(answer):
+    assert answer.code == 0, answer.err
+    return {row["estimator"]: row for row in json.loads(answer.out)["rows"]}
+
+
+@pytest.mark.slow
+def test_its_row_is_its_own(call, made):
+    table = ("table", *SMALL, "--store", made, "--format", "json")
+    whole = rows(call(*table))
+    assert set(whole) == {"random", "var-grad", NAME}
+    assert whole[NAME]["gain"] is not None
+    assert set(rows(call(*table, "--estimators", "random,var-grad(noise=0.050)"))) == {"random", NAME}
+    missing = rows(call(*table, "--estimators", "var-grad(noise=0.3)"))
+    assert missing["var-grad(noise=0.3)"]["gain"] is None
+    with ResultsStore.open(default_url(made), read_only=True) as results:
+        found = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
+    assert found[NAME].rankings != found["var-grad"].rankings
+    assert found[NAME].weights == found["var-grad"].weights
+
+
+@pytest.mark.slow
+def test_every_command_takes_it(call, made, tmp_path):
+    asked = ("--estimators", NAME, "--store", made)
+    keys = json.loads(call("keys", *SMALL, *asked, "--format", "json").out)
+    assert {(row["estimator"], row["state"]) for row in keys} == {(NAME, "done")}
+    assert call("plot", *SMALL, *asked, "-o", tmp_path / "curves.svg").code == 0
+    plan = call("plan", *SMALL, *asked)
+    assert (plan.code, "all 3 runs are done" in plan.out) == (0, True)
+    again = call("run", *SMALL, *asked)
+    assert (again.code, "all 3 runs are done" in again.err) == (0, True)
+    shown = call("show", keys[0]["key"], "--store", made)
+    assert "planted v1" in shown.out
+    assert call("forget", NAME, "--why", "a test", "--store", tmp_path).code == 2  # nothing there
+    assert call("status", *SMALL, "--store", made).code == 0
+
+
+@pytest.mark.slow
+def test_it_has_a_place_on_the_board(made):
+    with ResultsStore.open(default_url(made), read_only=True) as results:
+        (suite_results,) = read_suites(results, made).values()
+    assert suite_results.suite.placed == ("random", "var-grad", NAME)
+    assert profile(NAME).settings == "15 noisy copies, noise 0.05 of the image's range"
+    assert profile("var-grad").settings == "15 noisy copies, noise 0.15 of the image's range"
+    assert f"--estimators '{NAME}' --limit 40" in command_of(suite_results, NAME)
+
+
+@pytest.mark.parametrize(
+    "name", ["var-grad(nois=1)", "var-grad(noise=0)", "var-grad(noise=nan)", "random(noise=1)", "var-grad(noise=1"]
+)
+@pytest.mark.parametrize("word", ["run", "plan", "replicate", "table", "plot", "keys"])
+def test_what_makes_no_sense_is_one_line(call, tmp_path, word, name):
+    where = ("--store", tmp_path, *(("-o", tmp_path / "x.svg") if word == "plot" else ()))
+    answer = call(word, *SMALL, *where, "--estimators", f"random,{name}")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_row_of_a_newer_version_is_left_out(made_up_store):
+    """A store whose rows have a parameter that this version does not know is read all the same."""
+    with ResultsStore.open(default_url(made_up_store), read_only=True) as results:
+        (suite_results,) = read_suites(results, made_up_store).values()
+    assert "var-grad(samples=50)" not in suite_results.suite.estimators
+
+
+@pytest.fixture
+def made_up_store(tmp_path):
+    from tests.helpers.board_store import results as made_up
+
+    found = made_up(PLANTED, limit=40)
+    point = next(point for point in found if point.cell.estimator == "var-grad")
+    newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(samples=50)"))
+    with ResultsStore.open(default_url(tmp_path)) as results:
+        results.add_all([*found.values(), replace(found[point], run=newer)])
+    return tmp_path

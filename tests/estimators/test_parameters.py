@@ -1,0 +1,107 @@
+"""Parameters as part of an estimator's name."""
+
+import pytest
+
+from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators import ESTIMATORS, NOISE, NOISY, PAPER, find_estimator, split_names
+from roarbench.estimators.engine import Passes, job_group, passes
+
+
+@pytest.mark.parametrize("value", ["0.15", ".15", "15e-2", " 0.150 "])
+def test_the_default_is_the_estimator_that_always_was(value):
+    assert find_estimator(f"var-grad(noise={value})") is ESTIMATORS["var-grad"]
+    assert find_estimator(f"sgsq-ig(noise={value})~blurred") == find_estimator("sgsq-ig~blurred")
+
+
+def test_fingerprints_from_before_there_were_parameters_stay():
+    """Rows that were stored before are found again."""
+    pinned = {
+        "var-grad": "17d2c689e887b495e7ca7b51d2640ad4",
+        "sg-ig~blurred": "e29ed62837700d307e23bfa9312af456",
+    }
+    assert {name: find_estimator(name).fingerprint for name in pinned} == pinned
+
+
+@pytest.mark.parametrize("written", ["var-grad(noise=.05)", "var-grad( noise = 5e-2 )", "var-grad(noise=0.0500000001)"])
+def test_a_value_has_one_name(written):
+    found = find_estimator(written)
+    assert (found.id, found.noise) == ("var-grad(noise=0.05)", 0.05)
+    assert find_estimator(found.id) == found
+    assert found.about == "VarGrad: variance of the gradient over noisy copies; noise 0.05"
+
+
+def test_another_value_is_another_estimator_of_the_same_form():
+    found, default = find_estimator("var-grad(noise=0.05)"), ESTIMATORS["var-grad"]
+    assert (found.base, found.form, found.default, found.parent) == ("grad", "variance", "var-grad", found.id)
+    assert found.placed and found.shared and not found.control
+    fingerprints = {find_estimator(f"var-grad(noise={noise})").fingerprint for noise in (0.02, 0.05, 0.15, 2)}
+    assert len(fingerprints) == 4
+    assert default.fingerprint in fingerprints
+    twin = find_estimator("var-grad(noise=0.05)~blurred")
+    assert (twin.id, twin.parent, twin.default) == ("var-grad(noise=0.05)~blurred", found.id, "var-grad~blurred")
+    assert (twin.twin, twin.noise) == ("blurred", 0.05)
+    assert twin.fingerprint != found.fingerprint
+    assert twin.about == "var-grad: its map after a Gaussian blur, which adds no information; noise 0.05"
+
+
+def test_noise_is_of_the_forms_over_noisy_copies():
+    having = {name for name, row in ESTIMATORS.items() if row.parameters}
+    assert having == {name for name in PAPER if ESTIMATORS[name].form in NOISY}
+    assert len(having) == 12
+    assert all(row.parameters["noise"].default == NOISE for row in ESTIMATORS.values() if row.parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("var-grad(nois=0.05)", "'var-grad' has no parameter 'nois'; it has: noise"),
+        ("grad(noise=0.05)", "'grad' has no parameter 'noise'; it has: none"),
+        ("sobel~blurred(noise=0.05)", "'sobel~blurred' has no parameter 'noise'; it has: none"),
+        ("random(noise=0.05)", "'random' has no parameter 'noise'; it has: none"),
+        ("mine@0123abcd(noise=0.05)", "'mine@0123abcd' has no parameter 'noise'; it has: none"),
+        ("var-grad(noise=0)", "noise of 'var-grad' is '0', expected a number above 0, at most 2"),
+        ("var-grad(noise=-0.1)", "noise of 'var-grad' is '-0.1', expected a number above 0, at most 2"),
+        ("var-grad(noise=2.1)", "noise of 'var-grad' is '2.1', expected a number above 0, at most 2"),
+        ("var-grad(noise=nan)", "noise of 'var-grad' is 'nan', expected a number above 0, at most 2"),
+        ("var-grad(noise=inf)", "noise of 'var-grad' is 'inf', expected a number above 0, at most 2"),
+        ("var-grad(noise=much)", "noise of 'var-grad' is 'much', expected a number above 0, at most 2"),
+        ("var-grad(noise=)", "noise of 'var-grad' is '', expected a number above 0, at most 2"),
+        ("var-grad()", r"cannot read the parameters of 'var-grad\(\)'; write each once"),
+        ("var-grad(0.05)", "cannot read the parameters"),
+        ("var-grad(noise=0.05,noise=0.1)", "cannot read the parameters"),
+        ("var-grad(noise=0.05", r"cannot read the estimator 'var-grad\(noise=0.05'; write ID\(noise=0.05\)"),
+        ("var-grad)", "cannot read the estimator"),
+        ("var-grad(noise=0.05)(noise=0.1)", "cannot read the estimator"),
+        ("var-grad(noise=0.05)x", "cannot read the estimator"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(name, words):
+    with pytest.raises(CallerError, match=words) as caught:
+        find_estimator(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_name_with_parameters_is_guessed():
+    with pytest.raises(UnknownName, match="no estimator 'var-grd'; did you mean 'var-grad'"):
+        find_estimator("var-grd(noise=0.05)")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a,b", ["a", "b"]),
+        ("a(x=1,y=2),b", ["a(x=1,y=2)", "b"]),
+        ("a(x=1,y=2)~blurred,b(z=3)", ["a(x=1,y=2)~blurred", "b(z=3)"]),
+        ("a(x=1,", ["a(x=1,"]),
+        ("a),b", ["a)", "b"]),
+        ("", [""]),
+    ],
+)
+def test_lists_are_split_outside_of_parentheses(text, parts):
+    assert split_names(text) == parts
+
+
+def test_passes_are_shared_by_those_with_the_same_noise():
+    names = ("grad", "var-grad", "sgsq-grad", "var-grad(noise=0.05)", "sgsq-grad(noise=0.05)~blurred")
+    assert passes(map(find_estimator, names)) == Passes(1 + 15 + 15, 1 + 15 + 15)
+    assert {job_group(find_estimator(name)) for name in names} == {"trained"}
