@@ -46,6 +46,7 @@ from leaderboard.text import (
     plain,
     protocol_name,
 )
+from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
 from roarbench.report.validity import legend
 from roarbench.terms import PROTOCOLS as TERMS
@@ -221,7 +222,8 @@ def entry(session: Session) -> None:
 def _in_suite(view: SuiteView, row: BoardRow) -> None:
     st.header(view.suite_results.title)
     st.write(view.table.caption)
-    for reason in (row.flag and f"Doubt: {row.flag}", row.gap and f"No place: {row.gap}"):
+    noise = kept_words(view.suite_results.kept.get(row.estimator))
+    for reason in (row.flag and f"Doubt: {row.flag}", row.gap and f"No place: {row.gap}", noise):
         if reason:
             st.text(reason)
     _maps(view, row.estimator)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults, collect_all
 from roarbench.analysis.load import fits, only_part, with_entered
+from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
@@ -55,7 +56,7 @@ def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selec
     notes = image_notes(store, folder, suite.dataset)
     versions = collect_all(with_entered(suite, store), store, notes)
     found = [each for each in versions if fits(each, *selection, notes)]
-    return [each for each in found if each.complete or not only_part(each, store)]
+    return [with_kept(each, folder) for each in found if each.complete or not only_part(each, store)]
 
 
 def slug(suite_results: SuiteResults) -> str:

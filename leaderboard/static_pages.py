@@ -17,6 +17,7 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
 from leaderboard.source import protocols, units
 from leaderboard.text import ABOUT, CHANGES, EMPTY, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain, protocol_name
+from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
 from roarbench.report.validity import legend as panel_legend
 from roarbench.stats.bootstrap import Estimate
@@ -280,6 +281,7 @@ def _in_suite(view: SuiteView, row: BoardRow, save: Save) -> dict[str, Any]:
         "title": view.suite_results.title,
         "caption": view.table.caption,
         "entry": row,
+        "noise": kept_words(view.suite_results.kept.get(row.estimator)),
         "pictures": _map_rows(view.gallery, row.estimator, view.table.levels, save),
         "validity": pages.validity(view, row.estimator),
         "legend": panel_legend(view.panel),

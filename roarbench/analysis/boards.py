@@ -72,6 +72,8 @@ class SuiteResults:
         asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
         others: What else the store has results of the suite on.
         references: The untouched test images scored by each reference, by its number; those not scored are missing.
+        kept: Share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator,
+            the mean over its rankings; missing where no ranking at hand says it.
     """
 
     suite: Suite
@@ -85,6 +87,7 @@ class SuiteResults:
     asked: tuple[str, ...] = ()
     others: tuple[Other, ...] = ()
     references: dict[int, Result] = field(default_factory=dict)
+    kept: dict[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

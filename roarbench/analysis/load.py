@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.boards import Dropped, Other, SuiteResults, collect, collect_all
+from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.calls import STORE, propose
 from roarbench.errors import CallerError, EmptyStore
@@ -74,7 +75,7 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
     notes = image_notes(results, asked.store, suite.dataset)
     chosen = _explaining(suite, asked.reference, results)
     data = _images(suite, asked, notes, results) if asked.data else None
-    return collect(with_entered(chosen, results), results, asked.limit, data, notes)
+    return with_kept(collect(with_entered(chosen, results), results, asked.limit, data, notes), asked.store)
 
 
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:

@@ -12,6 +12,7 @@ _LETTERS = {
     "|": r"\textbar{}",
     "–": "--",
     "≈": r"$\approx$",
+    "†": r"\textdagger{}",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},

@@ -7,6 +7,7 @@ from math import inf
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
+from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
 from roarbench.analysis.validity import flags
 from roarbench.calls import propose
@@ -15,6 +16,8 @@ from roarbench.plan.runs import Suite
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.terms import PROTOCOLS, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
+
+CONFUSED = "†"  # beside a row whose noisy copies too often change their class
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,13 @@ class SuiteTable:
         )
 
     @property
+    def confused(self) -> dict[str, float]:
+        """Return by estimator the share of noisy copies that keep their class, of those rows where it is low."""
+        kept = self.suite_results.kept
+        shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
+        return {name: share for name, share in shares.items() if share < KEPT_ENOUGH}
+
+    @property
     def doubts(self) -> dict[str, str]:
         """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
         mixed = self.suite_results.mixed(self.board.protocol, self.unit)
@@ -106,7 +116,7 @@ class SuiteTable:
     @property
     def remarks(self) -> str:
         """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-        parts = (self._certainty, *self._mixtures, self._machines, self._checks, self._quantus_columns)
+        parts = (self._certainty, *self._mixtures, self._machines, self._noise, self._checks, self._quantus_columns)
         return " ".join(part for part in parts if part)
 
     @property
@@ -136,6 +146,16 @@ class SuiteTable:
         differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
         more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
         return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+
+    @property
+    def _noise(self) -> str:
+        if not self.confused:
+            return ""
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.confused.items())
+        return (
+            f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
+            f"copies: {shares}."
+        )
 
     @property
     def _checks(self) -> str:

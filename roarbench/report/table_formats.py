@@ -10,7 +10,7 @@ from rich.text import Text
 
 from roarbench.analysis.probability_drop import Fall
 from roarbench.report.latex import latex_table
-from roarbench.report.table import SuiteTable, suite_trains
+from roarbench.report.table import CONFUSED, SuiteTable, suite_trains
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
@@ -119,9 +119,10 @@ def _wide(columns: list[_Column]) -> int:
 
 def _cells(table: SuiteTable, row: Row) -> list[str]:
     flag = " (!)" if row.estimator in table.doubts else ""
+    noisy = f" {CONFUSED}" if row.estimator in table.confused else ""
     return [
         place_interval(row.place),
-        row.estimator + flag,
+        row.estimator + noisy + flag,
         interval(row.gain),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
@@ -196,6 +197,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "gain_low": row.gain.low,
         "gain_high": row.gain.high,
         "seeds": row.seeds,
+        "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
         **({} if suite_trains(table.board) else _plain_fall(table, row)),

@@ -131,6 +131,7 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "gain_low": 10.0,
         "gain_high": 14.0,
         "seeds": 2,
+        "kept": None,
         "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5},
     }
@@ -150,6 +151,7 @@ def test_json_has_null_where_something_is_missing():
         "gain_low": None,
         "gain_high": None,
         "seeds": 0,
+        "kept": None,
         "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
     }

@@ -40,6 +40,7 @@ def run(
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     suite = requested_suite(asked, work.reference)
     from roarbench.analysis.load import open_results
+    from roarbench.analysis.noisy_copies import with_kept
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import Request, add_scores, run_suite, workers_here
     from roarbench.report.table import suite_table
@@ -61,7 +62,8 @@ def run(
             finished = add_scores(finished, results, err)
         where = results.where
     protocol = suite.blocks[0].protocol.name  # ROAR, where a suite has it
-    print_table(suite_table(finished.suite_results, protocol, None, None), format)
+    suite_results = with_kept(finished.suite_results, work.store)
+    print_table(suite_table(suite_results, protocol, None, None), format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{asked.suite}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 _WIDTHS = range(20, 1001)  # columns: in fewer no column of a table is whole, and help is padded to all of them
-_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->"}  # what tables and reports say beyond ASCII
+_PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†": "+"}  # what tables and reports say beyond ASCII
 
 
 def prepare_output() -> None:

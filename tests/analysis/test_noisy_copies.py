@@ -1,0 +1,87 @@
+"""How many noisy copies keep their class, from rankings on disk to the mark of a row."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from leaderboard.snapshot import SuiteView
+from leaderboard.static_pages import entry_page
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.noisy_copies import kept_words, with_kept
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import as_text, render
+from roarbench.store.folders import Workspace
+from roarbench.store.map_provenance import MapProvenance
+from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.terms import PAPER_LEVELS, Split, Unit
+from tests.helpers.made_up import held
+
+
+def sealed(folder: Path, name: str, kept: list[int]) -> str:
+    """Write rankings of four test images whose copies keep their class so often; return their checksum."""
+    spec = RankingSpec(
+        "d" * 32, f"{sum(kept):0>32}", "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,)
+    )
+    store = RankingsStore(Workspace(folder).rankings)
+    planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
+    store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
+    store.seal(spec, {Split.TEST: 4})
+    return store.open(spec).checksum
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> SuiteResults:
+    """Results whose `var-grad` has two rankings with 40 and 44 of 60 copies kept, whose `grad` has no copies."""
+    low, high = (sealed(tmp_path, "var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
+    other = sealed(tmp_path, "grad", [])
+    results = held()
+    rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
+    marked = {
+        point: replace(row, rankings=rankings.get(point.cell.estimator, ("", ""))[point.seed % 2])
+        for point, row in results.results.items()
+    }
+    return with_kept(replace(results, results=marked), tmp_path)
+
+
+def test_the_mean_over_a_rows_rankings_counts_each_once(stored: SuiteResults) -> None:
+    assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
+
+
+def test_nothing_is_known_without_rankings(tmp_path: Path) -> None:
+    assert with_kept(held(), tmp_path / "none").kept == {}
+
+
+def text_of(stored: SuiteResults) -> str:
+    console = Console(file=StringIO(), width=100)
+    console.print(as_text(suite_table(stored, "roar", None, None), 100), crop=False)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_a_row_below_80_percent_is_marked_with_its_number(stored: SuiteResults) -> None:
+    words = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
+    text = text_of(stored)
+    assert words in text
+    assert text.count("†") == 2
+    assert "var-grad †" in text
+    shown = suite_table(stored, "roar", None, None)
+    assert "var-grad †" in render(shown, "markdown")
+    assert r"\textdagger{}" in render(shown, "latex")
+    rows = {row["estimator"]: row["kept"] for row in json.loads(render(shown, "json"))["rows"]}
+    assert rows["var-grad"] == pytest.approx(0.7)
+    assert rows["grad"] is None
+    assert "†" not in text_of(replace(stored, kept={"var-grad": 0.8}))
+    assert "†" not in text_of(replace(stored, kept={}))
+
+
+def test_the_page_of_an_estimator_says_the_number(stored: SuiteResults, tmp_path: Path) -> None:
+    view = SuiteView(stored, tmp_path)
+    (low,) = entry_page([view], "var-grad", lambda picture: "")["suites_in"]
+    assert low["noise"] == ("The explained network keeps its prediction on 70% of the noisy copies, fewer than 80%.")
+    (none,) = entry_page([view], "grad", lambda picture: "")["suites_in"]
+    assert none["noise"] == kept_words(None) == ""
+    assert kept_words(0.94) == "The explained network keeps its prediction on 94% of the noisy copies."
