@@ -18,6 +18,8 @@ from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.terms import ROAR
 from tests.helpers.command_line import command
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--suite", "quick", "--limit", "10")
 QUICK = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 RUNS = 3
@@ -80,7 +82,6 @@ def rows(call, store, *words):
     return json.loads(call("table", *SMALL, "--store", store, "--format", "json", *words).out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", READING, ids=lambda words: words[0])
 def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, made, words, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -93,14 +94,12 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
         assert (shown.code, "nothing of" in shown.err, "also" in shown.err) == (0, False, False)
 
 
-@pytest.mark.slow
 def test_a_table_without_data_is_empty_where_only_other_images_were_run(call, made):
     found = rows(call, made.store)
     assert (found["images"], {row["gain"] for row in found["rows"]}) == (0, {None})
     assert rows(call, made.store, "--data", made.photos)["images"] == 10
 
 
-@pytest.mark.slow
 def test_both_are_shown_by_their_names(call, both):
     own, other = (rows(call, both.store, *words) for words in ((), ("--data", both.photos)))
     assert own["rows"] != other["rows"]
@@ -114,7 +113,6 @@ def test_both_are_shown_by_their_names(call, both):
     assert f"{TITLE} (images of photos, {both.data})" in " ".join(text.out.split())
 
 
-@pytest.mark.slow
 def test_a_folder_that_was_moved_is_the_same_images(call, made, tmp_path):
 
     away = shutil.copytree(made.photos, tmp_path / "away")  # with the times of its files
@@ -147,7 +145,6 @@ def test_a_run_says_how_its_results_are_read(call, made):
     assert rows(call, made.store, "--data", made.photos)["images"] == 10
 
 
-@pytest.mark.slow
 def test_a_plan_counts_what_is_done_on_the_images_that_it_asks_for(call, both, tmp_path):
     plan = ("plan", *SMALL, "--store", both.store, "--format", "json")
     done = {

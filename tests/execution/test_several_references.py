@@ -85,6 +85,7 @@ def done(tmp_path_factory):
         yield context, runs, engine, events, store.results([run.key for run in runs])
 
 
+@pytest.mark.slow
 def test_each_reference_is_trained_once_and_every_run_is_done(done):
     context, runs, engine, events, results = done
     assert not [event.failure for event in events if event.failure]
@@ -95,6 +96,7 @@ def test_each_reference_is_trained_once_and_every_run_is_done(done):
     assert steps(context, []) == []
 
 
+@pytest.mark.slow
 def test_a_run_removes_by_the_maps_of_its_own_reference(done):
     context, runs, _, _, results = done
     used = {}
@@ -110,6 +112,7 @@ def test_a_run_removes_by_the_maps_of_its_own_reference(done):
     assert len(random) == 1
 
 
+@pytest.mark.slow
 def test_references_are_scored_apart(done):
     context, runs, _, _, results = done
     points = reference_points(TWO)

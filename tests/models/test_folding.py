@@ -11,7 +11,7 @@ from roarbench.models import build
 from roarbench.models.folding import folded
 
 
-@pytest.fixture(params=["resnet-quick", "resnet8", "resnet18"])
+@pytest.fixture(params=["resnet-quick", "resnet8", pytest.param("resnet18", marks=pytest.mark.slow)])
 def model(request):
     """A network in float64 whose batch norms do something."""
     generator = torch.Generator().manual_seed(0)

@@ -12,7 +12,8 @@ from roarbench.errors import UnknownName
 from roarbench.models import MODELS, build, vision
 from roarbench.models.small import ResidualBlock
 
-ALL = sorted(MODELS)
+LARGE = pytest.param("resnet50", marks=pytest.mark.slow)
+ALL = [LARGE if name == "resnet50" else name for name in sorted(MODELS)]
 BLOCKS = {"resnet8": 3, "resnet18": 8, "resnet50": 16}
 
 

@@ -429,6 +429,7 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roarbench.store.rankings.sha256", counted(files.sha256))
 
 
+@pytest.mark.slow
 def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed: RankingsStore, tmp_path: Path) -> None:
     expected = contents(sealed.folder(SPEC))
     assert set(expected) == {"train.arrow", "test.arrow", "manifest.json"}
