@@ -17,8 +17,9 @@ from leaderboard.curves import (
 )
 from leaderboard.downloads import board_files, board_records
 from leaderboard.entry import HOOKER, command, machines, profile, runs_of, shared
+from leaderboard.filters import RISING, SORTS, Filter, filter_rows
 from leaderboard.gallery import SIDE, Bytes, data_uri, degraded, enlarged, heat, original
-from leaderboard.rows import RISING, SORTS, BoardRow, BoardTable, Filter, filter_rows
+from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.session import (
     Session,
     download_buttons,

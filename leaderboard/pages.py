@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from leaderboard.charts import frontier
 from leaderboard.curves import CurveTable
-from leaderboard.rows import SORTS, BoardRow, BoardTable, other_gains_note
+from leaderboard.filters import SORTS
+from leaderboard.rows import BoardRow, BoardTable, other_gains_note
 from leaderboard.snapshot import SuiteView
 from leaderboard.text import HEADINGS, plain
 from roarbench.analysis.boards import SuiteResults

@@ -1,9 +1,9 @@
-"""The board as frozen records: one row per estimator, filtered, sorted, and placed among the rows shown."""
+"""The board as frozen records: one row per estimator, placed among the rows shown."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leaderboard.source import about, lookup_estimator, main_rows, slug, status, units
 from leaderboard.text import plain
@@ -150,25 +150,6 @@ class Doubts(NamedTuple):
     concerns: dict[str, Concerns]
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which rows are shown, and in which order.
-
-    Attributes:
-        families: Bases; all if empty. Controls go by the name `control`.
-        search: Each of its words is in the id or in the sentence about it.
-        status: One of these; any if empty.
-        sort: A key of `SORTS`.
-        down: The largest first; as readers expect it of the column if not given.
-    """
-
-    families: tuple[str, ...] = ()
-    search: str = ""
-    status: str = ""
-    sort: str = "gain"
-    down: bool | None = None
-
-
 def main_board(evidence: Evidence, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> Board | None:
     """Return the board of one protocol over all main rows; None where the suite does not have it.
 
@@ -200,13 +181,35 @@ def board_table(
         seconds: For the maps of 1,000 images, by estimator.
     """
     suite_results = evidence.suite_results
-    unit, doubts = unit or units(suite_results, protocol)[0], doubts or Doubts({}, {})
+    unit = unit or units(suite_results, protocol)[0]
     board = main_board(evidence, protocol, unit, levels)
     assert board is not None, "the suite has the protocol"
-    kar, unretrained = (evidence.gains(other, unit, main_rows(suite_results), levels) for other in (KAR, MORF))
-    dates = _dates(suite_results, protocol, unit)
     described = SuiteTable(suite_results, board, unit, {})
-    rows = [
+    rows = _rows(evidence, described, levels, doubts or Doubts({}, {}), seconds or {})
+    note = "" if protocol == MASK_ONLY else other_gains_note(suite_results, unit, board.levels)
+    gains = {row.estimator: row.gain.value for row in board.rows if row.estimator in CONTROLS}
+    return BoardTable(
+        slug=slug(suite_results),
+        title=suite_results.title,
+        protocol=protocol.name,
+        unit=unit,
+        levels=board.levels,
+        caption=described.caption,
+        footnote=f"{described.footnote} {note}".strip(),
+        rows=tuple(with_places(rows)),
+        whole=len(rows),
+        lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
+    )
+
+
+def _rows(
+    evidence: Evidence, table: SuiteTable, levels: tuple[float, ...], doubts: Doubts, seconds: dict[str, float]
+) -> list[BoardRow]:
+    """Return the rows of a table as they are shown, before they are placed among each other."""
+    suite_results, board, unit = table.suite_results, table.board, table.unit
+    kar, unretrained = (evidence.gains(other, unit, main_rows(suite_results), levels) for other in (KAR, MORF))
+    dates = _dates(suite_results, board.protocol, unit)
+    return [
         BoardRow(
             estimator=row.estimator,
             about=about(suite_results, row.estimator),
@@ -222,28 +225,14 @@ def board_table(
             unretrained=unretrained.get(row.estimator, Estimate()),
             flag=plain(doubts.flags.get(row.estimator, "")),
             concerns=doubts.concerns.get(row.estimator, Concerns()),
-            seconds=(seconds or {}).get(row.estimator),
+            seconds=seconds.get(row.estimator),
             seeds=row.seeds,
             date=dates.get(row.estimator, ""),
             status=status(suite_results, row.estimator) if row.estimator in dates else "",
-            gap="" if row.place or protocol == MASK_ONLY else _gap(suite_results, board, unit, row.estimator),
+            gap="" if row.place or board.protocol == MASK_ONLY else _gap(suite_results, board, unit, row.estimator),
         )
-        for row in described.rows
+        for row in table.rows
     ]
-    note = "" if protocol == MASK_ONLY else other_gains_note(suite_results, unit, board.levels)
-    gains = {row.estimator: row.gain.value for row in board.rows if row.estimator in CONTROLS}
-    return BoardTable(
-        slug=slug(suite_results),
-        title=suite_results.title,
-        protocol=protocol.name,
-        unit=unit,
-        levels=board.levels,
-        caption=described.caption,
-        footnote=f"{described.footnote} {note}".strip(),
-        rows=tuple(with_places(rows)),
-        whole=len(rows),
-        lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
-    )
 
 
 def _verdict(comparison: Comparison | None) -> str:
@@ -274,25 +263,6 @@ def _gap(suite_results: SuiteResults, board: Board, unit: Unit, estimator: str) 
     return f"at chance, {VOID}" if suite_results.at_chance else ""
 
 
-def filter_rows(table: BoardTable, wanted: Filter) -> BoardTable:
-    """Return the rows that pass a filter, sorted, with places among each other; missing values are last either way."""
-    rows = with_places(row for row in table.rows if _passes(row, wanted))
-    value = SORTS[wanted.sort]
-    down = wanted.sort not in RISING if wanted.down is None else wanted.down
-    there = sorted((row for row in rows if value(row) is not None), key=value, reverse=down)
-    return replace(table, rows=(*there, *(row for row in rows if value(row) is None)))
-
-
-def _passes(row: BoardRow, wanted: Filter) -> bool:
-    family = "control" if row.control else row.family
-    text = f"{row.estimator} {row.about}".casefold()
-    return (
-        (not wanted.families or family in wanted.families)
-        and (not wanted.status or row.status == wanted.status)
-        and all(word in text for word in wanted.search.casefold().split())
-    )
-
-
 def with_places(rows: Iterable[BoardRow]) -> list[BoardRow]:
     """Return these rows with their places among each other.
 
@@ -321,23 +291,3 @@ def _differ(one: BoardRow, other: BoardRow) -> bool:
 
 def _value(row: BoardRow) -> float:
     return -float("inf") if row.gain.value is None else row.gain.value
-
-
-SORTS: dict[str, Callable[[BoardRow], Any]] = {  # by column; None where a row has nothing there
-    "place": lambda row: row.place and -_value(row),
-    "estimator": lambda row: row.estimator.casefold(),
-    "gain": lambda row: row.gain.value,
-    "accuracy": lambda row: row.accuracies[-1].value if row.accuracies else None,
-    "random": lambda row: row.random or None,
-    "sobel": lambda row: row.sobel or None,
-    "blurred": lambda row: row.blurred or None,
-    "kar": lambda row: row.kar.value,
-    "no-retrain": lambda row: row.unretrained.value,
-    "twin": lambda row: row.concerns.twin.size,
-    "masks": lambda row: row.concerns.masks.size,
-    "seconds": lambda row: row.seconds,
-    "seeds": lambda row: row.seeds,
-    "date": lambda row: row.date or None,
-    "status": lambda row: row.status or None,
-}
-RISING = ("place", "estimator", "random", "sobel", "blurred", "seconds", "status")  # the smallest is wanted for first

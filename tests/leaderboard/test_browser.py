@@ -22,8 +22,9 @@ from selenium.webdriver.support.ui import Select
 
 from leaderboard.compare import compare_pair
 from leaderboard.downloads import board_csv, board_files, board_json
+from leaderboard.filters import Filter, filter_rows
 from leaderboard.gallery import gallery_file, save_gallery
-from leaderboard.rows import BoardTable, Filter, filter_rows
+from leaderboard.rows import BoardTable
 from leaderboard.snapshot import SuiteView, read_views
 from leaderboard.source import read_suites
 from leaderboard.static import export

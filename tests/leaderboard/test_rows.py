@@ -8,17 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.downloads import board_records, to_markdown
-from leaderboard.rows import (
-    RISING,
-    SORTS,
-    BoardTable,
-    Doubts,
-    Filter,
-    board_table,
-    filter_rows,
-    main_board,
-    with_places,
-)
+from leaderboard.filters import RISING, SORTS, Filter, filter_rows
+from leaderboard.rows import BoardTable, Doubts, board_table, main_board, with_places
 from leaderboard.source import main_rows, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence

@@ -1,0 +1,65 @@
+"""Which rows of a board are shown, and in which order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaderboard.rows import BoardRow, BoardTable, with_places
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which rows are shown, and in which order.
+
+    Attributes:
+        families: Bases; all if empty. Controls go by the name `control`.
+        search: Each of its words is in the id or in the sentence about it.
+        status: One of these; any if empty.
+        sort: A key of `SORTS`.
+        down: The largest first; as readers expect it of the column if not given.
+    """
+
+    families: tuple[str, ...] = ()
+    search: str = ""
+    status: str = ""
+    sort: str = "gain"
+    down: bool | None = None
+
+
+def filter_rows(table: BoardTable, wanted: Filter) -> BoardTable:
+    """Return the rows that pass a filter, sorted, with places among each other; missing values are last either way."""
+    rows = with_places(row for row in table.rows if _passes(row, wanted))
+    value = SORTS[wanted.sort]
+    down = wanted.sort not in RISING if wanted.down is None else wanted.down
+    there = sorted((row for row in rows if value(row) is not None), key=value, reverse=down)
+    return replace(table, rows=(*there, *(row for row in rows if value(row) is None)))
+
+
+def _passes(row: BoardRow, wanted: Filter) -> bool:
+    family = "control" if row.control else row.family
+    text = f"{row.estimator} {row.about}".casefold()
+    return (
+        (not wanted.families or family in wanted.families)
+        and (not wanted.status or row.status == wanted.status)
+        and all(word in text for word in wanted.search.casefold().split())
+    )
+
+
+SORTS: dict[str, Callable[[BoardRow], Any]] = {  # by column; None where a row has nothing there
+    "place": lambda row: None if row.place is None or row.gain.value is None else -row.gain.value,
+    "estimator": lambda row: row.estimator.casefold(),
+    "gain": lambda row: row.gain.value,
+    "accuracy": lambda row: row.accuracies[-1].value if row.accuracies else None,
+    "random": lambda row: row.random or None,
+    "sobel": lambda row: row.sobel or None,
+    "blurred": lambda row: row.blurred or None,
+    "kar": lambda row: row.kar.value,
+    "no-retrain": lambda row: row.unretrained.value,
+    "twin": lambda row: row.concerns.twin.size,
+    "masks": lambda row: row.concerns.masks.size,
+    "seconds": lambda row: row.seconds,
+    "seeds": lambda row: row.seeds,
+    "date": lambda row: row.date or None,
+    "status": lambda row: row.status or None,
+}
+RISING = ("place", "estimator", "random", "sobel", "blurred", "seconds", "status")  # the smallest is wanted for first
