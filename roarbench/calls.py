@@ -49,13 +49,21 @@ def _is_called() -> bool:
     return Path(sys.argv[0]).name == _NAME
 
 
-def _options_in_use() -> dict[str, tuple[str, str]]:
-    """Return the options that proposals may take over, with their values in the call under way."""
+def _options_in_use() -> dict[str, tuple[str, ...]]:
+    """Return the options that proposals may take over, with their values in the call under way.
+
+    `--reference` may stand there several times; of others the last one counts.
+    """
     words = sys.argv[1:] if _is_called() else []
-    options = {"--suite": "quick", "--store": os.environ.get("ROARBENCH_STORE", "")}
+    options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option
         if option in (*_SUITE, "-o"):
-            options[option] = value if equals else following
-    return {option: (option, value) for option, value in options.items() if value}
+            before = options.get(option, []) if option == "--reference" else []
+            options[option] = [*before, value if equals else following]
+    return {
+        option: tuple(word for value in values for word in (option, value))
+        for option, values in options.items()
+        if all(values)
+    }

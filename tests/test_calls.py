@@ -39,6 +39,11 @@ def test_what_the_call_said_of_store_images_and_reference_is_taken_over(monkeypa
     assert propose("suites") == "roarbench suites"
 
 
+def test_every_reference_of_the_call_is_taken_over(monkeypatch):
+    calling(monkeypatch, "roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
+    assert propose("table") == "roarbench table --suite y --reference a.pt --reference 'b c.pt'"
+
+
 def test_own_words_take_the_place_of_the_calls(monkeypatch):
     calling(monkeypatch, "roarbench", "table", "--suite", "planted", "--limit", "40")
     assert propose("table", "--suite", "quick", "--limit", 8) == "roarbench table --suite quick --limit 8"

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.runs import CLEAN, Point, Suite, expand
+from roarbench.plan.suites import with_given
 from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
@@ -334,7 +335,7 @@ def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
 
 
 def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
-    suite = replace(versions.suite, given=version.given)
+    suite = with_given(versions.suite, version.given)
     keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
     found = store.results(keys)
     results = {point: found[key] for key, point in keys.items() if key in found}

@@ -1,7 +1,6 @@
 """From the store that a command names to what it shows. Nothing here imports torch."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Suite, expand
-from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.plan.suites import VERSIONS, with_entries, with_given
 from roarbench.plan.weights import explaining
 from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
@@ -44,15 +43,15 @@ class Question(NamedTuple):
         db: URL of its database, if that is named.
         limit: Images of each split of the small version; None for the whole.
         data: Folder of the images, or the start of their fingerprint; the suite's own images if empty.
-        reference: File or name of the weights that are explained, or the start of what a title calls them; the suite's
-            own reference if empty.
+        references: File or name of the weights of each reference, or the start of what a title calls them; the suite's
+            own references if empty.
     """
 
     store: Path
     db: str = ""
     limit: int | None = None
     data: str = ""
-    reference: str = ""
+    references: tuple[str, ...] = ()
 
 
 def load_suite(suite: Suite, asked: Question) -> SuiteResults:
@@ -73,7 +72,8 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
         CallerError: As `load_suite`.
     """
     notes = image_notes(results, asked.store, suite.dataset)
-    chosen = _explaining(suite, asked.reference, results)
+    known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
+    chosen = explaining(suite, asked.references, list(dict.fromkeys(known)))
     data = _images(suite, asked, notes, results) if asked.data else None
     return with_kept(collect(with_entered(chosen, results), results, asked.limit, data, notes), asked.store)
 
@@ -81,8 +81,8 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:
     """Return what a reader of one suite asks of another: the same images and reference where they can be the same."""
     data = asked.data if other.dataset == suite.dataset else ""
-    reference = asked.reference if (other.dataset, other.model) == (suite.dataset, suite.model) else ""
-    return asked._replace(data=data, reference=reference)
+    references = asked.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
+    return asked._replace(data=data, references=references)
 
 
 def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
@@ -91,7 +91,7 @@ def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable
     Args:
         suite_results: What a store has of a suite.
         data: As in `Question`; any images if empty.
-        reference: What a title calls it, or the start of that; any reference if empty.
+        reference: What a title calls one of its references, or the start of that; any reference if empty.
         notes: Where images came from.
     """
     if data and Path(data).is_dir():
@@ -100,7 +100,7 @@ def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable
         )
     else:
         images = suite_results.data.startswith(data)
-    return images and suite_results.suite.given.startswith(reference)
+    return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
 
 
 def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
@@ -132,13 +132,6 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
     return [note.data for note in notes if note.files == files]
 
 
-def _explaining(suite: Suite, reference: str, results: ResultsStore) -> Suite:
-    """Return the suite with the weights that `--reference` names for what it explains."""
-    known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
-    begun = _begun(known, reference) if "@" in reference else []
-    return replace(suite, given=begun[0]) if len(begun) == 1 else explaining(suite, reference)
-
-
 def with_entered(suite: Suite, results: ResultsStore) -> Suite:
     """Return a suite with what was submitted to it, and with its estimators by other parameters."""
     return with_entries(suite, entered_ids(results.database, suite.dataset, suite.model))
@@ -168,7 +161,7 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
 
 def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
     """Return the keys of what is stored of a suite on the images and the reference of these results."""
-    asked = replace(suite, given=suite_results.suite.given)
+    asked = with_given(suite, suite_results.suite.given)
     return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in expand(asked)})
 
 

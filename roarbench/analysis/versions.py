@@ -5,14 +5,14 @@ fingerprint is of is known from notes in the database, from the manifests of dec
 Nothing here imports torch.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.datasets import PINNED
 from roarbench.plan.keys import bind, needs_reference
-from roarbench.plan.runs import Cell, Suite, expand
-from roarbench.plan.suites import own_reference
+from roarbench.plan.runs import REPLICATION, Cell, Suite, expand
+from roarbench.plan.suites import own_reference, with_given
 from roarbench.store.folders import Workspace
 from roarbench.store.images import LOCAL, ImageNote
 from roarbench.store.results import ResultsStore
@@ -27,7 +27,7 @@ class Version:
     Attributes:
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
-        given: `NAME@CHECKSUM` of the weights that are explained; empty if the reference was trained.
+        given: As `Suite.given`.
     """
 
     data: str
@@ -55,20 +55,37 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
     Rows that depend on no reference belong to every one of them, and make a version alone only where no row of the
     same images explains anything.
     """
-    found = [Version(*row) for row in store.versions(suite.dataset, suite.model)]
+    found = store.versions(suite.dataset, suite.model)
     own, stored = own_reference(suite), list[Version]()
-    for data, limit in dict.fromkeys((version.data, version.limit) for version in found):
-        given = [version.given for version in found if (version.data, version.limit) == (data, limit)]
-        asked = [Version(data, limit, name) for name in dict.fromkeys([own, *filter(None, given)])]
+    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
+        seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
+        asked = [Version(data, limit, given) for given in dict.fromkeys([own, *_together(seeds)])]
         cells = {version: _cells(suite, version, store) for version in asked}
         explained = [version for version in asked if any(map(needs_reference, cells[version]))]
         stored += explained or [version for version in asked[:1] if cells[version]]
     return stored
 
 
+def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
+    """Return weights that were given, those as one that were given together.
+
+    Of weights that were given together each explains some of the seeds, by their number. Those that were given alone
+    explain every seed, the first one at least.
+
+    Args:
+        seeds: Of the rows that explain each of the weights.
+    """
+    numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
+    in_order = sorted(numbers, key=lambda given: min(numbers[given]))
+    count = len(in_order)
+    if count > 1 and all(seed % count == number for number, given in enumerate(in_order) for seed in numbers[given]):
+        return [",".join(in_order)]
+    return [*seeds]
+
+
 def _cells(suite: Suite, version: Version, store: ResultsStore) -> list[Cell]:
     """Return the cells of a version that have a result."""
-    asked = replace(suite, given=version.given)
+    asked = with_given(suite, version.given)
     keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in expand(suite)}
     return [keys[key] for key in store.done(keys)]
 
@@ -117,8 +134,8 @@ class Versions:
     def options(self, version: Version) -> tuple[str, ...]:
         """Return what to write after `--suite NAME --limit N` to be shown a version."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.own_images(version.limit) else ()
-        given = ("--reference", brief(version.given)) if version.given != own_reference(self.suite) else ()
-        return (*data, *given)
+        names = version.given.split(",") if version.given != own_reference(self.suite) else []
+        return (*data, *(word for name in names for word in ("--reference", brief(name))))
 
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
@@ -133,7 +150,10 @@ class Versions:
         return f"images {whose}, {data[:_SHOWN]}"
 
     def _reference(self, given: str) -> str:
-        return f"reference {brief(given)}" if given else f"reference trained by {self.suite.reference_recipe}"
+        if not given:
+            return f"reference trained by {self.suite.reference_recipe}"
+        names = [brief(name) for name in given.split(",")]
+        return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
 def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:

@@ -92,13 +92,14 @@ Limit = Annotated[
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
 ]
-Reference = Annotated[
-    str,
+References = Annotated[
+    list[str] | None,
     typer.Option(
         "--reference",
         metavar="FILE|NAME",
         show_default="trained by the suite's recipe",
-        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1.",
+        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. "
+        "Once for each network.",
     ),
 ]
 OfImages = Annotated[
@@ -110,13 +111,13 @@ OfImages = Annotated[
         help="Results on the images of this folder, or of a fingerprint that begins so.",
     ),
 ]
-OfReference = Annotated[
-    str,
+OfReferences = Annotated[
+    list[str] | None,
     typer.Option(
         "--reference",
         metavar="FILE|NAME",
         show_default="the suite's own",
-        help="Results that explain these weights: a file, or their name in titles.",
+        help="Results that explain these weights: a file, or their name in titles. Once for each network.",
     ),
 ]
 OnlyImages = Annotated[
@@ -200,7 +201,12 @@ class WorkOptions:
     db: Db = ""
     data: Data = None
     limit: Limit = None
-    reference: Reference = ""
+    reference: References = None
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return where the given weights of each reference are; empty if they are trained."""
+        return tuple(self.reference or ())
 
 
 @dataclass(frozen=True)
@@ -224,14 +230,14 @@ class ResultsOptions:
     db: Db = ""
     limit: Limit = None
     data: OfImages = ""
-    reference: OfReference = ""
+    reference: OfReferences = None
 
     @property
     def question(self) -> "Question":
         """Return the same as `load_suite` takes it."""
         from roarbench.analysis.load import Question
 
-        return Question(self.store, self.db, self.limit, self.data, self.reference)
+        return Question(self.store, self.db, self.limit, self.data, tuple(self.reference or ()))
 
 
 @dataclass(frozen=True)

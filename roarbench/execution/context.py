@@ -30,14 +30,14 @@ class RunContext:
         workspace: The store's folders.
         decoded: Folder of the decoded data set.
         suite: What is asked for.
-        given: Where the reference's weights are: a file, or the name of published ones; empty if it is trained.
+        given: Where each reference's weights are: a file, or the name of published ones; empty if they are trained.
         number: Which of the suite's references is explained.
     """
 
     workspace: Workspace
     decoded: Path
     suite: Suite
-    given: str = ""
+    given: tuple[str, ...] = ()
     number: int = 0
 
     def explaining(self, number: int) -> Self:

@@ -109,7 +109,7 @@ def _make_reference(context: RunContext) -> str:
     model, norm = context.network(reference.model, reference.seed).to(device()), None
     checkpoint = context.checkpoint(reference.key)
     if reference.given:
-        norm = load_given(context.given, model, context.data.record.channels)
+        norm = load_given(context.given[context.number], model, context.data.record.channels)
     else:
         images, labels = untouched(context, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         fit(model, images, labels, context.norm, find_recipe(reference.recipe), reference.seed, checkpoint)

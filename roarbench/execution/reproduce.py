@@ -20,7 +20,7 @@ from roarbench.execution.runner import at_work
 from roarbench.forecast.rates import measure
 from roarbench.plan.keys import reference_of, reference_points
 from roarbench.plan.runs import REPLICATION, Run, Suite
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
@@ -109,7 +109,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored, workers = _find(store, request.key), request.workers
     run = stored.run
-    suite, given = _suite(run), _weights(run.given, request.reference)
+    suite, weights = _suite(run), _weights(run.given, request.reference)
     with DecodeWatch(console) as watch:
         images = decode_dataset(suite.dataset_record, workspace.data, request.data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:
@@ -119,7 +119,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(RunContext(fresh, images.folder, suite, given), run, workers, console)
+        again = _again(RunContext(fresh, images.folder, suite, (weights,) if weights else ()), run, workers, console)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
@@ -152,7 +152,7 @@ def _suite(run: Run) -> Suite:
     """
     for suite in sorted(VERSIONS.values(), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
-        asked = replace(asked, given=run.given, maps=run.maps) if run.reference else asked
+        asked = replace(with_given(asked, run.given), maps=run.maps) if run.reference else asked
         explained = reference_of(asked, run.data, asked.reference_number(run.seed))
         recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)

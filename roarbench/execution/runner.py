@@ -66,7 +66,7 @@ class Request:
         suite: All of it that is missing; `given` says what the reference's weights are if they are not trained.
         data: Local folder to read the images from.
         limit: Images of each split; all if None.
-        reference: Where the given weights are, if the suite does not name published ones.
+        references: Where the given weights of each reference are, if the suite does not name published ones.
         workers: How many processes.
         pace: How fast a submission makes its maps, where it was measured.
     """
@@ -74,14 +74,15 @@ class Request:
     suite: Suite
     data: Path | None = None
     limit: int | None = None
-    reference: str = ""
+    references: tuple[str, ...] = ()
     workers: int = 1
     pace: Pace | None = None
 
     @property
-    def weights(self) -> str:
-        """Return where the reference's weights are, a file or a published name; empty if they are trained."""
-        return self.reference or self.suite.given.partition("@")[0]
+    def weights(self) -> tuple[str, ...]:
+        """Return where each reference's weights are, a file or a published name; empty if they are trained."""
+        named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
+        return self.references or tuple(named)
 
 
 class Finished(NamedTuple):
@@ -184,7 +185,8 @@ def _try_weights(request: Request) -> None:
     record = request.suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     network = build(request.suite.model, record.classes, record.channels, record.size, generator)
-    load_given(request.weights, network, record.channels)
+    for reference in request.weights:
+        load_given(reference, network, record.channels)
 
 
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:

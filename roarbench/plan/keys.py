@@ -8,7 +8,7 @@ from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
 def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:
     """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
     recipe = "" if suite.given else suite.reference_recipe
-    return Reference(suite.dataset, data, suite.model, recipe, suite.reference_seed(number), suite.given)
+    return Reference(suite.dataset, data, suite.model, recipe, suite.reference_seed(number), suite.given_to(number))
 
 
 def reference_epochs(suite: Suite) -> float:
@@ -25,7 +25,8 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         data: Fingerprint of the decoded images and labels.
         limit: Images per split if the data set was made small.
     """
-    cell, reference = point.cell, reference_of(suite, data, suite.reference_number(point.seed))
+    cell, number = point.cell, suite.reference_number(point.seed)
+    reference = reference_of(suite, data, number)
     explained = needs_reference(cell)
     estimator = cell.estimator_record
     return Run(
@@ -36,7 +37,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         estimator=estimator.fingerprint if estimator else "",
         reference=reference.key if explained else "",
         limit=limit,
-        given=suite.given if explained else "",
+        given=suite.given_to(number) if explained else "",
         maps=suite.maps if estimator and estimator.shared else Precision.FLOAT32,
     )
 

@@ -175,7 +175,8 @@ class Suite:
         recipe: `name@version`, how the networks on degraded images are trained.
         reference_recipe: `name@version`, how the reference is trained.
         blocks: Its cells.
-        given: `NAME@CHECKSUM` of the reference's weights; empty if it is trained by `reference_recipe`.
+        given: `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if
+            they are trained by `reference_recipe`.
         maps: What the reference computes with while its maps are made.
         references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
         replication: 0, or which repetition with other seeds and other references it is.
@@ -205,13 +206,20 @@ class Suite:
         first = REPLICATION * self.replication
         return range(first, first + (self.references if block.protocol.retrain is Retrain.NONE else block.seeds))
 
+    def given_to(self, number: int) -> str:
+        """Return `NAME@CHECKSUM` of the weights of a reference; empty if it is trained."""
+        return self.given.split(",")[number] if self.given else ""
+
     def reference_number(self, seed: int) -> int:
         """Return which reference ranks for a seed, in [0, references)."""
         return seed % REPLICATION % self.references
 
     def reference_seed(self, number: int) -> int:
-        """Return the seed of a reference; the one after it is that of its network with random weights."""
-        return REPLICATION * self.replication + REFERENCE_SEED + 2 * number
+        """Return the seed of a reference; the one after it is that of its network with random weights.
+
+        Given weights have the first one's: their checksum says which they are, whatever else was given with them.
+        """
+        return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
     @property
     def estimators(self) -> tuple[str, ...]:

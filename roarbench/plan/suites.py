@@ -8,7 +8,7 @@ from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.estimators import CONTROLS, PAPER, find_estimator
 from roarbench.plan.runs import Block, Suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Precision, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Precision, Retrain, Unit
 
 _CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 _QUICK = (*_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -322,6 +322,27 @@ def find_suite(name: str) -> Suite:
 def own_reference(suite: Suite) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
     return VERSIONS.get((suite.name, suite.version), suite).given
+
+
+def with_given(suite: Suite, given: str) -> Suite:
+    """Return a suite that explains these weights, as many references as they are, or its own where none are given.
+
+    The cells with the most seeds have at least one for each of the weights: none are given for nothing.
+
+    Args:
+        suite: Which.
+        given: As `Suite.given`.
+    """
+    if given == suite.given:
+        return suite
+    own = VERSIONS.get((suite.name, suite.version), suite).references
+    references = len(given.split(",")) if given else own
+    trained = [block.seeds for block in suite.blocks if block.protocol.retrain is not Retrain.NONE]
+    blocks = tuple(
+        replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block
+        for block in suite.blocks
+    )
+    return replace(suite, given=given, references=references, blocks=blocks)
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:

@@ -1,12 +1,13 @@
 """What given weights are called: a name with a checksum, in records and titles. Nothing here imports torch."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
 from roarbench.plan.runs import Suite
+from roarbench.plan.suites import with_given
 
 
 class Published(NamedTuple):
@@ -30,22 +31,37 @@ PUBLISHED = {
 }
 
 
-def explaining(suite: Suite, reference: str) -> Suite:
-    """Return a suite that explains given weights; without a name the suite itself.
+def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = ()) -> Suite:
+    """Return a suite that explains given weights, one reference for each; without any the suite itself.
+
+    Args:
+        suite: Which.
+        references: Each what `title` takes, or the start of one of `known` that fits no other.
+        known: Titles of weights that a store knows.
 
     Raises:
-        CallerError: There are no such weights, or they are published ones of another network than the suite's. Those
-            of a file are held against the network when they are read.
+        CallerError: There are no such weights, two are the same, or they are published ones of another network than
+            the suite's. Those of a file are held against the network when they are read.
     """
-    if not reference:
-        return suite
-    given, record = title(reference), suite.dataset_record
-    known, wanted = PUBLISHED.get(given.partition("@")[0]), (suite.model, record.classes, record.channels)
+    names: dict[str, str] = {}
+    for reference in references:
+        begun = [one for one in known if one.startswith(reference)] if "@" in reference else []
+        given = begun[0] if len(begun) == 1 else title(reference)
+        if given in names:
+            same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
+            raise CallerError(f"--reference {reference} {same}; name each network once")
+        _check_published(suite, given)
+        names[given] = reference
+    return with_given(suite, ",".join(names)) if names else suite
+
+
+def _check_published(suite: Suite, given: str) -> None:
+    name, record = given.partition("@")[0], suite.dataset_record
+    known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
-        seen = f"{reference} is a {known.model} of {known.classes:,} classes"
+        seen = f"{name} is a {known.model} of {known.classes:,} classes"
         asked = f"suite '{suite.name}' explains a {suite.model} of {record.classes:,}"
         raise CallerError(f"{seen}, {asked}; give weights of that network, or leave --reference out")
-    return replace(suite, given=given)
 
 
 def title(reference: str) -> str:

@@ -14,7 +14,7 @@ from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Point, Run, Suite, describe, expand, protocol_name
-from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.plan.suites import VERSIONS, with_entries, with_given
 from roarbench.report.lists import run_states
 from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
@@ -139,8 +139,11 @@ def _has(suite: Suite, run: Run) -> bool:
         return False
     name = run.cell.estimator
     asked = with_entries(suite, [name]) if "@" in name or "(" in name else suite
-    asked = replace(asked, given=run.given) if run.given else asked
-    return any(bind(asked, point, run.data, run.limit) == run for point in expand(asked) if point.cell == run.cell)
+    asked = with_given(asked, run.given) if run.given else asked
+    points = [point for point in expand(asked) if point.cell == run.cell]
+    if run.given:  # one of several networks may have been given for this seed alone
+        points = [replace(point, seed=run.seed) for point in points]
+    return any(bind(asked, point, run.data, run.limit) == run for point in points)
 
 
 def _outcome(result: Result) -> dict[str, Any]:

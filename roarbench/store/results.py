@@ -243,8 +243,8 @@ class ResultsStore:
         asked = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
         return list(dict.fromkeys((run.data, run.limit) for run in asked))
 
-    def versions(self, dataset: str, model: str) -> list[tuple[str, int | None, str]]:
-        """Return what the results on a data set and network are of, oldest first.
+    def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+        """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
 
         Returns:
             Fingerprints of images, each with the images per split if the data set was made small, and with the given
@@ -254,7 +254,10 @@ class ResultsStore:
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self._database.read() as connection:
             rows = [(row.data, json.loads(row.record)) for row in connection.execute(wanted)]
-        return list(dict.fromkeys((data, made.get("limit"), made.get("given", "")) for data, made in rows))
+        found: dict[tuple[str, int | None, str], set[int]] = {}
+        for data, made in rows:
+            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(made["seed"])
+        return found
 
     def stamp(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and when rows are vouched for."""

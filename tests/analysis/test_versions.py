@@ -14,7 +14,7 @@ from roarbench.datasets import PINNED
 from roarbench.execution import runner
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Block, expand
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.store.folders import Workspace
 from roarbench.store.images import LOCAL, ImageNote
 from roarbench.store.results import ResultsStore, default_url
@@ -148,6 +148,21 @@ def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
     assert what_else(collect(explained, store), "table").endswith(
         "roarbench table --suite made-up (reference trained by planted@1)"
     )
+
+
+def test_weights_are_together_that_explain_different_seeds(store):
+    """Two that were given together; then one of them alone, too, after which nothing says that they were."""
+    first, second = "file@0a1b", "file@2c3d"
+    together = with_given(SMALL, f"{first},{second}")
+    store.add_all(rows(OWN, suite=together))
+    assert [found.suite.given for found in collect_all(SMALL, store)] == [f"{first},{second}"]
+    (found,) = collect_all(SMALL, store)
+    assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
+    assert found.asked == ("--reference", first, "--reference", second)
+    assert found.suite.references == 2
+    store.add_all(rows(OWN, suite=with_given(SMALL, second), hour=1))
+    assert {found.suite.given for found in collect_all(SMALL, store)} == {first, second}
+    assert len(collect(together, store).results) == len(expand(together))
 
 
 def test_all_that_a_store_holds_the_suites_own_first(store):

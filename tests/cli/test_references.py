@@ -125,3 +125,109 @@ def test_published_weights_of_another_network_are_refused_before_they_are_fetche
     assert line.startswith(
         "roarbench: torchvision:resnet50-v1 is a resnet50 of 1,000 classes, suite 'planted' explains"
     )
+
+
+# --- several files
+
+
+class TwoFiles(NamedTuple):
+    store: Path
+    asked: tuple[object, ...]  # the options that name both
+    titles: tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> TwoFiles:
+    """A store with the runs of two checkpoints that were given together; to be read only."""
+    folder = tmp_path_factory.mktemp("two")
+    asked: list[object] = []
+    for seed in (7, 8):
+        network = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed))
+        torch.save(network.state_dict(), folder / f"{seed}.pt")
+        asked += ["--reference", folder / f"{seed}.pt"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SUITES, "planted", PLANTED)
+        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        assert command("run", *SMALL, *asked, "--store", folder / "store") == 0
+    titles = tuple(title(str(folder / f"{seed}.pt")) for seed in (7, 8))
+    return TwoFiles(folder / "store", tuple(asked), titles)
+
+
+def explained(store: Path) -> dict[int, str]:
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        found = results.results(results.keys("")).values()
+        assert len({row.weights for row in found if row.run.cell.estimator == "grad"}) == 2
+        return {row.run.seed: row.run.given for row in found if row.run.cell.estimator == "grad"}
+
+
+def test_file_number_i_is_explained_by_seed_i(call, two):
+    assert explained(two.store) == dict(enumerate(two.titles))
+    again = call("run", *SMALL, *two.asked, "--store", two.store)
+    assert (again.code, "runs are done" in again.err) == (0, True)
+    assert "2 references 25.0%, 25.0% correct" in again.err
+
+
+def test_the_title_names_both(call, two):
+    words = f"(references {', '.join(name[:13] for name in two.titles)})"
+    for asked in (two.asked, [word for name in two.titles for word in ("--reference", name[:13])]):
+        answer = call("table", *SMALL, *asked, "--store", two.store)
+        assert words in " ".join(answer.out.split())
+        assert "for this network only" not in answer.out
+    found = json.loads(call("table", *SMALL, *two.asked, "--store", two.store, "--format", "json").out)
+    assert found["reference"] == ",".join(two.titles)
+    assert (found["references"], found["one_network"]) == (2, False)
+    assert {row["estimator"]: row["seeds"] for row in found["rows"]} == {"random": 2, "grad": 2}
+
+
+def test_networks_that_were_given_together_are_told_of_together(call, two):
+    alone = call("table", *SMALL, "--store", two.store)
+    asked = " ".join(f"--reference {name[:13]}" for name in two.titles)
+    assert f"this store also has: roarbench table --suite planted --limit 40 {asked} --store" in alone.err
+
+
+@pytest.mark.parametrize("word", ["plan", "status", "keys", "validity", "claims"])
+def test_other_commands_take_both(call, two, word):
+    suite = ("--suite", "planted", "--limit", "40")
+    answer = call(word, *suite, *two.asked, "--store", two.store)
+    assert answer.code == 0, answer.err
+    if word != "keys":
+        assert " ".join(f"file@{name[5:13]}" for name in two.titles) in " ".join(answer.out.replace(",", "").split())
+
+
+def test_every_file_can_be_reproduced_by_itself(call, two, tmp_path):
+    with ResultsStore.open(default_url(two.store), read_only=True) as results:
+        found = results.results(results.keys("")).values()
+        key = next(row.run.key for row in found if (row.run.cell.estimator, row.run.seed) == ("grad", 1))
+    store = shutil.copytree(two.store, tmp_path / "store")
+    first, second = two.asked[1], two.asked[3]
+    wrong = call("reproduce", key, "--reference", first, "--store", store)
+    assert (wrong.code, "name that one" in wrong.err) == (2, True)
+    right = call("reproduce", key, "--reference", second, "--store", store)
+    assert (right.code, right.out.startswith("equal: ")) == (0, True)
+    assert "planted v1" in call("show", key, "--store", store).out
+
+
+def test_one_of_them_alone_has_the_rows_that_explain_it(call, two, tmp_path):
+    """What was done with the other is not done again, and the intervals are for this network only."""
+    store = shutil.copytree(two.store, tmp_path / "store")
+    asked = (*SMALL, "--reference", two.asked[1], "--store", store)
+    before = json.loads(call("table", *asked, "--format", "json").out)
+    assert {row["estimator"]: row["seeds"] for row in before["rows"]}["grad"] == 1
+    assert call("run", *asked, "--seeds", "2").code == 0
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        found = results.results(results.keys("")).values()
+        grad = {(row.run.given, row.run.seed) for row in found if row.run.cell.estimator == "grad"}
+    assert grad == {(two.titles[0], 0), (two.titles[1], 1), (two.titles[0], 1)}
+
+
+def test_the_same_network_twice_is_refused_in_one_line(call, two, tmp_path):
+    copied = shutil.copy(two.asked[1], tmp_path / "copy.pt")
+    for word in ("run", "plan"):
+        twice = call(word, *SMALL, *two.asked[:2], *two.asked[:2], "--store", tmp_path / "store")
+        assert (twice.code, twice.out, twice.err.count("\n")) == (2, "", 1)
+        assert f"--reference {two.asked[1]} is named twice; name each network once" in twice.err
+        same = call(word, *SMALL, *two.asked[:2], "--reference", copied, "--store", tmp_path / "store")
+        assert f"--reference {copied} has the weights of {two.asked[1]}; name each network once" in same.err
+    answer = call("run", *SMALL, *two.asked, "--seeds", "1", "--store", tmp_path / "store")
+    assert (answer.code, "--seeds 1 and 2 references" in answer.err) == (2, True)
+    assert not (tmp_path / "store").exists()

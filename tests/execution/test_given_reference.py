@@ -44,7 +44,7 @@ def suite(weights):
 @pytest.fixture(scope="module")
 def context(tmp_path_factory, suite, weights):
     """With its reference and the rankings of `grad` and `sobel`."""
-    context = replace(make_context(tmp_path_factory.mktemp("given"), suite), given=str(weights))
+    context = replace(make_context(tmp_path_factory.mktemp("given"), suite), given=(str(weights),))
     jobs.train_reference(context)
     for name in ("grad", "sobel"):
         spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
@@ -138,5 +138,5 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_decoded(tmp_path
     monkeypatch.setattr(runner, "decode_dataset", None)
     suite = replace(SUITE, given=title(str(tmp_path / "w.pt")))
     with pytest.raises(CallerError, match="does not fit the suite's network"):
-        request = runner.Request(suite, reference=str(tmp_path / "w.pt"))
+        request = runner.Request(suite, references=(str(tmp_path / "w.pt"),))
         runner.run_suite(request, Workspace(tmp_path), None, Console(file=StringIO()))

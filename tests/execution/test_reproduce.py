@@ -57,7 +57,7 @@ def published(monkeypatch, tmp_path):
 def filled(suite, folder, reference="") -> Iterator[ResultsStore]:
     """A store with all runs of a suite on eight images."""
     with ResultsStore.open(default_url(folder)) as store:
-        request = runner.Request(suite, limit=8, reference=reference)
+        request = runner.Request(suite, limit=8, references=(reference,) if reference else ())
         assert runner.run_suite(request, Workspace(folder), store, CONSOLE).failed == 0
         yield store
 

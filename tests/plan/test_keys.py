@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from roarbench.estimators import find_estimator
+from roarbench.identity import fingerprint
 from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
 from roarbench.plan.runs import CLEAN, REFERENCE_SEED, Block, Cell, Point, Reference, expand
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.store.folders import Workspace
 from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
 
@@ -112,3 +113,47 @@ def test_rankings_are_stored_for_the_papers_levels_or_more():
     finer = replace(QUICK, blocks=(Block(ROAR, ("grad",), (0.05, 0.9), seeds=1), Block(MORF, ("grad",), (0.95,), 1)))
     assert stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
     assert stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS
+
+
+FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
+
+
+@pytest.mark.parametrize(
+    ("suite", "pinned"),
+    [
+        (("quick", 1), "a6bce56e9ccb9e91d58f964dcebf72c4"),
+        (("planted", 1), "203d3917f97e33ab45845f3a25a52a2c"),
+        (("imagenet-noretrain", 2), "c6a23f68ad33e08d930c36a6695359d5"),
+        (("imagenette64", 1), "697a3cca4e3ddef61c8f42aba28b3db4"),
+    ],
+)
+def test_keys_with_one_given_network_are_those_from_before_there_could_be_several(suite, pinned):
+    given = with_given(VERSIONS[suite], FILE)
+    assert fingerprint(sorted(bind(given, point, "da7a", None).key for point in expand(given))) == pinned
+
+
+def test_each_given_network_explains_its_seeds_whatever_else_is_given():
+    both = with_given(QUICK, f"{FILE},{OTHER}")
+    assert (both.references, both.title) == (2, QUICK.title)
+    for seed, alone in ((0, FILE), (1, OTHER), (2, FILE)):
+        for estimator in ("grad", "random"):
+            point = Point(cell(estimator), seed)
+            assert bind(both, point, "da7a", None) == bind(with_given(QUICK, alone), point, "da7a", None)
+    scored = {
+        point.seed: bind(both, point, "da7a", None)
+        for point in expand(both)
+        if point.cell == cell("grad", Retrain.NONE)
+    }
+    assert {seed: run.given for seed, run in scored.items()} == {0: FILE, 1: OTHER}
+
+
+def test_given_networks_take_the_place_of_the_suites_own():
+    suite = find_suite("quick@2")
+    assert suite.references == 3
+    one = with_given(suite, FILE)
+    assert one.references == 1
+    assert {bind(one, point, "da7a", None).given for point in expand(one)} == {"", FILE}
+    assert with_given(one, "") == suite
+    four = with_given(suite, ",".join(f"file@{number}" for number in range(4)))
+    assert [block.seeds for block in four.blocks] == [4 if block.seeds == 3 else block.seeds for block in suite.blocks]
+    assert {bind(four, point, "da7a", None).given for point in expand(four)} >= {f"file@{n}" for n in range(4)}

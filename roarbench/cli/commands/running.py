@@ -1,6 +1,7 @@
 """Run a suite, or say what it takes."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,7 @@ from roarbench.cli.options import (
     chosen_estimators,
     named_suite,
 )
-from roarbench.errors import RunError
+from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import Suite, select
 
@@ -38,7 +39,7 @@ def run(
     format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
-    suite = requested_suite(asked, work.reference)
+    suite = requested_suite(asked, work.references)
     from roarbench.analysis.load import open_results
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.execution.quantus import quantus_version
@@ -55,8 +56,8 @@ def run(
 
             mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
             entry, pace = submit(submitted.submission, mode, results, workspace, err)
-            suite = requested_suite(asked, work.reference, entry)
-        request = Request(suite, work.data, work.limit, work.reference, count, pace)
+            suite = requested_suite(asked, work.references, entry)
+        request = Request(suite, work.data, work.limit, work.references, count, pace)
         finished = run_suite(request, workspace, results, err)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, err)
@@ -89,19 +90,19 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
-    suite = requested_suite(asked, work.reference)
+    suite = requested_suite(asked, work.references)
     from roarbench.analysis.load import Question, load_suite, open_results
     from roarbench.execution.runner import Request, run_suite, workers_here
     from roarbench.report.replication import compare, replication_record, replication_text
     from roarbench.store.folders import Workspace
 
     if against:
-        question = Question(work.store, work.db, work.limit, str(work.data or ""), work.reference)
+        question = Question(work.store, work.db, work.limit, str(work.data or ""), work.references)
         first, again = (load_suite(suite, each) for each in (question, question._replace(store=against, db="")))
     else:
         workspace, count = Workspace(work.store), workers_here(work.workers)
         with open_results(work.store, work.db, read_only=False) as results:
-            request = Request(suite, work.data, work.limit, work.reference, count)
+            request = Request(suite, work.data, work.limit, work.references, count)
             repeated = replace(request, suite=replace(suite, replication=number))
             done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
         if any(finished.failed for finished in done):
@@ -125,7 +126,7 @@ def plan(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
-    suite, seconds = requested_suite(asked, work.reference), None
+    suite, seconds = requested_suite(asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.runner import default_workers
@@ -140,7 +141,7 @@ def plan(
 
         mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
         entry, pace = inspect_file(submitted.submission, mode, measured, err)
-        suite = requested_suite(asked, work.reference, entry)
+        suite = requested_suite(asked, work.references, entry)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
     made = make_plan(suite_results, work.workers or default_workers(), measured, bool(data) and not decoded, seconds)
@@ -150,12 +151,13 @@ def plan(
         out.print(made.text(), soft_wrap=True)
 
 
-def requested_suite(asked: SuiteOptions, reference: str = "", entry: str = "") -> Suite:
+def requested_suite(asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:
     """Return the suite, or the part of it that was chosen, with the controls that every estimator is compared with.
 
     Args:
         asked: The suite, its estimators and its seeds.
-        reference: File or name of the weights that it explains; empty for those that its recipe trains.
+        references: File or name of the weights of each network that it explains; empty for those that its recipe
+            trains.
         entry: A submission's id, which is always part of it, with its twins.
     """
     from roarbench.plan.weights import explaining
@@ -163,4 +165,7 @@ def requested_suite(asked: SuiteOptions, reference: str = "", entry: str = "") -
     suite = named_suite(asked.suite, asked.estimators, [entry] if entry else [])
     chosen = chosen_estimators(suite, asked.estimators)
     own = [row.id for row in suite.estimator_records if row.parent == entry]
-    return explaining(select(suite, chosen and (*CONTROLS, *chosen, *own), asked.seeds), reference)
+    if asked.seeds and asked.seeds < len(references):
+        seen = f"--seeds {asked.seeds} and {len(references)} references"
+        raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(references)} or more")
+    return select(explaining(suite, references), chosen and (*CONTROLS, *chosen, *own), asked.seeds)
