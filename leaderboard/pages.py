@@ -93,7 +93,7 @@ def claims(views: Sequence[SuiteView]) -> list[ClaimTable]:
         ClaimTable(
             f"On {view.suite_results.title}",
             f"Mean test accuracies: {view.table.caption}",
-            [_claim(row, "ours") for row in claim_records(view.suite_results, view.unit)],
+            [_claim(row, "ours") for row in claim_records(view.evidence)],
         )
         for view in views
     ]
@@ -113,10 +113,12 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
     more = len(finding["exceptions"]) - len(exceptions)
     text = ", ".join(exceptions) + (f" and {more} more" if more else "")
     agree = f"{finding['agree']} of {finding['cells']}" if finding["cells"] else None
+    settled = finding.get("significant") if agree else None
     return {
         "verdict": str(finding["verdict"]),
         "claim": row["text"],
         "cells that agree": agree,
+        "significantly": settled and f"{settled['agree']} for it, {settled['differ']} against",
         "exceptions": text,
         "where": row["where"],
     }

@@ -118,7 +118,7 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
     """Count the cells in which each claim holds, and of those that differ significantly the ones for and against it."""
     records = [
         (
-            {row["claim"]: row for row in claim_records(part.evidence.suite_results, part.unit)},
+            {row["claim"]: row for row in claim_records(part.evidence)},
             significant_cells(part.evidence),
         )
         for part in parts

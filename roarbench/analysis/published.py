@@ -13,7 +13,7 @@ Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
 HOOKER_DATASETS = {"ImageNet": "imagenet", "Food_101": "food101", "Birdsnap": "birdsnap"}
 HOOKER_ESTIMATORS = {
     "Random": "random",
-    "Sobel": "sobel",
+    "Sobel": "sobel-released",  # as the paper's code computes it; `sobel` here is another control
     "GRAD": "grad",
     "SG-GRAD": "sg-grad",
     "SG-SQ-GRAD": "sgsq-grad",

@@ -239,7 +239,7 @@ _QUICK_2 = replace(
     reference_recipe="quick@2",
     blocks=(
         Block(ROAR, ("random", "random-blurred", *_QUICK_2_ROWS), (0.9,), seeds=3),
-        Block(ROAR, ("sobel",), (0.9,), seeds=1),
+        Block(ROAR, ("sobel", "sobel-released"), (0.9,), seeds=1),
         *(Block(order, (*CONTROLS, *_QUICK_2_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
         Block(MASK_ONLY, ("grad", "sgsq-grad", "var-grad"), (0.9,), seeds=1),
     ),

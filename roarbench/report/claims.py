@@ -7,6 +7,7 @@ from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
+from roarbench.stats.board import ONE_NETWORK
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.verdicts import Verdict, compare
@@ -35,18 +36,26 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
     return curves
 
 
-def claim_records(suite_results: SuiteResults | None, unit: Unit = Unit.SCALAR) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, where a suite is given, on ours."""
-    tables = {"published": published_tables()} | ({"ours": own_tables(suite_results, unit)} if suite_results else {})
-    return [
+def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours.
+
+    The paper's table has means alone. Of our cells it is said, too, how many differ significantly.
+    """
+    published = published_tables()
+    records: list[dict[str, Any]] = [
         {
             "claim": claim.id,
             "text": claim.text,
             "where": claim.where,
-            **{name: _finding(claim.test(table)) for name, table in tables.items()},
+            "published": _finding(claim.test(published)),
         }
         for claim in CLAIMS
     ]
+    if evidence:
+        ours, clear = own_tables(evidence.suite_results, evidence.unit), significant_cells(evidence)
+        for claim, record in zip(CLAIMS, records, strict=True):
+            record["ours"] = _finding(claim.test(ours)) | {"significant": clear[claim.id]._asdict()}
+    return records
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -58,8 +67,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def results_record(suite_results: SuiteResults) -> dict[str, Any]:
+def results_record(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, the images and the reference that our numbers are of."""
+    suite_results = evidence.suite_results
     return {
         "suite": suite_results.suite.name,
         "version": suite_results.suite.version,
@@ -67,7 +77,19 @@ def results_record(suite_results: SuiteResults) -> dict[str, Any]:
         "data": suite_results.data or None,
         "reference": suite_results.suite.given or None,
         "at_chance": bool(suite_results.at_chance),
+        "one_network": _one_network(evidence),
     }
+
+
+def results_title(evidence: Evidence) -> str:
+    """Return what our numbers are of, and what nobody may overlook: one network for all, or networks at chance."""
+    suite_results = evidence.suite_results
+    title = suite_results.title + (f", {ONE_NETWORK}" if _one_network(evidence) else "")
+    return ". ".join(filter(None, (title, suite_results.at_chance)))
+
+
+def _one_network(evidence: Evidence) -> bool:
+    return len(evidence.roar.scores.networks) == 1
 
 
 class SignificantCells(NamedTuple):
@@ -117,7 +139,7 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
 
     Args:
         records: From `claim_records`.
-        ours: Title of the suite that they were tested on, which says if it is a small version; empty without one.
+        ours: From `results_title`; empty without results of ours.
     """
     lines = [f"ours: {ours}"] if ours else []
     for row in records:
@@ -127,10 +149,14 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
 
 
 def _words(record: dict[str, Any]) -> str:
-    finding = Finding(**record)
+    finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
+    settled = SignificantCells(**record["significant"]) if "significant" in record else None
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-    return f"{finding}; against it: {against}" if shown else str(finding)
+    words = f"{finding}; against it: {against}" if shown else str(finding)
+    if settled is None or not finding.cells:
+        return words
+    return f"{words}; significantly (adjusted for all cells): {settled.agree} for it, {settled.differ} against"
 
 
 def gains_text(records: list[dict[str, Any]]) -> str:

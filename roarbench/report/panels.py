@@ -57,6 +57,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
     styles = {
         "random": Style("#000000", "x", "-."),
         "sobel": Style("#777777", "+", "-."),
+        "sobel-released": Style("#777777", "|", ":"),
         "random-blurred": Style("#000000", "o", ":"),
     }
     others = 0

@@ -76,7 +76,11 @@ def test_every_output_says_so(void, sound):
     assert QUARTER in printed(table) and "a guess is right on 25.0%." in printed(table)
     assert "places hold together" not in printed(table) and "(!)" not in printed(table)
     assert doubts(panel(void))[-1] == void.at_chance
-    for found in (json.loads(render(table, "json")), json.loads(as_json(panel(void))), results_record(void)):
+    for found in (
+        json.loads(render(table, "json")),
+        json.loads(as_json(panel(void))),
+        results_record(Evidence(void, Unit.SCALAR, Bootstrap(50))),
+    ):
         assert found["at_chance"] is True
     rows = list(csv.DictReader(StringIO(render(table, "csv"))))
     assert {(row["place"], row["verdict"], row["flag"]) for row in rows} == {("", "", "")}
@@ -84,8 +88,8 @@ def test_every_output_says_so(void, sound):
 
 
 def test_no_claim_is_held_against_them(void, sound):
-    assert {row["ours"]["verdict"] for row in claim_records(void)} == {"no data"}
-    assert {row["ours"]["verdict"] for row in claim_records(sound)} > {"no data"}
+    assert {row["ours"]["verdict"] for row in claim_records(Evidence(void, Unit.SCALAR, Bootstrap(50)))} == {"no data"}
+    assert {row["ours"]["verdict"] for row in claim_records(Evidence(sound, Unit.SCALAR, Bootstrap(50)))} > {"no data"}
 
 
 def test_networks_are_judged_by_their_mean():

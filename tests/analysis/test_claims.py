@@ -1,6 +1,6 @@
 import pytest
 
-from roarbench.analysis.claims import CLAIMS, Claim, Holds, Tables, curve_gain
+from roarbench.analysis.claims import BASES, CLAIMS, Claim, Holds, Tables, curve_gain
 from roarbench.analysis.published import UNRETRAINED, hooker2019
 from roarbench.terms import Order
 
@@ -18,6 +18,7 @@ PUBLISHED = Tables(hooker2019(Order.MORF), UNRETRAINED)
         ("grad-not-better-than-sobel", "fails: holds in 14 of 15 cells"),
         ("ig-not-better-than-sobel", "holds in 15 of 15 cells"),
         ("gb-not-better-than-sobel", "fails: holds in 7 of 15 cells"),
+        ("sobel-worse-than-random", "fails: holds in 14 of 15 cells"),
         ("smoothgrad-worse-than-random", "fails: holds in 36 of 45 cells"),
         ("smoothgrad-no-gain-over-grad", "fails: holds in 13 of 15 cells"),
         ("smoothgrad-no-gain-over-ig", "fails: holds in 12 of 15 cells"),
@@ -34,7 +35,9 @@ def test_verdicts_on_the_published_table(claim: str, text: str) -> None:
 def test_the_exceptions_are_those_that_the_protocol_names() -> None:
     random = CLAIM["gb-worse-than-random"].test(PUBLISHED)
     assert random.exceptions == tuple(f"gb at t = 0.1 on {name}" for name in ("imagenet", "food101", "birdsnap"))
-    assert CLAIM["grad-not-better-than-sobel"].test(PUBLISHED).exceptions == ("grad at t = 0.5 on imagenet",)
+    assert CLAIM["grad-not-better-than-sobel"].test(PUBLISHED).exceptions == (
+        "grad against sobel-released at t = 0.5 on imagenet",
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,19 @@ def test_equal_is_on_par_with_sobel_and_no_win_over_random() -> None:
     assert CLAIM["grad-not-better-than-sobel"].test(tables).verdict is Holds.YES
     assert CLAIM["grad-worse-than-random"].test(tables).verdict is Holds.NO
     assert CLAIM["strong-ensembles-beat-random"].test(tables).verdict is Holds.NO
+
+
+def test_a_claim_says_which_sobel_it_is_about() -> None:
+    """The paper's table has the released code's; ours may have that, the magnitude, or both."""
+    below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
+    tables = Tables({"imagenette64": {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}}, {})
+    worse, par = CLAIM["sobel-worse-than-random"].test(tables), CLAIM["grad-not-better-than-sobel"].test(tables)
+    assert (worse.agree, worse.cells) == (1, 1)
+    assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
+    magnitude = Tables({"imagenette64": {"random": curve, "sobel": above}}, {})
+    assert CLAIM["sobel-worse-than-random"].test(magnitude).verdict is Holds.UNKNOWN
+    for claim in (CLAIM["sobel-worse-than-random"], *(CLAIM[f"{base}-not-better-than-sobel"] for base in BASES)):
+        assert "sobel-released" in claim.text and "sobel, the magnitude" in claim.text
 
 
 def test_best_ensemble_needs_all_nine() -> None:

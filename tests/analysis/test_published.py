@@ -36,6 +36,6 @@ def test_khakzar_is_a_full_table() -> None:
 
 
 def test_an_unpublished_data_set_is_the_callers_mistake() -> None:
-    assert published_curves("imagenet", Order.MORF)["sobel"]
+    assert published_curves("imagenet", Order.MORF)["sobel-released"]
     with pytest.raises(UnknownName, match="did you mean 'imagenet'"):
         published_curves("imagnet", Order.MORF)

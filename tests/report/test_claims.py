@@ -1,16 +1,27 @@
 """The report of the claims: the published verdicts and gains in words, and a suite of ours beside them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import CLEAN, Cell, Point, Run
 from roarbench.plan.suites import find_suite
-from roarbench.report.claims import claim_records, claims_text, gain_records, gains_text, significant_cells
+from roarbench.report.claims import (
+    claim_records,
+    claims_text,
+    gain_records,
+    gains_text,
+    results_record,
+    results_title,
+    significant_cells,
+)
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
 from roarbench.terms import Order, Retrain, Unit
+from tests.helpers.made_up import SUITE
 from tests.helpers.made_up import held as made_up_held
 
 HERE = Provenance("0", {}, {})
@@ -33,8 +44,12 @@ def held() -> SuiteResults:
     return SuiteResults(suite, "da7a", None, {point: result(point, count) for point, count in points.items()})
 
 
+def evidence() -> Evidence:
+    return Evidence(held(), Unit.SCALAR, Bootstrap(200))
+
+
 def by_claim(name: str) -> dict[str, object]:
-    return next(row for row in claim_records(held()) if row["claim"] == name)
+    return next(row for row in claim_records(evidence()) if row["claim"] == name)
 
 
 def test_ours_are_judged_beside_the_published_ones() -> None:
@@ -45,6 +60,7 @@ def test_ours_are_judged_beside_the_published_ones() -> None:
         "agree": 1,
         "cells": 2,
         "exceptions": ("grad at t = 0.9 on imagenette64",),
+        "significant": {"agree": 0, "differ": 0},
     }
 
 
@@ -90,17 +106,33 @@ def test_one_training_per_cell_settles_nothing() -> None:
     assert all(found == (0, 0) for found in clear.values())
 
 
+def test_cells_that_are_clear_are_counted_beside_the_means() -> None:
+    made = Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500))
+    row = next(row for row in claim_records(made) if row["claim"] == "grad-worse-than-random")
+    assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
+    assert "significantly (adjusted for all cells): 2 for it, 0 against" in claims_text(claim_records(made))
+
+
+def test_one_explained_network_is_told() -> None:
+    made = Evidence(made_up_held(), Unit.SCALAR, Bootstrap(50))
+    assert results_title(made) == "made-up v1, for this network only" and results_record(made)["one_network"]
+    two = replace(SUITE, references=2)
+    made = Evidence(made_up_held(two), Unit.SCALAR, Bootstrap(50))
+    assert results_title(made) == "made-up v1" and not results_record(made)["one_network"]
+
+
 def test_without_a_suite_there_is_only_the_paper() -> None:
     assert all("ours" not in row for row in claim_records(None))
 
 
 def test_words_count_cells_and_name_exceptions() -> None:
-    text = claims_text(claim_records(held()), "quick v1 (small version: 2 images a split)")
+    text = claims_text(claim_records(evidence()), "quick v1 (small version: 2 images a split)")
     assert text.startswith("ours: quick v1 (small version: 2 images a split)\n")
     assert not claims_text(claim_records(None)).startswith("ours:")
     assert "  published  holds in 90 of 90 cells\n" in text
-    assert "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64\n" in text
-    assert "gb at t = 0.5 on imagenet and 5 more" in text
+    assert "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64; "
+        "significantly (adjusted for all cells): 0 for it, 0 against\n" in text
+    assert "gb against sobel-released at t = 0.5 on imagenet and 5 more" in text
     assert "  ours       no data" in text
 
 

@@ -149,18 +149,21 @@ def claims(
     source: ResultsOptions,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Test the paper's claims on its own Table 2 and on our results, by mean accuracies."""
+    """Test the paper's claims on its own Table 2 and on our results: mean accuracies, and which cells of ours are clear."""
     asked = find_suite(suite) if suite else None
+    from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claims
+    from roarbench.stats.bootstrap import Bootstrap
 
     suite_results = load_suite(asked, source.question) if asked else None
-    found, gains = claims.claim_records(suite_results, unit or Unit.SCALAR), claims.gain_records()
+    evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
+    found, gains = claims.claim_records(evidence), claims.gain_records()
     if format is ReportFormat.JSON:
-        described = claims.results_record(suite_results) if suite_results else None
+        described = claims.results_record(evidence) if evidence else None
         out.print_json(json.dumps({"ours": described, "claims": found, "published_gains": gains}))
     else:
-        ours = ". ".join(filter(None, (suite_results.title, suite_results.at_chance))) if suite_results else ""
+        ours = claims.results_title(evidence) if evidence else ""
         out.print(f"{claims.claims_text(found, ours)}\n{claims.gains_text(gains)}", soft_wrap=True)
     if suite_results:
         _tell_what_else(suite_results, "claims")
