@@ -108,6 +108,7 @@ def compared(protocol: Protocol, done: list[Finished], unit: Unit, estimators: l
     alike = agreement(own, theirs, _BOOTSTRAP.confidence)
     if alike is None:
         raise RunError(f"an order of {len(estimators)} estimator is none; name a suite with two or more")
+    assert alike.opposed is not None, "both have two trainings per cell"
     pairs = len(estimators) * (len(estimators) - 1) // 2
     settled = f"{alike.settled} of {pairs} pairs settled under both, {alike.opposed} of them opposed"
     yield f"\nKendall's tau of the gains {alike.tau.value:.2f} [{alike.tau.low:.2f}, {alike.tau.high:.2f}]; {settled}."

@@ -103,7 +103,7 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
     return [
         CurvePoint(name, lookup_estimator(name).control, "published", t, accuracy)
         for name, curve in curves.items()
-        if name in wanted
+        if name in wanted or lookup_estimator(name).control
         for t, accuracy in curve.items()
     ]
 

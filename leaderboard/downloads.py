@@ -13,8 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name
 from roarbench import text as formatting
+from roarbench.analysis.validity import MASKS
 from roarbench.report.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.curves import POINTS
 from roarbench.text import MISSING, interval, percent, place_interval, signed
 
 ASSETS = Path(__file__).parent / "assets"
@@ -49,9 +51,17 @@ def _record(row: BoardRow) -> dict[str, Any]:
         "vs_random_blurred": row.blurred or None,
         "kar_gain": row.kar.value,
         "no_retrain_gain": row.unretrained.value,
+        "over_other_image": row.other_image.value,
+        "over_other_image_low": row.other_image.low,
+        "over_other_image_high": row.other_image.high,
+        "vs_other_image": row.vs_other_image or None,
         "flag": row.flag or None,
-        "blurred_twin_lead": row.concerns.twin.size,
-        "mask_only_accuracy": row.concerns.masks.size,
+        "sign": row.sign or None,
+        "blurred_twin_share": row.mark("blurred").share.value,
+        "masks_share": row.mark(MASKS).share.value,
+        "above_masks": row.above_masks.value,
+        "above_masks_low": row.above_masks.low,
+        "above_masks_high": row.above_masks.high,
         "seconds_per_1000_images": row.seconds,
         "seeds": row.seeds,
         "date": row.date or None,
@@ -158,6 +168,11 @@ def _cells(row: BoardRow, table: BoardTable) -> list[str]:
     ]
 
 
+def above_text(above: Estimate) -> str:
+    """Return a difference of accuracies in points with its interval, as far as they are there."""
+    return interval(above, lambda accuracy: signed(POINTS * accuracy))
+
+
 def accuracy_text(accuracy: Estimate) -> str:
     """Return an accuracy in percent with its interval in brackets, as far as they are there."""
     return interval(accuracy, percent, "%")
@@ -176,7 +191,11 @@ def templates() -> Environment:
         "accuracy": accuracy_text,
         "protocol": protocol_name,
     }
-    made.filters |= {"percent": "{:.1%}".format, "digits": lambda value: "" if value is None else _digits(value)}
+    made.filters |= {
+        "share": "{:.0%}".format,
+        "above": above_text,
+        "digits": lambda value: "" if value is None else _digits(value),
+    }
     made.globals |= {"headings": HEADINGS, "columns": COLUMNS, "gained": GAINED, "texts": TEXTS}
     return made
 

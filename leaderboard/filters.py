@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leaderboard.rows import BoardRow, BoardTable, with_places
+from roarbench.analysis.validity import MASKS
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,10 @@ SORTS: dict[str, Callable[[BoardRow], Any]] = {  # by column; None where a row h
     "blurred": lambda row: row.blurred or None,
     "kar": lambda row: row.kar.value,
     "no-retrain": lambda row: row.unretrained.value,
-    "twin": lambda row: row.concerns.twin.size,
-    "masks": lambda row: row.concerns.masks.size,
+    "other-image": lambda row: row.other_image.value,
+    "twin": lambda row: row.mark("blurred").share.value,
+    "masks": lambda row: row.mark(MASKS).share.value,
+    "above": lambda row: row.above_masks.value,
     "seconds": lambda row: row.seconds,
     "seeds": lambda row: row.seeds,
     "date": lambda row: row.date or None,

@@ -113,7 +113,7 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
     more = len(finding["exceptions"]) - len(exceptions)
     text = ", ".join(exceptions) + (f" and {more} more" if more else "")
     agree = f"{finding['agree']} of {finding['cells']}" if finding["cells"] else None
-    settled = finding.get("significant") if agree else None
+    settled = finding.get("significant")
     return {
         "verdict": str(finding["verdict"]),
         "claim": row["text"],
@@ -151,11 +151,11 @@ def bar_lines(table: BoardTable) -> str:
 
 def empty_columns(table: BoardTable) -> list[str]:
     """Return the columns that are empty in every row: a suite need not have all protocols and checks."""
-    optional = ("sobel", "blurred", "kar", "no-retrain", "twin", "masks", "seconds")
+    optional = ("sobel", "blurred", "kar", "no-retrain", "other-image", "twin", "masks", "above", "seconds")
     return [key for key in optional if all(SORTS[key](row) is None for row in table.rows)]
 
 
-_DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full."
+_DOUBT = "(!) and numbers in bold: a reason to doubt the row, which its page gives in full; (!!) a strong one."
 
 
 def status(row: BoardRow, suite_results: SuiteResults) -> str:
@@ -174,6 +174,8 @@ def entry_boards(views: Sequence[SuiteView], name: str) -> list[dict[str, Any]]:
             "vs Random": row.random,
             "vs Sobel": row.sobel,
             "vs Random blurred": row.blurred,
+            "over other image": interval(row.other_image),
+            "vs other image": row.vs_other_image,
             "KAR gain": interval(row.kar),
             "no-retrain gain": interval(row.unretrained),
             "seeds": row.seeds,

@@ -9,7 +9,7 @@ from leaderboard.source import about, lookup_estimator, main_rows, slug, status,
 from leaderboard.text import plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Concerns
+from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import RANDOM, Board
@@ -18,6 +18,7 @@ from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
 
+_SOUND = Flag(Grade.NONE, "")
 _COLUMNS = {"KAR gain": KAR, "No-retrain gain": MORF}
 
 
@@ -68,8 +69,12 @@ class BoardRow:
         random, sobel, blurred: Verdicts of its comparison with each control in words; empty for the control itself and
             where there is none.
         kar, unretrained: Gains under KAR and under MoRF without retraining, in accuracy points.
+        other_image: Its gain minus that of its maps handed to other images, in accuracy points; missing without them.
+        vs_other_image: The verdict on that in words; empty where there is none.
         flag: Why the row should be doubted; empty where nothing says so.
-        concerns: How large the commonest reasons for doubt are.
+        sign: `(!!)` where a mark is strong, `(!)` where something else speaks against the row, else empty.
+        marks: What speaks against the row and by how much.
+        above_masks: Under ROAR, its accuracy minus that of masks alone at the highest level that has both, in [-1, 1].
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
         seeds: Fewest in a cell of its curve.
         date: Day of the newest run of its curve; empty where there is none.
@@ -89,13 +94,21 @@ class BoardRow:
     blurred: str
     kar: Estimate
     unretrained: Estimate
+    other_image: Estimate
+    vs_other_image: str
     flag: str
-    concerns: Concerns
+    sign: str
+    marks: tuple[Mark, ...]
+    above_masks: Estimate
     seconds: float | None
     seeds: int
     date: str
     status: str
     gap: str
+
+    def mark(self, kind: str) -> Mark:
+        """Return the mark of a kind; without share and grade where there is none."""
+        return next((mark for mark in self.marks if mark.kind == kind), Mark(kind, Estimate(), None))
 
 
 @dataclass(frozen=True)
@@ -142,12 +155,16 @@ class Doubts(NamedTuple):
     """Why rows should be doubted, by estimator.
 
     Attributes:
-        flags: In a sentence.
-        concerns: How large the commonest reasons are, of every row.
+        flags: In a sentence, with the highest grade.
+        marks: How much speaks against every row, doubted or not.
+        above_masks: Under ROAR, accuracy minus that of masks alone at the highest level that has both, in [-1, 1].
+        floor: Which rows' images tell no more than their masks, in a sentence.
     """
 
-    flags: dict[str, str]
-    concerns: dict[str, Concerns]
+    flags: dict[str, Flag]
+    marks: dict[str, tuple[Mark, ...]]
+    above_masks: dict[str, Estimate]
+    floor: str
 
 
 def main_board(evidence: Evidence, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> Board | None:
@@ -177,7 +194,7 @@ def board_table(
         protocol: Whose gain is shown; the suite has it.
         unit: What one feature is; the suite's first if not given.
         levels: Only these; all if empty.
-        doubts: Why rows should be doubted, and how large the commonest reasons are.
+        doubts: Why rows should be doubted, and by how much.
         seconds: For the maps of 1,000 images, by estimator.
     """
     suite_results = evidence.suite_results
@@ -185,7 +202,8 @@ def board_table(
     board = main_board(evidence, protocol, unit, levels)
     assert board is not None, "the suite has the protocol"
     described = SuiteTable(suite_results, board, unit, {})
-    rows = _rows(evidence, described, levels, doubts or Doubts({}, {}), seconds or {})
+    doubts = doubts or Doubts({}, {}, {}, "")
+    rows = _rows(evidence, described, levels, doubts, seconds or {})
     note = "" if protocol == MASK_ONLY else other_gains_note(suite_results, unit, board.levels)
     gains = {row.estimator: row.gain.value for row in board.rows if row.estimator in CONTROLS}
     return BoardTable(
@@ -195,7 +213,7 @@ def board_table(
         unit=unit,
         levels=board.levels,
         caption=described.caption,
-        footnote=f"{described.footnote} {note}".strip(),
+        footnote=" ".join(filter(None, (described.footnote, doubts.floor if protocol == ROAR else "", note))),
         rows=tuple(with_places(rows)),
         whole=len(rows),
         lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
@@ -223,8 +241,12 @@ def _rows(
             blurred=_verdict(row.random_blurred),
             kar=kar.get(row.estimator, Estimate()),
             unretrained=unretrained.get(row.estimator, Estimate()),
-            flag=plain(doubts.flags.get(row.estimator, "")),
-            concerns=doubts.concerns.get(row.estimator, Concerns()),
+            other_image=row.over_other_image,
+            vs_other_image=_verdict(row.other_image),
+            flag=plain(doubts.flags.get(row.estimator, _SOUND).reason),
+            sign=doubts.flags.get(row.estimator, _SOUND).sign,
+            marks=doubts.marks.get(row.estimator, ()),
+            above_masks=doubts.above_masks.get(row.estimator, Estimate()),
             seconds=seconds.get(row.estimator),
             seeds=row.seeds,
             date=dates.get(row.estimator, ""),

@@ -16,7 +16,7 @@ from leaderboard.rows import BoardTable, Doubts, board_table
 from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Panel, concerns_of, flags_of, panel_of
+from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of, marks_of, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Suite
 from roarbench.plan.suites import VERSIONS
@@ -66,7 +66,7 @@ class SuiteView:
     @property
     def doubts(self) -> Doubts:
         """Return why rows should be doubted."""
-        return self._kept("doubts", lambda: Doubts(flags_of(self.evidence), concerns_of(self.evidence)))
+        return self._kept("doubts", self._doubts)
 
     @property
     def gallery(self) -> Gallery | None:
@@ -110,6 +110,12 @@ class SuiteView:
     def _board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         seconds = dict(self.gallery.seconds) if self.gallery else {}
         return board_table(self.evidence, protocol, unit, levels, self.doubts, seconds)
+
+    def _doubts(self) -> Doubts:
+        found, masks = self.evidence, self.evidence.masks
+        levels = [t for t in masks.levels if t in found.roar.levels][-1:]
+        above = {name: found.above_masks(name, t) for name in self.suite_results.suite.placed for t in levels}
+        return Doubts(flags_of(found), marks_of(found), above, floor_words(floors_of(found)))
 
     def _kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part of this name, computed once however many visitors ask for it at the same time."""

@@ -131,6 +131,8 @@ def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
         "random": entry.random,
         "sobel": entry.sobel,
         "blurred": entry.blurred,
+        "other": rounded(entry.other_image),
+        "vsOther": entry.vs_other_image,
         "groups": list(entry.place.groups) if entry.place else None,
         "seeds": entry.seeds,
         "date": entry.date,

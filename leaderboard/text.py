@@ -41,21 +41,33 @@ HEADINGS = {  # of the board's columns
     "blurred": "vs Random blurred",
     "kar": "KAR gain",
     "no-retrain": "no-retrain gain",
+    "other-image": "over other image",
     "twin": "blurred twin",
     "masks": "masks alone",
+    "above": "above masks",
     "seconds": "s / 1,000 maps",
     "seeds": "seeds",
     "date": "date",
     "status": "status",
 }
-GAINED = ("place", "gain", "random", "sobel", "blurred", "kar", "no-retrain")  # columns of protocols that have gains
+GAINED = (
+    "place",
+    "gain",
+    "random",
+    "sobel",
+    "blurred",
+    "kar",
+    "no-retrain",
+    "other-image",
+)  # columns of protocols that have gains
 TEXTS = ("estimator", "random", "sobel", "blurred", "date", "status")  # columns that are no numbers
 
 COLUMNS = {
     "place": "Position by gain among the rows shown. A place interval such as 2-4 has all places that the data allow: "
     "two rows that are not significantly different may stand in either order. No place: a run of the curve is missing.",
     "estimator": "The id that the command line takes. Controls never look at the model; an estimator that does not "
-    "beat them has shown nothing. (!) means that there is a reason to doubt the row, which its page gives.",
+    "beat them has shown nothing. (!) means that there is a reason to doubt the row, which its "
+    "page gives, and (!!) a strong one.",
     "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Above 0 is "
     "better than Random.",
     "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
@@ -67,11 +79,15 @@ COLUMNS = {
     "kar": "The gain when the least important features are removed instead and the network is retrained.",
     "no-retrain": "The gain when the reference is not retrained (MoRF). This answers another question: how the "
     "reference reacts to images of a kind that it never saw.",
-    "twin": "The gain of the row's blurred twin minus the gain of the row, under ROAR. A blur adds no information, so "
-    "0 or more is a reason to doubt the row, marked by (!).",
-    "masks": "Test accuracy of networks that see only where features were removed, never an image, at the level where "
-    "it is farthest above Random's. Where this explains most of the accuracy under ROAR, the row should be doubted, "
-    "marked by (!).",
+    "other-image": "The gain minus that of the same maps handed to other images, with a verdict: what the estimator "
+    "knows about this image. Smoothness, shapes and positions are the same in both.",
+    "twin": "The share of the row's gain under ROAR that its blurred twin has, too. A blur adds no information. Bold: "
+    "some, with the whole interval above 50%, or strong, above 90%. Of a row that is not better than Random there is "
+    "no gain to share.",
+    "masks": "The share of the accuracy above chance under ROAR that networks have which see only where features were "
+    "removed, never an image, at the highest level that has both. Bold as in the column before.",
+    "above": "Accuracy under ROAR minus that of masks alone at that level, in accuracy points, with its interval. "
+    "Where it is not above 0 the row's images tell no more than its mask: it is at the floor.",
     "seconds": "Processor seconds for the importance maps of 1,000 images, on the machine that ran them; estimators "
     "that share a pass share its time.",
     "seeds": "Trainings per cell: the smallest number over the levels of the curve.",

@@ -125,7 +125,7 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
     ]
     lines = [
         (claim, f"{row['published']['agree']}/{row['published']['cells']}")
-        + tuple(_claim(held[claim]["ours"], clear[claim]) for held, clear in records)
+        + tuple(_claim(held[claim]["ours"], clear.get(claim)) for held, clear in records)
         for claim, row in (records[0][0].items() if records else ())
     ]
     legend = (
@@ -135,8 +135,8 @@ def claims_table(parts: Sequence[StudyPart]) -> str:
     return f"{legend}\n\n{markdown_table(('claim', 'published', *(part.title for part in parts)), lines)}"
 
 
-def _claim(own: dict[str, int], clear: SignificantCells) -> str:
-    if not own["cells"]:
+def _claim(own: dict[str, int], clear: SignificantCells | None) -> str:
+    if not own["cells"] or clear is None:
         return MISSING
     return f"{own['agree']}/{own['cells']} (+{clear.agree} -{clear.differ})"
 
@@ -185,8 +185,8 @@ def _judged(gap: float, own: Estimate) -> str:
         return "no interval"
     side = int(own.low > 0) - int(own.high < 0)
     if side == round(np.sign(round(gap, 3))):
-        return "confirmed"
-    return "refuted" if side else "not significantly different"
+        return "the same side"
+    return "another side" if side else "not significantly different"
 
 
 def trial_order(parts: Sequence[StudyPart]) -> str:

@@ -116,6 +116,14 @@ function writeAccuracies(cell, accuracies, levels) {
   }));
 }
 
+function writeOther(cell, values) {
+  writeSpan(cell, values.other);
+  const verdict = document.createElement("span");
+  verdict.className = "verdict";
+  verdict.textContent = values.vsOther;
+  cell.append(" ", verdict);
+}
+
 function writeRow(row, values, board) {
   row.values = values;
   if (!values) return;
@@ -125,6 +133,7 @@ function writeRow(row, values, board) {
   writeAccuracies(cell("accuracy"), values.accuracies, board.levels);
   writeSpan(cell("kar"), values.kar);
   writeSpan(cell("no-retrain"), values.unretrained);
+  writeOther(cell("other-image"), values);
   for (const name of ["random", "sobel", "blurred", "seeds", "date", "status"]) {
     row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
   }
@@ -141,11 +150,17 @@ function writeBoard(table, board) {
   }
 }
 
+// What is left of a row's accuracy beside that of masks alone: value, lower and upper end.
+function above(row) {
+  return row.dataset.above.split(" ").map(number);
+}
+
 function value(row, key) {
-  const { gain, accuracies, kar, unretrained, groups, ...others } = row.values;
+  const { gain, accuracies, kar, unretrained, other, groups, ...others } = row.values;
   const numbers = {
     place: groups === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
-    "no-retrain": unretrained[0], twin: number(row.dataset.twin), masks: number(row.dataset.masks),
+    "no-retrain": unretrained[0], "other-image": other[0], twin: number(row.dataset.twin),
+    masks: number(row.dataset.masks), above: above(row)[0],
     seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(), ...others,
   };
   return numbers[key] === "" ? null : numbers[key];
@@ -244,8 +259,10 @@ function startBoard(table, form, boards) {
 
 // The same columns and digits as the files that Python writes.
 function record(row, board) {
-  const { gain, accuracies, kar, unretrained, random, sobel, blurred, groups, seeds, date, status, gap } = row.values;
-  const { name, about, family, control, flag, twin, masks, seconds } = row.dataset;
+  const { gain, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, groups, seeds, date, status, gap } =
+    row.values;
+  const { name, about, family, control, flag, sign, twin, masks, seconds } = row.dataset;
+  const left = above(row);
   const { place, low, high } = row.place || { place: null, low: null, high: null };
   const levels = accuracies.flatMap((accuracy, number) => ["", "_low", "_high"].map((end, part) =>
     [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));
@@ -253,7 +270,9 @@ function record(row, board) {
     estimator: name, about, family, control: control !== "", place, place_low: low, place_high: high,
     tie_groups: (groups || []).join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
     vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
-    flag: flag || null, blurred_twin_lead: number(twin), mask_only_accuracy: number(masks),
+    over_other_image: other[0], over_other_image_low: other[1], over_other_image_high: other[2],
+    vs_other_image: vsOther || null, flag: flag || null, sign: sign || null, blurred_twin_share: number(twin),
+    masks_share: number(masks), above_masks: left[0], above_masks_low: left[1], above_masks_high: left[2],
     seconds_per_1000_images: number(seconds), seeds, date: date || null, status: status || null,
     no_place_because: gap || null, ...Object.fromEntries(levels),
   };

@@ -41,4 +41,4 @@ def _alike(roar: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
     found = agreement(one, two, roar.confidence)
     if found is None or (roar.repeated and other.repeated):
         return found
-    return found._replace(tau=Estimate(found.tau.value))
+    return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)

@@ -103,6 +103,17 @@ class Evidence:
         """Return accuracies of networks that see nothing but removed-maps."""
         return self.drawn(MASK_ONLY, self.unit)
 
+    def above_masks(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]: what the images tell beside their mask.
+
+        Without an interval where nothing says how trainings on either vary.
+        """
+        images, alone = (drawn.draws.accuracy((estimator, t)) for drawn in (self.roar, self.masks))
+        if images is None or alone is None:
+            return Estimate()
+        above = images.minus(alone)
+        return self.roar.estimate(above) if self.masks.repeated else Estimate(above.value)
+
     @cached_property
     def other_protocols(self) -> dict[Protocol, Drawn]:
         """Return gains under the suite's other protocols that order estimators."""

@@ -1,26 +1,34 @@
 """The validity panel: what experts object to in ROAR, answered for each estimator from the stored answers.
 
-Every number and the rule of the flag are explained in docs/validity.md. A row that the suite does not have, or that has
+The numbers and the rule of the marks are explained in docs/validity.md. A row that the suite does not have, or that has
 not run, is missing everywhere: None, never 0.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from roarbench.analysis.agreements import Compared, agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.estimators import TWINS
+from roarbench.estimators import OTHER_IMAGE, TWINS
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, half_width
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.shares import share
 from roarbench.terms import Unit
+from roarbench.text import interval
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
-DOUBTING = {  # twins that cannot be better unless the benchmark rewards something else than information
+SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
+BLURRED_MAP, MASKS = "random-blurred", "masks"
+MARKS = {  # by kind, what has a share of the gain; of masks, of the images' accuracy above chance
     "blurred": "its blurred twin, which adds no information,",
     "untrained": "its untrained twin, which has learnt nothing,",
+    OTHER_IMAGE: "its map of another image",
+    BLURRED_MAP: "a blurred random map",
+    MASKS: "its mask alone",
 }
 
 
@@ -36,29 +44,53 @@ class Twin(NamedTuple):
     difference: Estimate
 
 
-class Concern(NamedTuple):
-    """Something that may speak against a row.
+class Grade(StrEnum):
+    """How much speaks against a row."""
+
+    NONE = "none"
+    SOME = "some"
+    STRONG = "strong"
+
+
+class Mark(NamedTuple):
+    """One thing that may speak against a row.
 
     Attributes:
-        size: How much of it there is; None where it is not known.
-        reason: Why the row should be doubted for it; empty where it should not.
+        kind: One of `MARKS`.
+        share: Of the row's gain that a map which knows less has, too; of masks, of the images' accuracy above chance
+            that masks alone have. 1 is all of it. Missing where the row has no gain.
+        grade: By the lower end of the interval; None without an interval.
     """
 
-    size: float | None = None
-    reason: str = ""
+    kind: str
+    share: Estimate
+    grade: Grade | None
+
+    @property
+    def words(self) -> str:
+        """Return the mark in words; empty where it is not graded some or strong."""
+        if self.grade in (None, Grade.NONE):
+            return ""
+        whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
+        return f"{MARKS[self.kind]} has {interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
 
 
-class Concerns(NamedTuple):
-    """The two commonest.
+@dataclass(frozen=True)
+class Flag:
+    """Why a row should be doubted.
 
     Attributes:
-        twin: Its blurred twin gains more than it: by so many accuracy points.
-        masks: Where its features are missing tells the class: accuracy of networks that see nothing else, in [0, 1],
-            at the level where it is farthest above Random's.
+        grade: The highest of its marks.
+        reason: In one sentence; empty where nothing speaks against the row.
     """
 
-    twin: Concern = Concern()
-    masks: Concern = Concern()
+    grade: Grade
+    reason: str
+
+    @property
+    def sign(self) -> str:
+        """Return what stands beside the row's name: `(!!)` for a strong mark, `(!)` for any other reason."""
+        return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +108,10 @@ class Validity:
         fills: Gain by fill, in accuracy points; those that the suite has.
         retrained_gap: Area between its KAR and its ROAR curve, in accuracy points (DiffROAR, Shah et al. 2021).
         reference_gap: The same without retraining (SRG, Bluecher et al. 2024).
-        flag: Why the row should be doubted, in one sentence; empty where nothing says so.
+        above_masks: Accuracy under ROAR minus mask-only accuracy per level of `mask_levels`, in [-1, 1], paired.
+        marks: What speaks against the row and by how much, in the order of `MARKS`; those that the suite has.
+        floor: Levels at which its images tell no more than its mask.
+        flag: Why the row should be doubted.
     """
 
     estimator: str
@@ -89,7 +124,10 @@ class Validity:
     fills: dict[str, Estimate]
     retrained_gap: Estimate
     reference_gap: Estimate
-    flag: str
+    above_masks: tuple[Estimate, ...]
+    marks: tuple[Mark, ...]
+    floor: tuple[float, ...]
+    flag: Flag
 
 
 @dataclass(frozen=True)
@@ -162,23 +200,31 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
     )
 
 
-def flags(suite_results: SuiteResults, unit: Unit, bootstrap: Bootstrap | None = None) -> dict[str, str]:
-    """Return in one sentence why a row should be doubted, for every estimator where this unit's cells say so."""
-    return flags_of(Evidence(suite_results, unit, bootstrap or Bootstrap()))
-
-
-def flags_of(evidence: Evidence) -> dict[str, str]:
-    """Return the flags of `flags` from draws that may be there already."""
+def flags_of(evidence: Evidence) -> dict[str, Flag]:
+    """Return why rows should be doubted, of every estimator where something says so."""
     doubts = evidence.suite_results.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
-    found = {name: _sentence([words]) for name, words in doubts.items() if name != CLEAN}
+    found = {name: Flag(Grade.NONE, _sentence([words])) for name, words in doubts.items() if name != CLEAN}
     found |= {name: _flag(evidence, name) for name in evidence.suite_results.suite.placed}
-    return {name: flag for name, flag in found.items() if flag}
+    return {name: flag for name, flag in found.items() if flag.reason}
 
 
-def concerns_of(evidence: Evidence) -> dict[str, Concerns]:
-    """Return how large the two commonest reasons to doubt a row are, for every row, doubted or not."""
-    rows = evidence.suite_results.suite.placed
-    return {name: Concerns(_twin(evidence, name), _masks(evidence, name)) for name in rows}
+def marks_of(evidence: Evidence) -> dict[str, tuple[Mark, ...]]:
+    """Return what speaks against each row and by how much, doubted or not."""
+    return {name: _marks(evidence, name) for name in evidence.suite_results.suite.placed}
+
+
+def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:
+    """Return the rows whose images tell no more than their masks, each with the levels where they do not."""
+    found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
+    return {name: levels for name, levels in found.items() if levels}
+
+
+def floor_words(floors: Mapping[str, tuple[float, ...]]) -> str:
+    """Return in a sentence which rows are at the floor; empty where none is."""
+    if not floors:
+        return ""
+    rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
+    return f"At the floor: {rows}: its images tell no more than its mask."
 
 
 def _row(evidence: Evidence, name: str) -> Validity:
@@ -194,6 +240,9 @@ def _row(evidence: Evidence, name: str) -> Validity:
         fills={fill: drawn.area(name) for fill, drawn in evidence.fills.items()},
         retrained_gap=evidence.retrained.area(name),
         reference_gap=evidence.reference.area(name),
+        above_masks=tuple(evidence.above_masks(name, t) for t in masks.levels),
+        marks=_marks(evidence, name),
+        floor=_floor(evidence, name),
         flag=_flag(evidence, name),
     )
 
@@ -208,12 +257,15 @@ def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
     return twins
 
 
-def _flag(evidence: Evidence, name: str) -> str:
-    """Return all reasons to doubt a row in one sentence; Random is doubted for its origin alone."""
-    reasons = [evidence.suite_results.doubts.get(name, "")]
-    reasons += [_twin(evidence, name, kind).reason for kind in DOUBTING]
-    reasons += [_masks(evidence, name).reason]
-    return _sentence(reasons)
+def _flag(evidence: Evidence, name: str) -> Flag:
+    """Return all reasons to doubt a row in one sentence, the strongest marks first."""
+    marks = sorted(_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    grades = {mark.grade for mark in marks}
+    reasons = [evidence.suite_results.doubts.get(name, ""), *(mark.words for mark in marks)]
+    return Flag(
+        max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
+        _sentence(reasons),
+    )
 
 
 def _sentence(reasons: Iterable[str]) -> str:
@@ -221,62 +273,49 @@ def _sentence(reasons: Iterable[str]) -> str:
     return text and f"{text[0].upper()}{text[1:]}."
 
 
-def _twin(evidence: Evidence, name: str, kind: str = "blurred") -> Concern:
-    """Check whether the twin is at least as good: its gain is no smaller, and an interval says how sure that is.
+def _marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
+    """Return the marks of a row: of its gain those that a map which knows less has a share in, and that of its masks.
 
-    The estimator has to show that it beats a twin that knows less, so a tie speaks against it. A lead of the estimator
-    that is not significant is yet no reason: with few seeds that would doubt every row, and the flag would tell the
-    suite's size. So an estimator that truly leads is doubted less often than not however few the seeds, and hardly
-    ever if it leads by what the suite can find; one that is truly equal is doubted every second time. The words say
-    whether the twin is significantly better. One training per cell says nothing either way.
+    A row that is not significantly better than Random has no gain, and nothing to share.
     """
-    own, twins = evidence.roar.area(name), _twins(evidence.roar, name)
-    if name == RANDOM or kind not in twins or own.value is None or twins[kind].gain.value is None:
-        return Concern()
-    gain, (lead, low, _) = twins[kind]
-    if low is None or lead is None or lead < 0 or evidence.suite_results.at_chance:
-        return Concern(lead)
-    verb = "gains more" if low > 0 else "gains no less"
-    return Concern(lead, f"{DOUBTING[kind]} {verb} ({gain.value:+.1f} against {own.value:+.1f} points)")
+    roar = evidence.roar
+    own = roar.areas.get(name)
+    others = {kind: roar.areas.get(f"{name}~{kind}") for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
+    gains = {kind: _mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
+    masks = _masks(evidence, name)
+    return (*gains.values(), *([masks] if masks else []))
 
 
-class _Leak(NamedTuple):
-    """Accuracies at a level: from an estimator's removed-maps alone, from Random's, and from the degraded images."""
-
-    t: float
-    alone: Sample
-    random: Sample
-    images: Sample
-
-
-def _masks(evidence: Evidence, name: str) -> Concern:
-    """Check whether mask-only accuracy is far above Random's at some level; name the level with the largest lead."""
-    confidence, known = evidence.bootstrap.confidence, evidence.masks.repeated and evidence.roar.repeated
-    known = known and not evidence.suite_results.at_chance
-    leaks = list(_leaks(evidence, name))
-    far = [leak for leak in leaks if known and name != RANDOM and _is_far(leak, confidence)]
-    worst = max(far or leaks, key=lambda leak: leak.alone.minus(leak.random).value, default=None)
-    if worst is None or not far:
-        return Concern(worst.alone.value if worst else None)
-    alone, random, images = (f"{100 * sample.value:.1f}%" for sample in (worst.alone, worst.random, worst.images))
-    words = f"where its features are missing tells the class without the images ({alone} at t = {worst.t:g}"
-    return Concern(worst.alone.value, f"{words}; {random} with Random, {images} with the images)")
+def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
+    """Return a mark; without intervals, or at chance, no share is known."""
+    known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
+    if not known or evidence.suite_results.at_chance:
+        return Mark(kind, Estimate(), None)
+    found = share(part, whole, evidence.bootstrap.confidence)
+    if found.low is None:
+        return Mark(kind, found, None)
+    return Mark(kind, found, Grade.STRONG if found.low > STRONG else Grade.SOME if found.low > SOME else Grade.NONE)
 
 
-def _leaks(evidence: Evidence, name: str) -> Iterator[_Leak]:
-    masks, images = evidence.masks.draws, evidence.roar.draws
-    for t in evidence.masks.levels:
-        alone, random, seen = masks.accuracy((name, t)), masks.accuracy((RANDOM, t)), images.accuracy((name, t))
-        if alone and random and seen:
-            yield _Leak(t, alone, random, seen)
+def _masks(evidence: Evidence, name: str) -> Mark | None:
+    """Return the mark of masks alone at the highest level that both have; None where there is none.
 
-
-def _is_far(leak: _Leak, confidence: float) -> bool:
-    """Return whether mask-only accuracy is significantly above Random's and nearer to ROAR's accuracy than to it.
-
-    Nearer means: most of what the retrained network knows beyond Random's masks can be read from where features are
-    missing. A number of points would mean other things for 10 classes and for 1,000. Both lower ends must be above 0.
+    The level is fixed and not chosen by what is found there, so that the error rate is that of one comparison.
     """
-    lead = leak.alone.minus(leak.random)
-    nearer = lead.minus(leak.images.minus(leak.alone))
-    return all(sample.value > half_width(sample, confidence) for sample in (lead, nearer))
+    levels = [t for t in evidence.masks.levels if t in evidence.roar.levels]
+    if not levels:
+        return None
+    alone, images = (drawn.draws.accuracy((name, levels[-1])) for drawn in (evidence.masks, evidence.roar))
+    if alone is None or images is None:
+        return None
+    chance = 1 / evidence.suite_results.classes
+    return _mark(evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images)))
+
+
+def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
+    """Return the levels at which images are not significantly better than masks alone; none without intervals."""
+    if evidence.suite_results.at_chance:
+        return ()
+    lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
+    return tuple(t for t, low in lows.items() if low is not None and low <= 0)

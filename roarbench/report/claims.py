@@ -54,7 +54,8 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
     if evidence:
         ours, clear = own_tables(evidence.suite_results, evidence.unit), significant_cells(evidence)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record["ours"] = _finding(claim.test(ours)) | {"significant": clear[claim.id]._asdict()}
+            settled = clear.get(claim.id)
+            record["ours"] = _finding(claim.test(ours)) | {"significant": settled and settled._asdict()}
     return records
 
 
@@ -105,13 +106,13 @@ class SignificantCells(NamedTuple):
 
 
 def significant_cells(evidence: Evidence) -> dict[str, SignificantCells]:
-    """Count each claim's cells whose two accuracies are significantly different; not of claims that compare no rows."""
+    """Count the significantly different cells of each claim that compares rows."""
     tables = own_tables(evidence.suite_results, evidence.unit)
     checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
     pairs = {check.pair for found in checks.values() for check in found if check.pair}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
     clear = {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
-    settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items()}
+    settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items() if found}
     return {id_: SignificantCells(sum(agree), len(agree) - sum(agree)) for id_, agree in settled.items()}
 
 
@@ -150,11 +151,11 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
 
 def _words(record: dict[str, Any]) -> str:
     finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
-    settled = SignificantCells(**record["significant"]) if "significant" in record else None
+    settled = SignificantCells(**record["significant"]) if record.get("significant") else None
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
     words = f"{finding}; against it: {against}" if shown else str(finding)
-    if settled is None or not finding.cells:
+    if settled is None:
         return words
     return f"{words}; significantly (adjusted for all cells): {settled.agree} for it, {settled.differ} against"
 

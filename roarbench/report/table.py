@@ -1,20 +1,22 @@
 """The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
-from roarbench.analysis.validity import flags
+from roarbench.analysis.validity import Flag, Mark, flags_of, floor_words, floors_of, marks_of
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
-from roarbench.terms import PROTOCOLS, Protocol, Retrain, Unit
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.terms import PROTOCOLS, ROAR, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
@@ -28,13 +30,19 @@ class SuiteTable:
         suite_results: The suite and its results.
         board: The rows, judged.
         unit: What one feature is.
-        flags: A plain sentence for each estimator whose row should be doubted.
+        flags: Why a row should be doubted, for each estimator where something says so.
+        marks: What speaks against each row and by how much.
+        above_masks: Under ROAR, by estimator and level, its accuracy minus that of masks alone, in [-1, 1].
+        floors: Rows whose images tell no more than their masks, with the levels.
     """
 
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    flags: dict[str, str]
+    flags: dict[str, Flag]
+    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
+    above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
+    floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[Row]:
@@ -55,6 +63,11 @@ class SuiteTable:
     def metrics(self) -> tuple[Metric, ...]:
         """Return Quantus' columns; none where nothing was scored."""
         return METRICS if self.suite_results.quantus else ()
+
+    @property
+    def mask_levels(self) -> tuple[float, ...]:
+        """Return the levels at which accuracies are held against those of masks alone; none under other protocols."""
+        return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
     def quantus(self, row: Row) -> dict[str, float | None]:
         """Return Quantus' scores of a row's maps; None where one is missing."""
@@ -89,7 +102,12 @@ class SuiteTable:
         """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
         mixed = self.suite_results.mixed(self.board.protocol, self.unit)
         names = [row.estimator for row in self.board.rows if row.estimator in {**mixed, **self.flags}]
-        return {name: ". ".join(filter(None, (mixed.get(name), self.flags.get(name)))) for name in names}
+        reasons = {name: flag.reason for name, flag in self.flags.items()}
+        return {name: ". ".join(filter(None, (mixed.get(name), reasons.get(name)))) for name in names}
+
+    def sign(self, estimator: str) -> str:
+        """Return what stands beside a row's name: `(!!)` for a strong mark, `(!)` for another doubt, else nothing."""
+        return (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
 
     @property
     def caption(self) -> str:
@@ -116,15 +134,20 @@ class SuiteTable:
     @property
     def remarks(self) -> str:
         """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-        parts = (self._certainty, *self._mixtures, self._machines, self._noise, self._checks, self._quantus_columns)
-        return " ".join(part for part in parts if part)
+        parts = (self._certainty, floor_words(self._floors), *self._mixtures, self._machines, self._noise, self._checks)
+        return " ".join(part for part in (*parts, self._quantus_columns) if part)
+
+    @property
+    def _floors(self) -> dict[str, tuple[float, ...]]:
+        rows = {row.estimator for row in self.board.rows}
+        return {name: levels for name, levels in self.floors.items() if name in rows}
 
     @property
     def advice(self) -> str:
         """Return the command that says why rows should be doubted; empty where none should."""
-        if not any(row.estimator in self.flags for row in self.board.rows):
-            return ""
-        return f"(!) `{propose('validity', '--suite', self.suite_results.suite.name)}` says why to doubt a row."
+        signs = sorted({self.flags[row.estimator].sign for row in self.board.rows if row.estimator in self.flags})
+        command = propose("validity", "--suite", self.suite_results.suite.name)
+        return f"{', '.join(signs)} `{command}` says why to doubt a row." if signs else ""
 
     @property
     def _mixtures(self) -> list[str]:
@@ -222,7 +245,8 @@ def suite_table(
         raise UnknownName("protocol", protocol, PROTOCOLS)
     asked = PROTOCOLS[protocol]
     chosen = unit or _first_unit(suite_results.suite, asked)
-    board = suite_results.board(asked, chosen, rows)
+    evidence = Evidence(suite_results, chosen, Bootstrap())
+    board = evidence.board(asked, chosen, suite_results.suite.estimators if rows is None else rows)
     if board is None:
         has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
         raise CallerError(f"suite '{suite_results.suite.name}' has no {protocol} with unit {chosen}; it has: {has}")
@@ -230,7 +254,18 @@ def suite_table(
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out"
         )
-    return SuiteTable(suite_results, board, chosen, flags(suite_results, chosen))
+    above = _above_masks(evidence) if asked == ROAR else {}
+    floors = floors_of(evidence) if asked == ROAR else {}
+    return SuiteTable(suite_results, board, chosen, flags_of(evidence), marks_of(evidence), above, floors)
+
+
+def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
+    """Return accuracies minus those of masks alone by estimator and level, as far as both were trained."""
+    found = {
+        name: {t: evidence.above_masks(name, t) for t in evidence.masks.levels}
+        for name in evidence.suite_results.suite.placed
+    }
+    return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
 
 
 def _first_unit(suite: Suite, protocol: Protocol) -> Unit:

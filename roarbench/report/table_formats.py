@@ -9,16 +9,26 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.probability_drop import Fall
+from roarbench.analysis.validity import Grade
 from roarbench.report.latex import latex_table
 from roarbench.report.table import CONFUSED, SuiteTable, suite_trains
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, to_csv
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, signed, to_csv
 
 _AOPC = "AOPC [95%]"
 SAME = "≈"  # on a terminal: not significantly different
-_JUDGED = ("place", "gain [95%]", "vs Random", "vs Sobel", "vs Random blurred")  # columns of tables that judge
+_JUDGED = (
+    "place",
+    "gain [95%]",
+    "vs Random",
+    "vs Sobel",
+    "vs Random blurred",
+    "over other image",
+    "vs other image",
+)  # columns of tables that judge
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
 _NARROW = 80  # columns that a caption may fill
 
@@ -89,7 +99,10 @@ def _columns(table: SuiteTable) -> list[_Column]:
         ("vs Sobel", "Sobel", "left", 0),
         ("vs Random blurred", "Blurred", "left", 0),
     ]
+    if any(row.over_other_image.value is not None for row in board.rows):
+        ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
+    ways += [(f"above masks t={t:g}", f"above masks t={t:g}", "right", 1.7 + t / 10) for t in table.mask_levels]
     if not suite_trains(board):
         ways += [(_AOPC, _AOPC, "right", 1.9)]
         ways += [(f"p t={t:g}", f"p t={t:g}", "right", 1.5 + t / 10) for t in board.levels]
@@ -118,19 +131,26 @@ def _wide(columns: list[_Column]) -> int:
 
 
 def _cells(table: SuiteTable, row: Row) -> list[str]:
-    flag = " (!)" if row.estimator in table.doubts else ""
-    noisy = f" {CONFUSED}" if row.estimator in table.confused else ""
+    signs = (CONFUSED * (row.estimator in table.confused), table.sign(row.estimator))
+    other = [interval(row.over_other_image), row.other_image.verdict.value if row.other_image else MISSING]
+    above, nothing = table.above_masks.get(row.estimator, {}), Estimate()
     return [
         place_interval(row.place),
-        row.estimator + noisy + flag,
+        " ".join(filter(None, (row.estimator, *signs))),
         interval(row.gain),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
+        *(other if any(each.over_other_image.value is not None for each in table.board.rows) else []),
         *(percent(estimate.value) for estimate in row.accuracies),
+        *(interval(above.get(t, nothing), _points) for t in table.mask_levels),
         *_falling(table, row),
         *(decimals(value, 3) for value in table.quantus(row).values()),
     ]
+
+
+def _points(accuracy: float) -> str:
+    return signed(POINTS * accuracy)
 
 
 def _falling(table: SuiteTable, row: Row) -> list[str]:
@@ -193,6 +213,11 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         "flag": table.doubts.get(row.estimator),
+        "grade": _grade(table, row),
+        "verdict_other_image": row.other_image.verdict if row.other_image else None,
+        "over_other_image": row.over_other_image.value,
+        "over_other_image_low": row.over_other_image.low,
+        "over_other_image_high": row.over_other_image.high,
         "gain": row.gain.value,
         "gain_low": row.gain.low,
         "gain_high": row.gain.high,
@@ -200,8 +225,26 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
+        **_plain_above(table, row),
         **({} if suite_trains(table.board) else _plain_fall(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _grade(table: SuiteTable, row: Row) -> str | None:
+    """Return the highest grade of a row's marks; None where no mark of it is known."""
+    if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
+        return None
+    return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
+
+
+def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+    """Return accuracies minus those of masks alone with their intervals, by level; nothing where none is known."""
+    curve, nothing = table.above_masks.get(row.estimator, {}), Estimate()
+    return {
+        f"above_masks{end}": {str(t): getattr(curve.get(t, nothing), part) for t in table.mask_levels}
+        for end, part in _ENDS.items()
+        if table.mask_levels
+    }
 
 
 def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:

@@ -10,14 +10,15 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
+from roarbench.analysis.validity import KINDS, MARKS, MASKS, SOME, STRONG, Mark, Panel, Twin, Validity, floor_words
 from roarbench.report.lists import dropped_lines
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent, signed
 
+_HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks
 Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
 
 
@@ -89,7 +90,11 @@ def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
     }
     return {
         "estimator": row.estimator,
-        "flag": row.flag or None,
+        "flag": row.flag.reason or None,
+        "grade": row.flag.grade if any(mark.grade for mark in row.marks) else None,
+        "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in row.marks},
+        "above_masks": {str(t): above._asdict() for t, above in zip(panel.mask_levels, row.above_masks, strict=True)},
+        "floor": list(row.floor),
         "gain": row.gain._asdict(),
         "mask_only": masks,
         "smoothness": {str(t): smooth for t, smooth in zip(panel.levels, row.smoothness, strict=True)},
@@ -103,15 +108,34 @@ def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
 
 def sections(panel: Panel) -> list[Section]:
     """Return the sections of the panel that the suite has results for."""
-    parts = {"Removed-maps": _maps(panel), "Twins": _twins(panel), "Orders, units, fills": _areas(panel)}
+    parts = {
+        "Marks": _marks(panel),
+        "Removed-maps": _maps(panel),
+        "Twins": _twins(panel),
+        "Orders, units, fills": _areas(panel),
+    }
     names = {"estimator": [row.estimator for row in panel.rows]}
     return [Section(title, names | columns) for title, columns in parts.items() if columns]
+
+
+def _marks(panel: Panel) -> Columns:
+    kinds = [kind for kind in MARKS if any(kind == mark.kind for row in panel.rows for mark in row.marks)]
+    marks = [{mark.kind: _mark(mark) for mark in row.marks} for row in panel.rows]
+    return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
+
+
+def _mark(mark: Mark) -> str:
+    """Return a share in percent with its interval and grade, as far as they are known."""
+    return f"{interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
 def _maps(panel: Panel) -> Columns:
     columns = {}
     for i, t in enumerate(panel.mask_levels):
         columns[f"mask-only t={t:g}"] = [_accuracy(row.masks[i], row.over_random[i]) for row in panel.rows]
+        columns[f"above masks t={t:g}"] = [
+            interval(row.above_masks[i], lambda accuracy: signed(POINTS * accuracy)) for row in panel.rows
+        ]
     for i, t in enumerate(panel.levels):
         columns[f"smoothness t={t:g}"] = [decimals(row.smoothness[i], 2) for row in panel.rows]
     return columns
@@ -156,11 +180,21 @@ def _points(gain: Estimate) -> str:
     return MISSING if gain.value is None else f"{gain.value:+.1f}"
 
 
+def _mark_level(panel: Panel) -> str:
+    return f"{max((t for t in panel.mask_levels if t in panel.levels), default=0.0):g}"
+
+
 def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     suite, bootstrap = panel.suite_results.suite, panel.bootstrap
     lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
+    if any(row.marks for row in panel.rows):
+        lines += [
+            "marks: share of the row's gain that a map has which knows less; of masks alone, of the images' accuracy "
+            f"above chance at t = {_mark_level(panel)}. A grade by the interval's lower end: above {SOME:.0%} some, "
+            f"above {STRONG:.0%} strong, each wrong in 2.5% at most"
+        ]
     if panel.mask_levels:
         lines += [f"mask-only: percent (minus Random's), chance {percent(panel.chance)}; smoothness: Random 1"]
     for network, levels in (("retrained", panel.retrained_levels), ("reference", panel.reference_levels)):
@@ -183,8 +217,10 @@ def agreement_lines(panel: Panel) -> list[str]:
 def _agreement(other: str, found: Agreement | None) -> str:
     if found is None:
         return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
-    pairs = f"of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order"
-    return f"ROAR and {other}: Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows; {pairs}."
+    tau = f"ROAR and {other}: Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
+    if found.settled is None:
+        return f"{tau}, without interval: one training per cell."
+    return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
 
 
 def _smooth_random(panel: Panel) -> list[str]:
@@ -199,14 +235,15 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 
 def doubts(panel: Panel) -> list[str]:
-    """Return rows without a place, what smoothness alone gains, and the flags' sentences, one line each."""
+    """Return rows without a place, what smoothness alone gains, rows at the floor, and the marks, one line each."""
     dropped = dropped_lines(row for row in panel.suite_results.dropped if row.unit is panel.unit)
     if panel.suite_results.at_chance:
         return [*dropped, panel.suite_results.at_chance]
     if not panel.repeated:
-        return [*dropped, "One training per cell: no intervals, no flags."]
-    flagged = [f"{row.estimator} (!) {row.flag}" for row in panel.rows if row.flag]
-    return [*dropped, *_smooth_random(panel), *(flagged or ["No row is flagged."])]
+        return [*dropped, "One training per cell: no intervals, no marks."]
+    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]
+    floor = floor_words({row.estimator: row.floor for row in panel.rows if row.floor})
+    return [*dropped, *_smooth_random(panel), *filter(None, [floor]), *(flagged or ["No row is marked."])]
 
 
 def _parts(section: Section, width: int) -> list[Section]:

@@ -19,14 +19,15 @@ class Agreement(NamedTuple):
         tau: Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose
             order is open under one of the protocols fall either way.
         rows: Estimators with a gain under both.
-        settled: Pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0.
+        settled: Pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0. None
+            where nothing says how trainings vary.
         opposed: Those of them that the protocols order differently.
     """
 
     tau: Estimate
     rows: int
-    settled: int
-    opposed: int
+    settled: int | None
+    opposed: int | None
 
 
 def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from roarbench.estimators import CONTROLS
+from roarbench.estimators import CONTROLS, OTHER_IMAGE
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, UNTOUCHED, Scores, gain
 from roarbench.stats.draws import Draws, draw
@@ -47,6 +47,9 @@ class Row:
             without intervals or where a gain is missing.
         place: None of a check and where the gain is missing.
         check: It is a check of another row, and changes no verdict and no place.
+        over_other_image: Its gain minus that of its maps handed to other images, in accuracy points: what it knows
+            about this image. Missing without that twin's curve.
+        other_image: The comparison with that twin.
     """
 
     estimator: str
@@ -62,6 +65,8 @@ class Row:
     place: Place | None
     check: bool = False
     predicted: Estimate = Estimate()
+    over_other_image: Estimate = Estimate()
+    other_image: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,9 @@ def board_of(
 
 def unjudged(board: Board) -> Board:
     """Return the same numbers without places and verdicts: nothing can be concluded from them."""
-    rows = (replace(row, random=None, sobel=None, random_blurred=None, place=None) for row in board.rows)
+    rows = (
+        replace(row, random=None, sobel=None, random_blurred=None, other_image=None, place=None) for row in board.rows
+    )
     return replace(board, rows=tuple(rows), detectable=None)
 
 
@@ -261,10 +268,17 @@ class _Judge:
             return {}
         return {name: sample.minus(self.gains[control]) for name, sample in self.placed.items()}
 
+    @cached_property
+    def over_other_image(self) -> dict[str, Sample]:
+        """Return gains minus those of the same maps handed to other images, of the rows that have such a twin."""
+        twins = {name: self.gains.get(f"{name}~{OTHER_IMAGE}") for name in self.placed}
+        return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
+
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         if self.covers is Covers.NOTHING:
             return {}
         pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
+        pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
         return compare({(name, control): d for (name, control), d in pairs.items() if name != control})
 
     def places(self, rows: Collection[str]) -> dict[str, Place]:
@@ -296,6 +310,8 @@ def _rows(
             place=positions.get(name),
             check=name in scores.checks,
             predicted=judge.predicted(name),
+            over_other_image=judge.estimate(judge.over_other_image.get(name)),
+            other_image=comparisons.get((name, OTHER_IMAGE)),
         )
         for name in shown
     )

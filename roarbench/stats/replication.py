@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from scipy.stats import kendalltau
 
+from roarbench.estimators import OTHER_IMAGE
 from roarbench.stats.agreement import FEWEST_ROWS
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
@@ -124,6 +125,7 @@ def _repeated(row: Row, again: Row) -> Repeated:
         ("random", row.random, again.random),
         ("sobel", row.sobel, again.sobel),
         ("random-blurred", row.random_blurred, again.random_blurred),
+        (OTHER_IMAGE, row.other_image, again.other_image),
     )
     verdicts = tuple(Words(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
     inside = _inside(again.gain, row.predicted), _inside(row.gain, again.predicted)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import flags, panel
+from roarbench.analysis.validity import flags_of, panel
 from roarbench.plan.runs import CLEAN, Block
 from roarbench.report.charts import chart
 from roarbench.report.claims import claim_records, results_record
@@ -61,7 +61,8 @@ def test_nothing_is_placed_and_nothing_flagged(void, sound):
         judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
         assert {(row.place, row.random, row.sobel) for row in judged.rows} == {(None, None, None)}
         assert judged.detectable is None
-    assert (flags(void, Unit.SCALAR), bool(flags(sound, Unit.SCALAR))) == ({}, True)
+    both = [flags_of(Evidence(each, Unit.SCALAR, Bootstrap(200))) for each in (void, sound)]
+    assert (both[0], bool(both[1])) == ({}, True)
     assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
     assert (bool(void.at_chance), sound.at_chance) == (True, "")
 

@@ -40,7 +40,7 @@ def rows(table, style="json"):
 
 
 def printed(table):
-    console = Console(file=StringIO(), width=120, highlight=False, markup=False)
+    console = Console(file=StringIO(), width=160, highlight=False, markup=False)
     console.print(as_text(table, console.width), crop=False)
     return console.file.getvalue()
 
@@ -87,7 +87,7 @@ def test_csv_has_a_column_for_each_at_the_end(scored):
 
 def test_text_and_markdown_show_them_after_the_rest(scored):
     lines = render(scored, "markdown").splitlines()
-    assert lines[2].endswith("| t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
+    assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
     (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
     assert grad.endswith("| 0.235 | -0.500 | – |")
     assert "By Quantus, on the first 64 test images at most, no part of gain or place: PF ↓: " in scored.footnote

@@ -7,12 +7,27 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.validity import Panel, Validity, flags, panel
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import (
+    MARKS,
+    Flag,
+    Grade,
+    Mark,
+    Panel,
+    Validity,
+    flags_of,
+    floor_words,
+    floors_of,
+    panel,
+    panel_of,
+)
 from roarbench.errors import CallerError
-from roarbench.plan.runs import CLEAN, Block, Cell, Point, Suite, expand
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.plan.runs import CLEAN, Block, Cell, Point, expand
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.shares import share
 from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain, Unit
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
+from roarbench.text import interval
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
 
 BOOTSTRAP = Bootstrap(600, seed=4)
 
@@ -33,12 +48,8 @@ def without(suite_results: SuiteResults, gone: Callable[[Point], bool]) -> Suite
     return replace(suite_results, results=kept)
 
 
-def one_seed_of(suite: Suite, name: str) -> Suite:
-    """The suite with one training of an estimator under ROAR, as many as its twins have."""
-    blocks = list(suite.blocks)
-    first = blocks[0]
-    blocks[0] = replace(first, estimators=tuple(other for other in first.estimators if other != name))
-    return replace(suite, blocks=(*blocks, Block(ROAR, (name,), LEVELS, seeds=1)))
+def flags(suite_results: SuiteResults, unit: Unit = Unit.SCALAR) -> dict[str, Flag]:
+    return flags_of(Evidence(suite_results, unit, BOOTSTRAP))
 
 
 def row(made: Panel, name: str) -> Validity:
@@ -152,92 +163,152 @@ def test_gains_are_those_of_the_board(whole: SuiteResults) -> None:
             assert twin.gain == gains[prefix + kind]
 
 
-def test_a_better_twin_is_a_reason(made: Panel) -> None:
-    flag = row(made, "grad").flag
-    assert flag.startswith("Its blurred twin, which adds no information, gains more (+")
-    assert flag.endswith(" points).") and "untrained" not in flag and "tells the class" not in flag
-    assert row(made, "var-grad").flag == row(made, "sobel").flag == ""
+SHARED = replace(
+    SUITE,
+    blocks=(
+        *SUITE.blocks,
+        Block(ROAR, tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image")), LEVELS, seeds=3),
+    ),
+)
 
 
-@pytest.mark.parametrize(("kind", "word"), [("blurred", "adds no information"), ("untrained", "has learnt nothing")])
-def test_an_equal_twin_is_a_reason_and_its_difference_is_zero_without_width(kind: str, word: str) -> None:
-    suite = one_seed_of(SUITE, "grad")
-    found = panel(altered(held(suite), {f"grad~{kind}": "grad"}), BOOTSTRAP)
-    twin = row(found, "grad").twins[kind]
-    assert twin.difference == (0.0, 0.0, 0.0)
-    assert twin.gain == row(found, "grad").gain
-    assert f"its {kind} twin, which {word}, gains no less" in row(found, "grad").flag.lower()
+def sharing(**shares: float) -> Accuracy:
+    """var-grad's true gain is 9 points; twins and the blurred random map have these shares of it, else nothing."""
+
+    def accuracy(cell: Cell) -> float:
+        parent, _, kind = cell.estimator.rpartition("~")
+        kind = "map" if cell.estimator == "random-blurred" else kind.replace("-", "_")
+        if (parent != "var-grad" and kind != "map") or cell.retrain is not Retrain.IMAGES:
+            return usual(cell)
+        return 0.9 - cell.t * (0.4 + 0.2 * shares.get(kind, 0.0))
+
+    return accuracy
 
 
-@pytest.mark.parametrize(("right", "doubted"), [(True, False), (False, True)], ids=["grad leads", "the twin leads"])
-def test_a_lead_that_is_not_told_apart_speaks_for_the_one_who_has_it(right: bool, doubted: bool) -> None:
-    """The twin answers as grad does, but for five more images that it answers right, or wrong."""
-    suite_results = altered(held(one_seed_of(SUITE, "grad")), {"grad~blurred": "grad", "grad~untrained": "random"})
-    results = dict(suite_results.results)
-    for point, found in suite_results.results.items():
-        if point.cell.estimator == "grad~blurred":
-            bits = found.answers.copy()
-            bits[np.flatnonzero(bits != right)[:5]] = right
-            results[point] = result(suite_results.suite, point, bits)
-    grad = row(panel(replace(suite_results, results=results), BOOTSTRAP), "grad")
-    value, low, high = grad.twins["blurred"].difference
-    assert value == pytest.approx((-1 if right else 1) * 100 * 5 / IMAGES * (1 - 0.3 / 2 / 0.9), rel=1e-9)
-    assert low is not None and high is not None and low < 0 < high
-    assert ("its blurred twin, which adds no information, gains no less" in grad.flag.lower()) is doubted
-
-
-def test_the_other_target_is_no_reason() -> None:
-    def other(cell: Cell) -> float:
-        return usual(cell) - (0.2 if cell.estimator == "grad~other-target" else 0.0) - twin_lag(cell)
-
-    found = row(panel(held(accuracy=other), BOOTSTRAP), "grad")
-    assert (found.twins["other-target"].difference.low or 0) > 0
-    assert found.flag == ""
-
-
-def twin_lag(cell: Cell) -> float:
-    """Makes the blurred twin worse than grad."""
-    return -0.3 * cell.t if cell.estimator == "grad~blurred" else 0.0
+def marks(found: Panel, name: str) -> dict[str, Mark]:
+    return {mark.kind: mark for mark in row(found, name).marks}
 
 
 @pytest.mark.parametrize(
-    ("alone", "images", "doubted"),
-    [(0.5, 0.6, True), (0.36, 0.6, False), (0.7, 0.6, True), (0.45, 0.2, True), (0.25, 0.1, False)],
-    ids=["nearer to the images", "nearer to Random", "beyond the images", "images below Random's masks", "no lead"],
+    ("share", "grade"), [(0.2, Grade.NONE), (0.7, Grade.SOME), (1.2, Grade.STRONG)], ids=["a fifth", "0.7", "more"]
 )
-def test_masks_that_tell_the_class(alone: float, images: float, doubted: bool) -> None:
-    flag = row(panel(held(accuracy=leaky(alone, images)), BOOTSTRAP), "var-grad").flag
-    assert bool(flag) is doubted
-    if doubted:
-        assert flag.startswith("Where its features are missing tells the class without the images (")
-        assert "at t = 0.9" in flag
+@pytest.mark.parametrize("kind", ["blurred", "untrained", "other-image", "random-blurred"])
+def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade) -> None:
+    given = "map" if kind == "random-blurred" else kind.replace("-", "_")
+    found = panel(held(SHARED, sharing(**{given: share})), BOOTSTRAP)
+    mark = marks(found, "var-grad")[kind]
+    assert mark.grade is grade and covers(mark.share, share)
+    assert row(found, "var-grad").flag.grade is grade
+    words = f"{MARKS[kind]} has {interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
+    assert (words in row(found, "var-grad").flag.reason.lower()) is (grade is not Grade.NONE)
 
 
-def test_half_way_is_not_enough_unless_it_is_sure() -> None:
-    """At .43 of .25 … .6 the masks are a little beyond half way, within their interval."""
-    found = panel(held(accuracy=leaky(0.43)), BOOTSTRAP)
-    alone, random = row(found, "var-grad").masks[1].value, row(found, "random").masks[1].value
-    assert alone is not None and random is not None and 0.5 < (alone - random) / (0.6 - random) < 0.56
-    assert row(found, "var-grad").flag == ""
+def test_grades_are_those_of_the_lower_end(made: Panel) -> None:
+    found = panel(held(SHARED, sharing(blurred=0.6, untrained=0.95, other_image=0.45, map=1.5)), BOOTSTRAP)
+    for mark in row(found, "var-grad").marks:
+        assert mark.share.low is not None
+        expected = Grade.STRONG if mark.share.low > 0.9 else Grade.SOME if mark.share.low > 0.5 else Grade.NONE
+        assert mark.grade is expected
 
 
-def test_the_level_with_the_largest_lead_is_named() -> None:
+def test_a_mark_is_made_too_high_as_seldom_as_promised() -> None:
+    """Of a twin that has half of the gain one board in forty says "some"; by normal draws of that board's width."""
+    suite_results = held(SHARED, sharing(blurred=0.5))
+    evidence = Evidence.of(suite_results, BOOTSTRAP)
+    own, twin = (evidence.roar.areas[name] for name in ("var-grad", "var-grad~blurred"))
+    errors = np.cov(np.stack([own.draws - own.value, twin.draws - twin.value]))
+    values = np.random.default_rng(0).multivariate_normal((9.0, 4.5), errors, 400)
+    shares = [
+        share(Sample(b, b + twin.draws - twin.value), Sample(a, a + own.draws - own.value), 0.95) for a, b in values
+    ]
+    wrong = sum(found.low is not None and found.low > 0.5 for found in shares)
+    assert wrong <= 10 + 4 * 3.2  # 2.5% of 400, four standard deviations
+
+
+def test_a_row_without_a_gain_has_none_to_share(made: Panel) -> None:
+    """grad is worse than Random, whatever its twins do."""
+    for kind in ("blurred", "untrained", "random-blurred"):
+        assert marks(made, "grad")[kind] == (kind, Estimate(), None)
+    assert row(made, "grad").flag == Flag(Grade.NONE, "")
+
+
+def test_an_equal_twin_has_all_of_the_gain_without_width() -> None:
+    suite_results = held(SHARED)
+    found = panel(altered(suite_results, {"var-grad~blurred": "var-grad"}), BOOTSTRAP)
+    assert row(found, "var-grad").twins["blurred"].difference == (0.0, 0.0, 0.0)
+    assert marks(found, "var-grad")["blurred"].share == pytest.approx((1.0, 1.0, 1.0))
+    assert marks(found, "var-grad")["blurred"].grade is Grade.STRONG
+
+
+def test_the_other_target_is_no_mark(made: Panel) -> None:
+    assert (row(made, "grad").twins["other-target"].difference.low or 0) > 0
+    assert "other-target" not in marks(made, "grad")
+
+
+@pytest.mark.parametrize(
+    ("alone", "images", "grade"),
+    [(0.5, 0.6, Grade.SOME), (0.36, 0.6, Grade.NONE), (0.7, 0.6, Grade.STRONG), (0.25, 0.6, Grade.NONE)],
+    ids=["most of it", "a third", "beyond the images", "nothing"],
+)
+def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, images: float, grade: Grade) -> None:
+    found = panel(held(accuracy=leaky(alone, images)), BOOTSTRAP)
+    mark, flag = marks(found, "var-grad")["masks"], row(found, "var-grad").flag
+    assert covers(mark.share, (alone - 0.25) / (images - 0.25)) and mark.grade is grade
+    assert ("its mask alone has" in flag.reason.lower()) is (grade is not Grade.NONE)
+    assert ("of its images' accuracy above chance" in flag.reason) is (grade is not Grade.NONE)
+
+
+def test_the_share_of_masks_is_that_of_the_highest_level() -> None:
     def two(cell: Cell) -> float:
         if cell.retrain is not Retrain.MASKS or cell.estimator != "var-grad":
             return usual(cell)
-        return 0.8 if cell.t == 0.3 else 0.6
+        return 0.9 if cell.t == 0.3 else 0.3
 
-    assert "at t = 0.3;" in row(panel(held(accuracy=two), BOOTSTRAP), "var-grad").flag
+    assert marks(panel(held(accuracy=two), BOOTSTRAP), "var-grad")["masks"].grade is Grade.NONE
 
 
-def test_two_reasons_are_one_sentence() -> None:
+def test_images_that_are_at_chance_have_nothing_to_share() -> None:
+    mark = marks(panel(held(accuracy=leaky(0.4, 0.25)), BOOTSTRAP), "var-grad")["masks"]
+    assert mark == ("masks", Estimate(), None)
+
+
+def test_accuracy_above_masks_alone_by_loops(whole: SuiteResults, made: Panel) -> None:
+    for name in ("random", "grad", "var-grad"):
+        for t, above in zip(LEVELS, row(made, name).above_masks, strict=True):
+            images = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR}
+            expected = mean(whole, estimator=name, t=t, **images) - mean(
+                whole, estimator=name, t=t, retrain=Retrain.MASKS
+            )
+            assert above.value == pytest.approx(expected, abs=1e-12)
+            assert above.low is not None and above.low > 0
+    assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
+    assert {found.floor for found in made.rows} == {()}
+
+
+@pytest.mark.parametrize(("alone", "floor"), [(0.6, (0.9,)), (0.75, (0.9,)), (0.4, ())])
+def test_a_row_whose_images_tell_no_more_than_its_mask_is_at_the_floor(alone: float, floor: tuple[float, ...]) -> None:
+    evidence = Evidence.of(held(accuracy=leaky(alone)), BOOTSTRAP)
+    assert row(panel_of(evidence), "var-grad").floor == floor
+    assert floors_of(evidence) == ({"var-grad": floor} if floor else {})
+    said = "At the floor: var-grad (t = 0.9): its images tell no more than its mask."
+    assert floor_words(floors_of(evidence)) == (said if floor else "")
+
+
+def test_one_training_on_masks_has_no_interval_and_no_floor() -> None:
+    suite = replace(SUITE, blocks=tuple(replace(b, seeds=1) if b.protocol is MASK_ONLY else b for b in SUITE.blocks))
+    found = row(panel(held(suite, leaky(0.9)), BOOTSTRAP), "var-grad")
+    assert found.above_masks[1].value is not None and found.above_masks[1].low is None
+    assert found.floor == () and found.marks[-1] == ("masks", Estimate(), None)
+
+
+def test_all_reasons_are_one_sentence_the_strong_ones_first() -> None:
     def both(cell: Cell) -> float:
-        masks = cell.retrain is Retrain.MASKS and cell.estimator == "grad"
-        return 0.7 if masks else usual(cell)
+        masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
+        return 0.7 if masks else sharing(blurred=0.75)(cell)
 
-    flag = row(panel(held(accuracy=both), BOOTSTRAP), "grad").flag
-    assert flag.startswith("Its blurred twin") and "; where its features are missing tells the class" in flag
-    assert flag.count(". ") == 0 and flag.endswith(".")
+    flag = row(panel(held(SHARED, both), BOOTSTRAP), "var-grad").flag
+    assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
+    assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
 def test_random_is_shown_with_its_forms_and_never_doubted() -> None:
@@ -247,7 +318,7 @@ def test_random_is_shown_with_its_forms_and_never_doubted() -> None:
     random = row(panel(held(accuracy=generous), BOOTSTRAP), "random")
     assert set(random.twins) == {"blurred", "redrawn"}
     assert all((twin.difference.low or 0) > 5 for twin in random.twins.values())
-    assert random.gain == (0.0, 0.0, 0.0) and random.flag == ""
+    assert random.gain == (0.0, 0.0, 0.0) and random.flag == Flag(Grade.NONE, "")
 
 
 def is_grad_at(name: str, t: float, retrain: Retrain) -> Callable[[Point], bool]:
@@ -257,18 +328,16 @@ def is_grad_at(name: str, t: float, retrain: Retrain) -> Callable[[Point], bool]
 def test_a_missing_cell_is_missing(whole: SuiteResults, made: Panel) -> None:
     gone = panel(without(whole, is_grad_at("grad~blurred", 0.9, Retrain.IMAGES)), BOOTSTRAP)
     grad, before = row(gone, "grad"), row(made, "grad")
-    assert grad.twins["blurred"] == (Estimate(), Estimate()) and grad.flag == ""
+    assert grad.twins["blurred"] == (Estimate(), Estimate())
     assert grad.gain.value == before.gain.value and grad.twins["untrained"].gain.value is not None
 
     own = row(panel(without(whole, is_grad_at("grad", 0.9, Retrain.IMAGES)), BOOTSTRAP), "grad")
     assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
     assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
-    assert own.flag == ""
 
     masks = panel(without(held(accuracy=leaky(0.5)), is_grad_at("random", 0.9, Retrain.MASKS)), BOOTSTRAP)
     assert row(masks, "var-grad").masks[1].low is not None
     assert row(masks, "var-grad").over_random == (row(masks, "var-grad").over_random[0], Estimate())
-    assert row(masks, "var-grad").flag == ""
 
 
 def test_an_empty_store_has_rows_without_numbers() -> None:
@@ -278,7 +347,7 @@ def test_an_empty_store_has_rows_without_numbers() -> None:
     assert grad.smoothness == (None, None)
     assert {*grad.units.values(), *grad.fills.values(), grad.retrained_gap, grad.reference_gap} == {Estimate()}
     assert {twin for twin in grad.twins.values()} == {(Estimate(), Estimate())}
-    assert flags(SuiteResults(SUITE, "", None, {}), Unit.SCALAR) == {}
+    assert flags(SuiteResults(SUITE, "", None, {})) == {}
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
@@ -288,7 +357,7 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
     for number in (grad.gain, grad.twins["blurred"].difference, grad.masks[0], var.over_random[1], var.retrained_gap):
         assert number.value is not None and number.low is None and number.high is None
     assert (grad.twins["blurred"].difference.value or 0) > 5 and (var.over_random[1].value or 0) > 0.3
-    assert {one.flag for one in found.rows} == {""}
+    assert {one.flag for one in found.rows} == {Flag(Grade.NONE, "")}
     assert var.reference_gap.low is not None, "nothing is trained: images alone are chance"
 
 
@@ -305,7 +374,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags() -> None:
     grad = row(found, "grad")
     assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
     assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
-    assert grad.gain.low is not None and flags(held(suite), Unit.SCALAR) == {}
+    assert grad.gain.low is not None and flags(held(suite)) == {}
 
 
 def test_a_suite_without_roar_has_masks_alone() -> None:
@@ -371,17 +440,19 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
     assert row(panel(roar_gone, BOOTSTRAP), "var-grad").smoothness == (3.3, 3.9), "the networks of masks say it, too"
 
 
-def test_flags_are_those_of_the_panel(whole: SuiteResults, made: Panel) -> None:
-    expected = {found.estimator: found.flag for found in made.rows if found.flag}
-    assert flags(whole, Unit.SCALAR, BOOTSTRAP) == expected and set(expected) == {"grad"}
-    assert flags(whole, Unit.PIXEL, BOOTSTRAP) == {}, "of pixels the suite has neither twins nor masks"
+def test_flags_are_those_of_the_panel() -> None:
+    suite_results = held(SHARED, sharing(blurred=1.0))
+    expected = {found.estimator: found.flag for found in panel(suite_results, BOOTSTRAP).rows if found.flag.reason}
+    assert flags(suite_results) == expected and set(expected) == {"var-grad"}
+    assert flags(suite_results, Unit.PIXEL) == {}, "of pixels the suite has neither twins nor masks"
 
 
 def test_a_twin_that_nobody_vouches_for_is_flagged(whole: SuiteResults) -> None:
     doubts = dict.fromkeys(("grad~blurred", "random-redrawn", CLEAN), "self-reported: imported")
-    found = flags(replace(whole, doubts=doubts), Unit.SCALAR, BOOTSTRAP)
-    assert set(found) == {"grad", "grad~blurred", "random-redrawn"}
-    assert found["grad~blurred"] == "Self-reported: imported."
+    found = flags(replace(whole, doubts=doubts))
+    assert set(found) == {"grad~blurred", "random-redrawn"}
+    assert found["grad~blurred"] == Flag(Grade.NONE, "Self-reported: imported.")
+    assert found["grad~blurred"].sign == "(!)"
 
 
 def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:
@@ -390,14 +461,14 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:
     def accuracy(cell: Cell) -> float:
         return leaky(0.58)(cell) if cell.unit is Unit.PIXEL else usual(cell)
 
-    masks = Block(MASK_ONLY, MAIN, (0.9,), seeds=1, unit=Unit.PIXEL)
-    suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, masks)), accuracy)
+    pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
+    suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
     pixels = panel(suite_results, BOOTSTRAP, unit=Unit.PIXEL)
-    assert pixels.unit is Unit.PIXEL and pixels.mask_levels == (0.9,)
-    found = flags(suite_results, Unit.PIXEL, BOOTSTRAP)
-    assert {name.estimator: name.flag for name in pixels.rows if name.flag} == found
-    assert set(found) == {"var-grad"} and "without the images" in found["var-grad"]
-    assert "var-grad" not in flags(suite_results, Unit.SCALAR, BOOTSTRAP)
+    assert pixels.unit is Unit.PIXEL and pixels.mask_levels == LEVELS
+    found = flags(suite_results, Unit.PIXEL)
+    assert {name.estimator: name.flag for name in pixels.rows if name.flag.reason} == found
+    assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
+    assert "var-grad" not in flags(suite_results)
 
 
 def test_a_unit_that_a_suite_has_not_is_refused() -> None:

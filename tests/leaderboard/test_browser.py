@@ -21,7 +21,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from leaderboard.compare import compare_pair
-from leaderboard.downloads import board_csv, board_files, board_json
+from leaderboard.downloads import above_text, board_csv, board_files, board_json
 from leaderboard.filters import Filter, filter_rows
 from leaderboard.gallery import gallery_file, save_gallery
 from leaderboard.rows import BoardTable
@@ -30,6 +30,7 @@ from leaderboard.source import read_suites
 from leaderboard.static import export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import MARKS
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.runs import Point
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -320,16 +321,24 @@ def test_static_doubts_have_their_size(driver: webdriver.Chrome, site: Path, sho
 
 
 def check_doubts(driver: webdriver.Chrome, shown: SuiteView) -> None:
-    concerns = {entry.estimator: entry.concerns for entry in shown.table.rows}
-    twins = ["–" if twin.size is None else signed(twin.size) for twin, _ in concerns.values()]
-    masks = ["–" if masks.size is None else f"{masks.size:.1%}" for _, masks in concerns.values()]
+    entries = {entry.estimator: entry for entry in shown.table.rows}
+    twins, masks = ([share_text(entry.mark(kind).share) for entry in entries.values()] for kind in ("blurred", "masks"))
     see(driver, lambda d: told(d, f"{ROWS} .twin", "innerText"), twins)
     see(driver, lambda d: told(d, f"{ROWS} .masks", "innerText"), masks)
-    doubted = [[name for name, found in concerns.items() if found[part].reason] for part in (0, 1)]
+    above = [above_text(entry.above_masks) for entry in entries.values()]
+    see(driver, lambda d: told(d, f"{ROWS} .above", "innerText"), above)
+    marked = {kind: [name for name, e in entries.items() if e.mark(kind).words] for kind in MARKS}
     bold = "closest('tr').dataset.estimator"
-    assert [told(driver, f"{ROWS} .{name}.doubt", bold) for name in ("twin", "masks")] == doubted
-    assert told(driver, f"{ROWS} th .doubt", bold) == [name for name in concerns if name in {*doubted[0], *doubted[1]}]
-    assert 0 < len(doubted[0]) < len(concerns)
+    assert [told(driver, f"{ROWS} .{name}.doubt", bold) for name in ("twin", "masks")] == [
+        marked["blurred"], marked["masks"]
+    ]  # fmt: skip
+    assert told(driver, f"{ROWS} th .doubt", bold) == [name for name, entry in entries.items() if entry.flag]
+    assert told(driver, f"{ROWS} th .doubt", "innerText") == [entry.sign for entry in entries.values() if entry.flag]
+    assert 0 < len(marked["blurred"]) < len(entries)
+
+
+def share_text(share: Estimate) -> str:
+    return "–" if share.value is None else f"{share.value:.0%}"
 
 
 def test_static_curves_of_the_paper_are_laid_over(driver: webdriver.Chrome, site: Path) -> None:

@@ -9,25 +9,37 @@ from hypothesis import strategies as st
 
 from leaderboard.downloads import board_records, to_markdown
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
+from leaderboard.pages import empty_columns
 from leaderboard.rows import BoardTable, Doubts, board_table, main_board, with_places
 from leaderboard.source import main_rows, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
+from roarbench.plan.runs import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import board
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import significant_pairs
 from roarbench.store.results import ResultsStore
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
 from tests.helpers.board_store import make_store
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
+
+MARK = Mark("masks", Estimate(0.97, 0.93, 1.02), Grade.STRONG)
+DOUBTS = Doubts(
+    {"gb": Flag(Grade.STRONG, "Doubt.")},
+    {"gb": (MARK,)},
+    {"gb": Estimate(0.01, -0.02, 0.04)},
+    "At the floor: gb (t = 0.9): its images tell no more than its mask.",
+)
 
 
 @pytest.fixture(scope="module")
 def table(quick: SuiteResults) -> BoardTable:
-    return board_table(Evidence.of(quick), doubts=Doubts({"gb": "Doubt."}, {}), seconds={"grad": 1.5})
+    return board_table(Evidence.of(quick), doubts=DOUBTS, seconds={"grad": 1.5})
 
 
 def ids(table: BoardTable) -> list[str]:
@@ -84,6 +96,32 @@ def test_numbers_are_those_of_the_statistics(quick: SuiteResults, table: BoardTa
         assert entry.random == ("" if entry.estimator == "random" else row.random.verdict)
         assert entry.blurred == ("" if blurred else row.random_blurred.verdict)
         assert entry.date == "2026-11-20"
+
+
+def test_marks_and_what_is_above_masks_land_on_their_rows(table: BoardTable) -> None:
+    rows = {row.estimator: row for row in table.rows}
+    assert (rows["gb"].sign, rows["gb"].mark("masks").share, rows["gb"].above_masks.low) == ("(!!)", MARK.share, -0.02)
+    assert (rows["grad"].sign, rows["grad"].marks, rows["grad"].above_masks) == ("", (), Estimate())
+    assert "At the floor: gb (t = 0.9)" in table.footnote
+    kept = {row["estimator"]: row for row in board_records(table)}["gb"]
+    assert (kept["masks_share"], kept["above_masks"], kept["blurred_twin_share"]) == (0.97, 0.01, None)
+
+
+def test_a_matched_control_is_a_column_with_its_verdict() -> None:
+    twins = Block(ROAR, ("var-grad~other-image", "grad~other-image"), LEVELS, seeds=3)
+    suite = replace(SUITE, blocks=(*SUITE.blocks, twins))
+    flat = {"var-grad~other-image": 0.4, "grad~other-image": 0.4}
+    held_by = held(suite, lambda cell: 0.9 - cell.t * flat[cell.estimator] if cell.estimator in flat else usual(cell))
+    shown = board_table(Evidence.of(held_by, Bootstrap(200)))
+    rows = {row.estimator: row for row in shown.rows}
+    assert set(rows) == {*MAIN, "random-blurred"}, "the matched controls are no rows of their own"
+    assert {name: rows[name].vs_other_image for name in MAIN} == {
+        "random": "", "sobel": "", "grad": "worse", "var-grad": "better"
+    }  # fmt: skip
+    assert rows["var-grad"].other_image.value == pytest.approx(9.0, abs=1.5)
+    assert rows["random"].other_image == Estimate()
+    assert "other-image" not in empty_columns(shown)
+    assert board_records(shown)[0]["vs_other_image"] == "better"
 
 
 def test_flags_and_seconds_land_on_their_rows(table: BoardTable) -> None:

@@ -73,7 +73,7 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
     clear = significant_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
     assert clear["grad-worse-than-random"] == (2, 0)
     assert clear["strong-ensembles-beat-random"] == (2, 0)
-    assert clear["best-ensemble-base"] == clear["ig-worse-than-random"] == (0, 0)
+    assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
 
 
 def test_a_settled_cell_may_speak_against_a_claim() -> None:
@@ -130,8 +130,11 @@ def test_words_count_cells_and_name_exceptions() -> None:
     assert text.startswith("ours: quick v1 (small version: 2 images a split)\n")
     assert not claims_text(claim_records(None)).startswith("ours:")
     assert "  published  holds in 90 of 90 cells\n" in text
-    assert "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64; "
-        "significantly (adjusted for all cells): 0 for it, 0 against\n" in text
+    ours = (
+        "  ours       fails: holds in 1 of 2 cells; against it: grad at t = 0.9 on imagenette64; "
+        "significantly (adjusted for all cells): 0 for it, 0 against\n"
+    )
+    assert ours in text
     assert "gb against sobel-released at t = 0.5 on imagenet and 5 more" in text
     assert "  ours       no data" in text
 

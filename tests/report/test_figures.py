@@ -193,7 +193,7 @@ def test_a_form_looks_the_same_in_every_panel_and_different_from_the_others():
 def test_unknown_forms_get_looks_of_their_own():
     twins = [curve(f"var-grad-{twin}", "grad") for twin in ("blurred", "untrained", "other-target")]
     styles = choose_styles([*(curve(name, "grad") for name in forms("grad")), *twins])
-    assert len({(style.colour, style.marker) for style in styles.values()}) == 3 + 6 + 3
+    assert len({(style.colour, style.marker) for style in styles.values()}) == 4 + 6 + 3
 
 
 def test_kept_axis_counts_down_while_points_stay_at_t():

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
@@ -30,8 +31,13 @@ CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
 
 
+OVER = Estimate(2.5, 1.0, 4.0)
+FLAG = Flag(Grade.SOME, "Its mask alone has most of it.")
+
+
 def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
-    return Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, blurred, position, check)
+    made = Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, blurred, position, check)
+    return replace(made, over_other_image=OVER, other_image=BETTER) if name == "var-grad" else made
 
 
 ROWS = (
@@ -65,7 +71,15 @@ BOARD = Board(
     seed_freedom=7,
     family=12,
 )
-TABLE = SuiteTable(SuiteResults(SUITE, "da7a", None, {}), BOARD, Unit.SCALAR, {"var-grad": "Its masks tell the class."})
+TABLE = SuiteTable(
+    SuiteResults(SUITE, "da7a", None, {}),
+    BOARD,
+    Unit.SCALAR,
+    {"var-grad": FLAG},
+    {"var-grad": (Mark("masks", Estimate(0.8, 0.7, 0.9), Grade.SOME),)},
+    {"var-grad": {0.9: Estimate(0.012, -0.01, 0.034)}},
+    {"var-grad": (0.9,), "not shown": (0.5,)},
+)
 
 
 def printed(table, width=80):
@@ -126,7 +140,12 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "verdict": "better",
         "verdict_sobel": "better",
         "verdict_random_blurred": "not significantly different",
-        "flag": "Its masks tell the class.",
+        "flag": "Its mask alone has most of it.",
+        "grade": "some",
+        "verdict_other_image": "better",
+        "over_other_image": 2.5,
+        "over_other_image_low": 1.0,
+        "over_other_image_high": 4.0,
         "gain": 12.345,
         "gain_low": 10.0,
         "gain_high": 14.0,
@@ -134,6 +153,9 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "kept": None,
         "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5},
+        "above_masks": {"0.9": 0.012},
+        "above_masks_low": {"0.9": -0.01},
+        "above_masks_high": {"0.9": 0.034},
     }
 
 
@@ -147,6 +169,11 @@ def test_json_has_null_where_something_is_missing():
         "verdict_sobel": None,
         "verdict_random_blurred": None,
         "flag": None,
+        "grade": None,
+        "verdict_other_image": None,
+        "over_other_image": None,
+        "over_other_image_low": None,
+        "over_other_image_high": None,
         "gain": None,
         "gain_low": None,
         "gain_high": None,
@@ -154,6 +181,9 @@ def test_json_has_null_where_something_is_missing():
         "kept": None,
         "limit": None,
         "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
+        "above_masks": {"0.9": None},
+        "above_masks_low": {"0.9": None},
+        "above_masks_high": {"0.9": None},
     }
 
 
@@ -162,8 +192,10 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
     assert [row["estimator"] for row in rows] == ["var-grad", "sobel", "random", "ig", "grad"]
     for row in rows:
         plain = json_row(row["estimator"])
-        curve = plain.pop("curve")
-        flat = plain | {"chance": 0.25} | {f"accuracy_{t}": value for t, value in curve.items()}
+        curves = {name: plain.pop(name) for name in ("curve", "above_masks", "above_masks_low", "above_masks_high")}
+        flat = plain | {"chance": 0.25}
+        for name, curve in curves.items():
+            flat |= {f"{'accuracy' if name == 'curve' else name}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     assert rows[-1]["accuracy_0.9"] == rows[-1]["gain"] == ""
 
@@ -184,13 +216,15 @@ def test_markdown_is_a_table_with_its_caption():
     assert render(TABLE, "markdown").splitlines() == [
         "**made-up v1**",
         "",
-        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred | t=0.5 | t=0.9 |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not significantly different | 70.0 | 50.0 |",
-        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | 70.0 | 50.0 |",
-        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | 80.0 | 60.0 |",
-        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | 70.0 | 45.7 |",
-        "| – | grad | – | – | – | – | 75.0 | – |",
+        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred "
+        "| over other image | vs other image | t=0.5 | t=0.9 | above masks t=0.9 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not significantly different | +2.5 [+1.0, +4.0] "
+        "| better | 70.0 | 50.0 | +1.2 [-1.0, +3.4] |",
+        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | – | – | 70.0 | 50.0 | – |",
+        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | – | – | 80.0 | 60.0 | – |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
+        "| – | grad | – | – | – | – | – | – | 75.0 | – | – |",
         "",
         f"{TABLE.caption}. {TABLE.footnote}",
     ]
@@ -205,12 +239,13 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold together, among the "
         "rows shown. Minimum detectable difference of two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
+        "At the floor: var-grad (t = 0.9): its images tell no more than its mask. "
         "(!) `roarbench validity --suite made-up` says why to doubt a row."
     )
 
 
 def test_text_has_the_same_cells():
-    text = printed(TABLE)
+    text = printed(TABLE, 160)
     for row in TABLE.rows:
         line = next(line for line in text.splitlines() if f" {row.estimator} " in line)
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
@@ -233,11 +268,27 @@ def test_checks_stand_below_all_rows_without_places():
     assert "check of another row" not in TABLE.footnote
 
 
+def test_a_strong_mark_has_a_sign_of_its_own():
+    strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
+    assert [strong.sign(name) for name in ("var-grad", "ig", "random")] == ["(!!)", "(!)", ""]
+    assert strong.advice.startswith("(!!), (!) `") or strong.advice.startswith("(!), (!!) `")
+    assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
+    assert [row["grade"] for row in json.loads(render(strong, "json"))["rows"]] == ["strong", None, None, None, None]
+
+
+def test_without_matched_controls_and_masks_there_are_no_columns_of_them():
+    rows = tuple(replace(row, over_other_image=NONE, other_image=None) for row in ROWS)
+    plain = replace(TABLE, board=replace(BOARD, rows=rows), above_masks={}, floors={})
+    heading = render(plain, "markdown").splitlines()[2]
+    assert "other image" not in heading and "masks" not in heading and "floor" not in plain.footnote
+    assert "above_masks" not in json.loads(render(plain, "json"))["rows"][0]
+
+
 def test_masks_alone_give_accuracies_without_gains_and_places():
     suite_results = held()
     table = SuiteTable(suite_results, suite_results.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
     (first, *_) = rows = json.loads(render(table, "json"))["rows"]
-    assert set(first) == set(json_row("var-grad"))
+    assert set(first) == {key for key in json_row("var-grad") if not key.startswith("above_masks")}
     unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
     assert {row[key] for row in rows for key in unknown} == {None}
     assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
@@ -273,11 +324,11 @@ def test_latex_has_the_same_cells():
     check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
     lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, check))), "latex").splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
-    assert lines[top - 4] == r"\begin{tabular}{rlrlllrr}"
+    assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
     assert lines[top : top + 2] == [
-        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not significantly different & 70.0 & 50.0 "
-        r"\\",
-        r"2 & sobel & $+3.0$ [$+1.0$, $+5.0$] & better & -- & -- & 70.0 & 50.0 \\",
+        r"1 & var-grad (!) & $+12.3$ [$+10.0$, $+14.0$] & better & better & not significantly different & "
+        r"$+2.5$ [$+1.0$, $+4.0$] & better & 70.0 & 50.0 & $+1.2$ [$-1.0$, $+3.4$] \\",
+        r"2 & sobel & $+3.0$ [$+1.0$, $+5.0$] & better & -- & -- & -- & -- & 70.0 & 50.0 & -- \\",
     ]
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
     assert bottom - top == len(ROWS) + 1
@@ -287,7 +338,8 @@ def test_latex_has_the_same_cells():
 
 def wide_table(levels):
     row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels))
-    return replace(TABLE, board=replace(BOARD, levels=levels, rows=(row,)))
+    alone = replace(row, over_other_image=NONE, other_image=None)
+    return replace(TABLE, board=replace(BOARD, levels=levels, rows=(alone,)), above_masks={})
 
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
@@ -317,26 +369,26 @@ def test_the_demo_fits_into_80_columns():
     assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Left out here" not in text
+    assert "Left out here: above masks t=0.9; --format csv has all." in text
 
 
 def test_the_footnote_says_what_is_known():
-    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={})
+    once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={}, floors={})
     assert once.footnote == "One training per cell: no intervals, no verdicts."
-    nothing = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, images=0, detectable=None), flags={})
+    nothing = replace(once, board=replace(once.board, images=0))
     assert nothing.footnote == "Nothing of this has been run yet."
-    images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={})
+    images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
     assert images.footnote == (
         "95% intervals over images (2000 paired resamples, seed 0); place intervals hold together, among the rows "
         "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not."
     )
-    one = replace(TABLE, board=replace(BOARD, references=1), flags={})
+    one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
     assert one.footnote.startswith("95% intervals over images and seeds, for this network only (2000 paired")
     three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
-    words = replace(TABLE, board=three, flags={}).footnote
+    words = replace(TABLE, board=three, flags={}, floors={}).footnote
     assert words.startswith("95% intervals over images, references and seeds (2000 paired")
     assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
-    assert "(!)" not in replace(TABLE, flags={"not shown": "whatever"}).footnote
+    assert "(!)" not in replace(TABLE, flags={"not shown": FLAG}).footnote
 
 
 def test_the_caption_counts_seeds_where_something_was_trained():

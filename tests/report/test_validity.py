@@ -88,8 +88,8 @@ def test_a_suite_shows_only_the_parts_that_it_has() -> None:
 def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
-    flagged = [f"{row.estimator} (!) {row.flag}" for row in made.rows if row.flag]
-    assert lines[-2:] == flagged and [line.split()[0] for line in flagged] == ["grad", "var-grad"]
+    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
+    assert lines[-1:] == flagged and [line.split()[:2] for line in flagged] == [["var-grad", "(!)"]]
     assert any("chance 25.0" in line for line in lines)
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
@@ -118,9 +118,9 @@ def test_the_name_of_a_submission_is_what_a_narrow_terminal_breaks() -> None:
 
 def test_without_reasons_it_says_why_there_are_none() -> None:
     kept = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(KAR, MAIN, LEVELS, seeds=1)))
-    assert text(panel(held(kept), BOOTSTRAP)).rstrip().endswith("No row is flagged.")
+    assert text(panel(held(kept), BOOTSTRAP)).rstrip().endswith("No row is marked.")
     single = panel(held(one_seed(SUITE)), BOOTSTRAP)
-    assert text(single).rstrip().endswith("One training per cell: no intervals, no flags.")
+    assert text(single).rstrip().endswith("One training per cell: no intervals, no marks.")
     assert cells(single, "Twins", "grad")["blurred - itself"].count("[") == 0
 
 
@@ -130,9 +130,12 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
         clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
         return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
 
-    (note, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
+    (note, floor, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
+    assert floor.startswith("At the floor: random (t = 0.3, 0.9), sobel (t = 0.3, 0.9), ")  # masks are right on 90%
     assert note.startswith("Smoothness alone, in random-blurred, gains +6.")
-    assert note.endswith(" points; more than that gains: var-grad.") and rest == ["No row is flagged."]
+    assert note.endswith(" points; more than that gains: var-grad.")
+    mapped = [line.split()[0] for line in rest if "a blurred random map has" in line.lower()]
+    assert mapped == ["sobel", "grad"]  # of var-grad half is not excluded
 
     def smoothest(cell: Cell) -> float:
         return smooth(cell) - (0.4 if cell.estimator == "random-blurred" else 0.0)
@@ -141,9 +144,9 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
 
 
 def test_a_blurred_random_that_is_not_told_apart_says_nothing(made: Panel) -> None:
-    assert [line.split()[0] for line in doubts(made)] == ["grad", "var-grad"]
+    assert [line.split()[0] for line in doubts(made)] == ["var-grad"]
     redrawn = replace(SUITE, blocks=(Block(ROAR, (*MAIN, "random-redrawn"), LEVELS, seeds=2),))
-    assert doubts(panel(held(redrawn), BOOTSTRAP)) == ["No row is flagged."]
+    assert doubts(panel(held(redrawn), BOOTSTRAP)) == ["No row is marked."]
 
 
 def test_markdown_has_the_same_cells(made: Panel) -> None:
@@ -151,8 +154,8 @@ def test_markdown_has_the_same_cells(made: Panel) -> None:
     for section in sections(made):
         for line in section.lines:
             assert f"| {' | '.join(line)} |" in page
-    assert page.splitlines()[0] == "**made-up v1**" and page.count("\n| --- ") == 3
-    assert "- grad (!) Its blurred twin" in page.splitlines()[-2]
+    assert page.splitlines()[0] == "**made-up v1**" and page.count("\n| --- ") == 4
+    assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
 
 
 def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
@@ -161,10 +164,13 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
     row = next(row for row in made.rows if row.estimator == "grad")
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
-    assert grad["flag"] == row.flag and grad["gain"] == row.gain._asdict()
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == row.gain._asdict()
     assert grad["mask_only"]["0.9"]["over_random"] == row.over_random[1]._asdict()
     assert grad["twins"]["blurred"]["difference"] == row.twins["blurred"].difference._asdict()
     assert grad["units"]["pixel"] == row.units[Unit.PIXEL]._asdict() and set(grad["fills"]) == {"mean"}
+    assert (var["grade"], var["flag"]) == ("some", next(r.flag.reason for r in made.rows if r.estimator == "var-grad"))
+    assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
+    assert grad["above_masks"]["0.9"] == row.above_masks[1]._asdict() and grad["floor"] == []
     assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
     empty = json.loads(as_json(panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)))
     nothing = {"value": None, "low": None, "high": None}
@@ -192,7 +198,7 @@ def test_the_command_prints_the_panel(folder: Path) -> None:
     whole = panel(held(accuracy=leaky(0.5)))
     assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
     assert asked(folder, "validity", "--format", "markdown").rstrip("\n") == as_markdown(whole)
-    assert "\nvar-grad (!) Where its features are missing tells" in asked(folder, "validity")
+    assert "\nvar-grad (!) Its mask alone has" in asked(folder, "validity")
 
 
 @pytest.mark.slow
@@ -204,12 +210,12 @@ def test_another_suite_is_compared_with(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_table_shows_the_same_flags(folder: Path) -> None:
-    flagged = {row.estimator: row.flag or None for row in panel(held(accuracy=leaky(0.5))).rows}
+    flagged = {row.estimator: row.flag.reason or None for row in panel(held(accuracy=leaky(0.5))).rows}
     rows = json.loads(asked(folder, "table", "--format", "json"))["rows"]
     assert {row["estimator"]: row["flag"] for row in rows if row["estimator"] in flagged} == flagged
     assert not any(row["flag"] for row in rows if row["estimator"] not in flagged)
     shown = asked(folder, "table")
-    assert shown.count("grad (!)") == 2 and "random (!)" not in shown
+    assert shown.count("grad (!)") == 1 and "random (!)" not in shown
     assert "roarbench validity --suite made-up" in " ".join(shown.split())
     pixels = json.loads(asked(folder, "table", "--format", "json", "--unit", "pixel"))["rows"]
     assert {row["flag"] for row in pixels} == {None}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.stats.board import Board, Covers, Row, board
+from roarbench.stats.board import Board, Covers, Row, board, unjudged
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
 from roarbench.stats.spread import spread_of
@@ -285,3 +285,35 @@ def test_rows_are_held_against_a_blurred_random_map_where_there_is_one() -> None
     assert row(judged, "random-blurred").random_blurred is None
     assert row(judged, "random-blurred").place is not None
     assert {one.random_blurred for one in board(synthetic(2), ROAR, BOOTSTRAP).rows} == {None}
+
+
+def test_a_row_is_held_against_its_maps_of_other_images() -> None:
+    twin = "good~other-image"
+    scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
+    judged = board(scores, ROAR, BOOTSTRAP)
+    good = row(judged, "good")
+    assert good.gain.value is not None and row(judged, twin).gain.value is not None
+    assert good.over_other_image.value == pytest.approx(good.gain.value - row(judged, twin).gain.value)
+    assert good.over_other_image.low is not None and good.over_other_image.low > 0
+    assert good.other_image is not None and good.other_image.verdict is Verdict.BETTER
+    for name in ("random", "sobel", "bad", twin):
+        assert (row(judged, name).over_other_image, row(judged, name).other_image) == ((None, None, None), None)
+    alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))
+    assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
+    assert {one.other_image for one in unjudged(judged).rows} == {None}
+
+
+def test_a_matched_control_without_its_whole_curve_is_missing() -> None:
+    twin = "good~other-image"
+    scores = without(replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin})), (twin, 0.9))
+    good = row(board(scores, ROAR, BOOTSTRAP), "good")
+    assert (good.over_other_image, good.other_image) == ((None, None, None), None) and good.random is not None
+
+
+def test_equal_answers_on_other_images_say_nothing_about_this_one() -> None:
+    twin = "good~other-image"
+    scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
+    correct = dict(scores.correct) | {(twin, t): scores.correct["good", t] for t in scores.levels}
+    good = row(board(replace(scores, correct=correct), ROAR, BOOTSTRAP), "good")
+    assert good.over_other_image == (0.0, 0.0, 0.0)
+    assert good.other_image is not None and good.other_image.verdict is Verdict.SAME

@@ -149,7 +149,7 @@ def claims(
     source: ResultsOptions,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Test the paper's claims on its own Table 2 and on our results: mean accuracies, and which cells of ours are clear."""
+    """Test the paper's claims on its own Table 2 and on our results, whose significant cells it counts."""
     asked = find_suite(suite) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
