@@ -120,7 +120,8 @@ LIMITS = (
     "Redundant features hide each other: removing one of them changes nothing.",
     "Features are numbers or pixels, removed all or not at all, and replaced by the channel mean; another basis or "
     "fill is another question.",
-    "One reference, one training set and one recipe per suite: no number here says anything about others.",
+    "One training set and one recipe per suite, and in first versions one explained network: no number here says "
+    "anything about others.",
 )
 
 SUBMIT = (
@@ -131,6 +132,12 @@ SUBMIT = (
 )
 
 CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
+    (
+        "2026-11-21",
+        "Doubts are marks: shares of a row's gain, and of its accuracy above chance, with intervals and grades. "
+        "Accuracy above masks alone, and the gain over an estimator's own maps of other images, have columns. The paper's Sobel "
+        "is sobel-released.",
+    ),
     (
         "2026-11-20",
         "A blurred random map is a control: a row, a line in every bar, and a verdict on each row. Doubts have "

@@ -1,19 +1,27 @@
 """The table in the README is what the rows beside it say."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from roarbench.text import interval
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
 
-def test_the_readmes_table_is_that_of_the_rows_in_docs(tmp_path, capsys):
-    assert command("import", ROOT / "docs" / "quick-2.parquet", "--store", tmp_path) == 0
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quick-2")
+    assert command("import", ROOT / "docs" / "quick-2.parquet", "--store", folder) == 0
+    return folder
+
+
+def test_the_readmes_table_is_that_of_the_rows_in_docs(store, capsys):
     capsys.readouterr()
-    assert command("table", "--suite", "quick", "--store", tmp_path, "--format", "markdown") == 0
+    assert command("table", "--suite", "quick", "--store", store, "--format", "markdown") == 0
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     heading, rows = rows[0], [row for row in rows[1:] if "-" * 3 not in row[0]]
     assert heading[:3] == ["place", "estimator", "gain [95%]"]
@@ -31,3 +39,29 @@ def test_the_readmes_table_is_that_of_the_rows_in_docs(tmp_path, capsys):
         ), (place, estimator, gain, accuracy)
         strong = [line for line in readme if line.startswith("    ") and f" {estimator.split()[0]} (!!) " in line]
         assert bool(strong) == estimator.endswith("(!!)")  # here the rows are imported, and all but these have (!)
+
+
+def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):
+    capsys.readouterr()
+    assert command("table", "--suite", "quick", "--store", store, "--format", "json") == 0
+    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    gains = {name: interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
+    pages = {
+        "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
+        "docs/validity.md": ("sgsq-grad",),
+    }
+    pages |= {"docs/study/README.md": ("var-grad", "sgsq-grad"), "LOG.md": ("sobel-released", "sobel")}
+    for page, names in pages.items():
+        text = (ROOT / page).read_text("utf-8")
+        assert [name for name in names if gains[name] not in text] == [], page
+
+
+def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(store, capsys):
+    capsys.readouterr()
+    assert command("validity", "--suite", "quick", "--store", store, "--format", "json") == 0
+    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in ("sgsq-grad", "var-grad"):
+        value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
+        assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme
+        assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
