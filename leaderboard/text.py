@@ -135,8 +135,8 @@ CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
     (
         "2026-11-21",
         "Doubts are marks: shares of a row's gain, and of its accuracy above chance, with intervals and grades. "
-        "Accuracy above masks alone, and the gain over an estimator's own maps of other images, have columns. The paper's Sobel "
-        "is sobel-released.",
+        "Accuracy above masks alone, and the gain over an estimator's own maps of other images, have columns. "
+        "The paper's Sobel is sobel-released.",
     ),
     (
         "2026-11-20",

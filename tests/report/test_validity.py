@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.boards import SuiteResults, collect
 from roarbench.analysis.validity import Panel, Twin, panel
 from roarbench.cli.main import app
 from roarbench.plan import suites
@@ -219,3 +219,13 @@ def test_the_table_shows_the_same_flags(folder: Path) -> None:
     assert "roarbench validity --suite made-up" in " ".join(shown.split())
     pixels = json.loads(asked(folder, "table", "--format", "json", "--unit", "pixel"))["rows"]
     assert {row["flag"] for row in pixels} == {None}
+
+
+@pytest.mark.slow
+def test_the_panel_in_the_documents_is_that_of_the_demo() -> None:
+    root = Path(__file__).parents[2]
+    with ResultsStore.open(default_url(root / "demo"), read_only=True) as results:
+        found = panel(collect(suites.find_suite("quick@1"), results))
+    page = (root / "docs" / "validity.md").read_text("utf-8")
+    printed = "\n".join(f"    {line}".rstrip() for line in text(found, 80).rstrip().splitlines())
+    assert printed in page
