@@ -23,6 +23,15 @@ PROTOCOLS = {
     "morf": "MoRF, not retrained: the most important features removed, the reference scored as it is",
     "lerf": "LeRF, not retrained: the least important features removed, the reference scored as it is",
     "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
+    "augmented": "Augmented: one network for all rows, trained on images that carry other images' removed-maps and "
+    "tuned on those of each row; the most important features removed",
+    "augmented-lerf": "Augmented LeRF: the same network, the least important features removed",
+    "specific": "Specific gain: on the same network, what an image's own removed-map costs more than that of another "
+    "image by the same row",
+    "specific-lerf": "Specific LeRF gain: the same, the least important features removed",
+    "roar-exchanged": "ROAR exchanged: a new network trained on images that carry other images' removed-maps, tested "
+    "on each image's own",
+    "kar-exchanged": "KAR exchanged: the same, the least important features removed",
 }
 
 

@@ -31,6 +31,8 @@ class Retrain(StrEnum):
     IMAGES = "images"  # trained from scratch on the degraded images
     MASKS = "masks"  # trained from scratch on the binary removed-maps alone
     NONE = "none"  # the reference, as it is
+    EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removed-maps of the same cell
+    COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
 
 
 class Precision(StrEnum):
@@ -41,11 +43,20 @@ class Precision(StrEnum):
 
 
 class Protocol(NamedTuple):
-    """A named question: an order with a network."""
+    """A named question: an order with a network.
+
+    Attributes:
+        name: What `--protocol` takes.
+        order: Which end of the ranking is removed first.
+        retrain: Which network is scored.
+        paired: Each image is answered twice, with its own removed-map and with that of another image; the gain is the
+            difference.
+    """
 
     name: str
     order: Order
     retrain: Retrain
+    paired: bool = False
 
 
 ROAR = Protocol("roar", Order.MORF, Retrain.IMAGES)
@@ -53,6 +64,19 @@ KAR = Protocol("kar", Order.LERF, Retrain.IMAGES)
 MORF = Protocol("morf", Order.MORF, Retrain.NONE)
 LERF = Protocol("lerf", Order.LERF, Retrain.NONE)
 MASK_ONLY = Protocol("mask-only", Order.MORF, Retrain.MASKS)
-PROTOCOLS = {protocol.name: protocol for protocol in (ROAR, KAR, MORF, LERF, MASK_ONLY)}
+SPECIFIC = Protocol("specific", Order.MORF, Retrain.COMMON, paired=True)
+SPECIFIC_LERF = Protocol("specific-lerf", Order.LERF, Retrain.COMMON, paired=True)
+AUGMENTED = Protocol("augmented", Order.MORF, Retrain.COMMON)
+AUGMENTED_LERF = Protocol("augmented-lerf", Order.LERF, Retrain.COMMON)
+ROAR_EXCHANGED = Protocol("roar-exchanged", Order.MORF, Retrain.EXCHANGED)
+KAR_EXCHANGED = Protocol("kar-exchanged", Order.LERF, Retrain.EXCHANGED)
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        *(ROAR, KAR, MORF, LERF, MASK_ONLY),
+        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF),
+        *(ROAR_EXCHANGED, KAR_EXCHANGED),
+    )
+}
 
 PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4

@@ -16,8 +16,8 @@ VERBS = """
     Lease Leave Lend Let List Load Make Map Mark Measure Merge Mirror Mix Move Normalise Note Offer Open Pack
     Paste Place Pool Predict Prepare Print Put Raise Rank Read Recall Recompute Record Refuse Release Remember
     Remove Repeat Replace Reproduce Rerun Resample Return Round Run Save Say Scale Score Seal Send Serve Set Show
-    Simulate Split Start Stop Store Stretch Submit Sum Tabulate Take Tell Test Time Train Translate Try Turn Undo Unpack
-    Update Use Validate Verify Wait Write Yield
+    Simulate Split Start Stop Store Stretch Submit Sum Tabulate Take Tell Test Time Train Translate Try Tune Turn Undo
+    Unpack Update Use Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -2,18 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS, find_estimator, of_other_images
 from roarbench.plan.keys import bind, explains, reference_points
-from roarbench.plan.runs import CLEAN, Point, Suite, expand
+from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
 from roarbench.plan.suites import with_given
-from roarbench.stats.board import Board, board, spread_for, unjudged
+from roarbench.stats.board import RANDOM, Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.spread import Spread, spread_of
@@ -21,7 +22,7 @@ from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore
 from roarbench.submissions.file import Submission
-from roarbench.terms import Protocol, Unit
+from roarbench.terms import Protocol, Retrain, Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
@@ -170,9 +171,33 @@ class SuiteResults:
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).placed)
         mixed = frozenset(self.mixed(protocol, unit, fill))
-        return Scores(
-            rows, levels, correct, mixed, checks, {at: names for at, names in explained.items() if all(names)}
-        )
+        references = {at: names for at, names in explained.items() if all(names)}
+        scores = Scores(rows, levels, correct, mixed, checks, references)
+        if protocol.retrain is not Retrain.COMMON:
+            return scores
+        return replace(scores, differences=self._differences(scores, protocol, unit, fill))
+
+    def _differences(self, scores: Scores, protocol: Protocol, unit: Unit, fill: str) -> Scores:
+        """Return each cell's answers minus those of the same network that it is held against.
+
+        These are the answers to the same images with the removed-maps of other images, or to those of Random.
+        """
+        found: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
+        for at, result in self._rows(protocol, unit, fill):
+            found[at][result.run.seed] = result
+        correct: dict[tuple[str, float], NDArray[np.int8]] = {}
+        references: dict[tuple[str, float], tuple[str, ...]] = {}
+        for (name, t), own in found.items():
+            if name not in (CLEAN, *scores.estimators, *CONTROLS):
+                continue
+            against = name if t == 0 else of_other_images(name) if protocol.paired else RANDOM
+            others = found.get((against, t), {})
+            if seeds := [seed for seed in own if seed in others]:
+                pairs = [(own[seed].answers.astype(np.int8), others[seed].answers) for seed in seeds]
+                correct[name, t] = np.stack([one - other for one, other in pairs])
+                names = tuple(own[seed].run.reference for seed in seeds)
+                references |= {(name, t): names} if all(names) else {}
+        return replace(scores, correct=correct, references=references)
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
         """Say why estimators have no gain and no place though their points may be there: they do not belong together.
@@ -235,11 +260,10 @@ class SuiteResults:
         """Yield the results of one protocol with the point of the curve that each belongs to."""
         for point, result in self.results.items():
             cell = point.cell
-            if cell.retrain is not protocol.retrain:
-                continue
             if cell.estimator == CLEAN:
-                yield UNTOUCHED, result
-            elif (cell.order, cell.unit, cell.fill) == (protocol.order, unit, fill):
+                if cell.retrain is untouched_by(protocol.retrain):
+                    yield UNTOUCHED, result
+            elif (cell.retrain, cell.order, cell.unit, cell.fill) == (protocol.retrain, protocol.order, unit, fill):
                 yield (cell.estimator, cell.t), result
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
@@ -265,8 +289,8 @@ class SuiteResults:
 
         The spread of another protocol is never borrowed: networks are trained on something else there.
         """
-        found = (self.scores(protocol, unit) for unit in Unit)
-        return spread_for(protocol, spread_of(scores for scores in found if scores is not None))
+        found = [scores for unit in Unit if (scores := self.scores(protocol, unit))]
+        return spread_for(protocol, spread_of(scores.differences or scores for scores in found))
 
 
 def _mixture(results: Iterable[Result], usual: str) -> str:

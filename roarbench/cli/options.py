@@ -18,7 +18,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
 from roarbench.plan.suites import find_suite, with_entries
-from roarbench.terms import ROAR, Unit
+from roarbench.terms import PROTOCOLS, ROAR, Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.load import Question
@@ -159,7 +159,7 @@ ProtocolName = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="roar, kar, morf, lerf or mask-only.",
+        help=f"{', '.join(PROTOCOLS)}.",
         autocompletion=completion.protocols,
     ),
 ]

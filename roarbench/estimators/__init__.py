@@ -263,7 +263,12 @@ def ranked_by(name: str) -> Estimator | None:
     return estimator if estimator.mapped else None
 
 
+def of_other_images(name: str) -> str:
+    """Return the id of the twin that removes from each image what this estimator ranks first in another one."""
+    return f"{name}~{OTHER_IMAGE}"
+
+
 def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.base == "random":  # its blurred twin is a row of its own
-        return ()
+        return (OTHER_IMAGE,) if parent.mapped else ()
     return ("blurred", OTHER_IMAGE) if parent.control else tuple(TWINS)

@@ -12,10 +12,12 @@ from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
 from roarbench.kernels.train import Normalisation
 from roarbench.models import build
+from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
 from roarbench.plan.runs import Reference, Run, Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.folders import Workspace
+from roarbench.store.networks import NetworkStore
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.store.specs import ranking_spec
@@ -77,6 +79,15 @@ class RunContext:
     def rankings(self) -> RankingsStore:
         """Return the store of the rankings."""
         return RankingsStore(self.workspace.rankings)
+
+    @property
+    def networks(self) -> NetworkStore:
+        """Return the store of the networks that score many runs."""
+        return NetworkStore(self.workspace.networks)
+
+    def common_network(self, run: Run) -> CommonNetwork:
+        """Return the record of the network that scores a run, before it is tuned on the run's row."""
+        return common_network(self.suite, self.data.fingerprint, run.cell.order, run.cell.unit, run.seed)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
         """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""

@@ -27,9 +27,11 @@ from roarbench.estimators.noise import other_images, other_targets
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
+from roarbench.execution.networks import exchanged, scoring_network
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.smoothness import smoothness
+from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import Inputs, Normalisation, fit, normalise, predict, scored_at_once
 from roarbench.models.cost import network_cost
 from roarbench.models.folding import folded
@@ -202,6 +204,8 @@ def score(context: RunContext, run: Run) -> Scored:
     norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
     if run.cell.retrain is Retrain.NONE:
         model, norm = context.trained_reference().to(device()), context.reference_norm
+    elif run.cell.retrain is Retrain.COMMON:
+        model = scoring_network(context, run)
     else:
         model = context.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
@@ -372,6 +376,9 @@ def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Spl
     if rankings is None:
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)
+    if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:
+        cut = Cut(rankings.planes(split), rankings.layout, cell.t, cell.order)
+        return exchanged(context, [cut], cell.unit, run.seed)
     if cell.retrain is Retrain.MASKS:
         return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
     return degraded(context, split, rankings, cell)
@@ -384,8 +391,11 @@ def _rankings(context: RunContext, run: Run) -> Rankings | None:
     rankings = context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
     if estimator.id == run.cell.estimator:
         return rankings
+    pairing = (
+        run.seed if run.cell.retrain is Retrain.COMMON else SEED
+    )  # a common network's test is cheap: many pairings
     given = {
-        split: planes[other_images(len(planes), int(image_ids(split, 0, 1)), SEED)]
+        split: planes[other_images(len(planes), int(image_ids(split, 0, 1)), pairing)]
         for split, planes in rankings.splits.items()
     }
     return replace(rankings, splits=given)

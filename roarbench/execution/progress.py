@@ -16,6 +16,7 @@ from roarbench.estimators.engine import passes
 from roarbench.execution.context import RunContext
 from roarbench.execution.scheduler import Event, Step
 from roarbench.forecast.rates import Rates
+from roarbench.plan.common import tuning_of
 from roarbench.plan.keys import reference_epochs
 from roarbench.plan.runs import Point, describe
 from roarbench.store.rankings import RankingSpec
@@ -37,9 +38,13 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         return float((stop - start) * (_map_seconds(specs, rates) + len(specs) * rates.rank))
+    if step.kind == "network":
+        return context.suite.recipe_record.epochs * train * rates.train
+    if step.kind == "tune":
+        return tuning_of(context.suite.recipe_record).epochs * train * rates.train
     if step.run is None:
         return 0.0
-    trained = step.run.cell.retrain is not Retrain.NONE
+    trained = step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)
     epochs = step.run.recipe_record.epochs if trained else 0
     return epochs * train * rates.train + test * rates.predict
 
@@ -238,4 +243,4 @@ def _words(event: Event) -> str:
     step = event.step
     if step.run:
         return describe(Point(step.run.cell, step.run.seed))
-    return {"reference": "reference trained", "rank": f"{step.job.name}", "seal": f"{step.job.name}"}[step.kind]
+    return "reference trained" if step.kind == "reference" else step.job.name

@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 from roarbench.devices import device
 from roarbench.errors import CallerError, MachineError
-from roarbench.estimators import Estimator, ranked_by
+from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
 from roarbench.execution.jobs import Scored
+from roarbench.execution.networks import train_common, tune
+from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run, missing
 from roarbench.store.leases import Owner
 from roarbench.store.rankings import RankingSpec, covers
@@ -38,7 +40,7 @@ class Step(NamedTuple):
     """A job with its place in the graph.
 
     Attributes:
-        kind: `reference`, `rank`, `seal` or `run`; smaller stages first where several are ready.
+        kind: `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready.
         job: What a worker does.
         needs: Names of the steps before it.
         run: The run that it does, for `run`.
@@ -70,7 +72,7 @@ class Event(NamedTuple):
     running: tuple[tuple[Step, float], ...] = ()
 
 
-_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "run": 3}
+_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
 def _priority(step: Step) -> int:
@@ -86,6 +88,7 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
     ranking = [step for number in needs for step in _rank_steps(context.explaining(number), lacking, needs[number])]
     sealing = list(_seal_steps(lacking, ranking))
+    networks = list(_network_steps(context, runs, lacking))
     scoring = [_run_step(context.of(run), run, lacking, needs) for run in runs]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [
@@ -94,7 +97,7 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
         for name in names
         if name in explained
     ]
-    return [*training, *ranking, *sealing, *scoring]
+    return [*training, *ranking, *sealing, *networks, *scoring]
 
 
 def _reference_needed(context: RunContext) -> tuple[str, ...]:
@@ -114,12 +117,47 @@ Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, e
 def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
+    cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in CONTROLS}
     found: Lacking = {}
     for name, unit, number in sorted(cells):
         if name != CLEAN and (estimator := ranked_by(name)):
             made_by = context.explaining(0 if estimator.control else number)
             found.setdefault(made_by.ranking_spec(estimator, unit), (estimator, made_by))
     return found
+
+
+def _network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the networks that score several of these runs: the common ones, then one for each row."""
+    made: set[str] = set()
+    for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
+        own, common = context.of(run), context.common_network(run)
+        for step in (_common_step(context, common, lacking), *_tuning_step(own, run, lacking)):
+            if step.job.name not in made:
+                made.add(step.job.name)
+                yield step
+
+
+def _common_step(context: RunContext, common: CommonNetwork, lacking: Lacking) -> Step:
+    first = context.explaining(0)
+    specs = [first.ranking_spec(find_estimator(name), common.unit) for name in CONTROLS]
+    needs = tuple(_seal_name(first, spec) for spec in specs if spec in lacking)
+    return Step("network", Job(_common_name(common), train_common, (context, common)), needs)
+
+
+def _tuning_step(context: RunContext, run: Run, lacking: Lacking) -> Iterator[Step]:
+    """Yield what tunes the common network on the row of a run; nothing for untouched images."""
+    if estimator := run.cell.ranked_by:
+        spec = context.ranking_spec(estimator, run.cell.unit)
+        needs = (_common_name(context.common_network(run)), *((_seal_name(context, spec),) if spec in lacking else ()))
+        yield Step("tune", Job(_tuning_name(run, estimator), tune, (context, run)), needs)
+
+
+def _common_name(common: CommonNetwork) -> str:
+    return f"network {common.order} {common.unit} {common.seed}"
+
+
+def _tuning_name(run: Run, estimator: Estimator) -> str:
+    return f"tune {estimator.id} {run.cell.order} {run.cell.unit} {run.seed}"
 
 
 def _rank_steps(context: RunContext, lacking: Lacking, reference: tuple[str, ...]) -> Iterator[Step]:
@@ -182,6 +220,9 @@ def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mappi
     if estimator := run.cell.ranked_by:
         spec = context.ranking_spec(estimator, run.cell.unit)
         needs += (_seal_name(context, spec),) if spec in lacking else ()
+    if run.cell.retrain is Retrain.COMMON:
+        tuned = run.cell.ranked_by
+        needs += (_tuning_name(run, tuned) if tuned else _common_name(context.common_network(run)),)
     return Step("run", Job(run.key, jobs.score, (context, run)), needs, run)
 
 
@@ -340,7 +381,7 @@ def _record(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner:
     schedule.ended(step)
     cut_off = schedule.cut_off(step)
     notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
-    notes += [outcome.value] if step.kind == "reference" else []
+    notes += [outcome.value] if step.kind in ("reference", "network") else []
     if step.run:
         store.add(result_of(step.run, outcome.value))
         notes.append(outcome.value.note)

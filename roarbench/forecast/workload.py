@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import Estimator
+from roarbench.estimators import CONTROLS, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
+from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import needs_reference, ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.recipes import Recipe
 from roarbench.plan.runs import Point, Suite
@@ -26,10 +27,10 @@ class Work(NamedTuple):
     Attributes:
         trainings: Networks trained from scratch, references among them.
         references: Those of them that are explained.
-        scorings: Runs that only score the reference.
+        scorings: Runs that only score the reference, or a network that several runs share.
         images_decoded: Images of both splits, if they are not decoded yet.
         images_reference: Training images times epochs, of the references.
-        images_retrained: The same, over all other trainings.
+        images_retrained: The same, over all other trainings, and the tuning of common networks.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
         images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
@@ -73,7 +74,9 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
-    retrained = sum(point.cell.retrain is not Retrain.NONE for point in points)
+    own = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
+    retrained = own + len(common_trainings(points) - common_trainings(done))
+    tuned, recipe = len(tunings(points) - tunings(done)), suite.recipe_record
     rankings = _rankings(suite, points) - _rankings(suite, done)
     reference = len(_explained(suite, points) - _explained(suite, done))
     by_reference = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
@@ -85,10 +88,10 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     return Work(
         trainings=trainings,
         references=trainings - retrained,
-        scorings=len(points) - retrained,
+        scorings=len(points) - own,
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
-        images_retrained=retrained * suite.recipe_record.epochs * train,
+        images_retrained=(retrained * recipe.epochs + tuned * tuning_of(recipe).epochs) * train,
         images_scored=len(points) * test + reference * ranked,
         images_explained=sum(passes(shared).forward for shared in explained) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
@@ -127,6 +130,8 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
         if estimator := point.cell.ranked_by:
             number = 0 if estimator.control else suite.reference_number(point.seed)
             found.add((estimator, point.cell.unit, number))
+        if point.cell.retrain is Retrain.COMMON:
+            found |= {(find_estimator(name), point.cell.unit, 0) for name in CONTROLS}
     return found
 
 

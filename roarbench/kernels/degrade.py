@@ -70,6 +70,12 @@ class DegradedImages:
     def __len__(self) -> int:
         return len(self.pixels)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return channels, height and width of an image."""
+        _, channels, height, width = self.pixels.shape
+        return channels, height, width
+
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
         images = _rows(self.pixels, index)

@@ -18,10 +18,12 @@ from torch.nn.functional import cross_entropy
 from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import augment, shrink
-from roarbench.kernels.degrade import RedrawnImages
 from roarbench.plan.recipes import Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
+_HELD = 2e9  # bytes of inputs at full size, of which smaller ones are held
+_READ = 256  # inputs that are shrunk at once
+_FLOAT = 4  # bytes of a float32
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -33,6 +35,24 @@ class Inputs(Protocol):
 
     def batch(self, index: Tensor) -> Tensor:
         """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+
+
+@runtime_checkable
+class Redrawn(Protocol):
+    """Inputs that are drawn anew at every reading, so that a checkpoint has to hold their source of chance."""
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Return the source of the draws, on the processor."""
+
+
+@runtime_checkable
+class Fixed(Protocol):
+    """Inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return channels, height and width of an input."""
 
 
 @runtime_checkable
@@ -136,6 +156,32 @@ class Batches:
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
 
+class _Shrunk:
+    """All inputs at a smaller size, made once for the epochs that take them; bit for bit what every epoch would make.
+
+    Degrading and shrinking them anew took a third of a small network's training (docs/performance.md).
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        assert isinstance(inputs, Fixed)
+        self._inputs, self.full = inputs, inputs.shape[2]
+        self._images = torch.empty(0)
+
+    @classmethod
+    def fits(cls, inputs: Inputs) -> bool:
+        """Return whether all inputs are the same at every reading, and few enough to be held."""
+        return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= _HELD
+
+    def at(self, size: int) -> Tensor:
+        """Return all inputs at a size, float32 (n, c, size, size); the last size that was asked for is kept."""
+        if self._images.shape[-1:] != (size,):
+            self._images = torch.empty(0)  # its room, before the next one takes its own
+            n = len(self._inputs)
+            parts = (torch.arange(start, min(start + _READ, n)) for start in range(0, n, _READ))
+            self._images = torch.cat([shrink(self._inputs.batch(part), size) for part in parts])
+        return self._images
+
+
 class _Training:
     """A training under way: all that a checkpoint has to hold.
 
@@ -159,6 +205,7 @@ class _Training:
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
+        self._small = _Shrunk(inputs) if self._device.type == "cpu" and _Shrunk.fits(inputs) else None
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
@@ -198,8 +245,8 @@ class _Training:
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
-        redrawn = [self._inputs.generator] if isinstance(self._inputs, RedrawnImages) else []
-        return [self._generator, *redrawn]
+        drawn = [self._inputs.generator] if isinstance(self._inputs, Redrawn) else []
+        return [self._generator, *drawn]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """Yield a batch in the parts that go through the network at once."""
@@ -208,7 +255,7 @@ class _Training:
 
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
-        images = self._augmented(self._inputs.batch(index).to(self._device))
+        images = _scaled(augment(self._read(index), self._recipe.augmentation, self._generator), self._scale)
         labels = self._labels.index_select(0, sent(index, self._device))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
@@ -217,10 +264,14 @@ class _Training:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _augmented(self, degraded: Tensor) -> Tensor:
-        """Return degraded images as the network sees them."""
-        small = shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
-        return _scaled(augment(small, self._recipe.augmentation, self._generator), self._scale)
+    def _read(self, index: Tensor) -> Tensor:
+        """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
+        if self._small is not None:
+            size = side(self._recipe, self.step, self.steps, self._small.full)
+            if size < self._small.full:
+                return self._small.at(size).index_select(0, index)
+        degraded = self._inputs.batch(index).to(self._device)
+        return shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:

@@ -1,5 +1,6 @@
 """How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
 
+from roarbench.plan.common import common_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, REPLICATION, Cell, Point, Reference, Run, Suite, expand
 from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
@@ -27,7 +28,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
     """
     cell, number = point.cell, suite.reference_number(point.seed)
     reference = reference_of(suite, data, number)
-    explained = needs_reference(cell)
+    explained, common = needs_reference(cell), cell.retrain is Retrain.COMMON
     estimator = cell.estimator_record
     return Run(
         cell=cell,
@@ -39,6 +40,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         limit=limit,
         given=suite.given_to(number) if explained else "",
         maps=suite.maps if estimator and estimator.shared else Precision.FLOAT32,
+        network=common_network(suite, data, cell.order, cell.unit, point.seed).key if common else "",
     )
 
 

@@ -146,7 +146,7 @@ _TABLE = (
     _small("study-cifar10-reference", epochs=10, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),
     _small("study-fashion-mnist", epochs=1.5, batch=128, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _small("study-fashion-mnist-reference", epochs=6, batch=128, peak=0.4, augmentation=Augmentation.NOISE_FLIP),
-    _second("quick", epochs=12, batch=64, peak=0.4, sides=(0.5, 0.5, 0.75, 1.0)),
+    _second("quick", epochs=10, batch=64, peak=0.4, sides=(0.5, 0.5, 0.75, 1.0)),
     _second("study-cifar10", epochs=12, batch=128, peak=0.4),
     _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
     _second("fashion-mnist", epochs=10, batch=128, peak=0.2),

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from roarbench.datasets import DatasetRecord, find_dataset
-from roarbench.estimators import Estimator, find_estimator, ranked_by
+from roarbench.estimators import Estimator, find_estimator, of_other_images, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
@@ -79,6 +79,7 @@ class Run:
             nothing depends on it.
         maps: What the explained model was to compute with while its maps were made; float32 where nothing depends on
             them.
+        network: Key of the common network; empty where a network of the run's own, or the reference, is scored.
     """
 
     cell: Cell
@@ -90,6 +91,7 @@ class Run:
     limit: int | None = None
     given: str = ""
     maps: Precision = Precision.FLOAT32
+    network: str = ""
 
     @property
     def key(self) -> str:
@@ -263,12 +265,23 @@ def expand(suite: Suite) -> tuple[Point, ...]:
 def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
-    if protocol.retrain is not Retrain.MASKS:  # an empty removed-map says nothing: that cell is chance
-        clean = Cell(*place, CLEAN, MORF.order, protocol.retrain, "mean", Unit.SCALAR, 0.0)
-        yield from (Point(clean, seed) for seed in suite.seeds(block))
+    if clean := untouched_by(protocol.retrain):
+        cell = Cell(*place, CLEAN, MORF.order, clean, "mean", Unit.SCALAR, 0.0)
+        yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
-        cell = Cell(*place, estimator, protocol.order, protocol.retrain, block.fill, block.unit, t)
-        yield Point(cell, seed)
+        for name in (estimator, of_other_images(estimator)) if protocol.paired else (estimator,):
+            cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+            yield Point(cell, seed)
+
+
+def untouched_by(retrain: Retrain) -> Retrain | None:
+    """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged.
+
+    None for masks alone: an empty removed-map says nothing, so that cell is chance.
+    """
+    if retrain is Retrain.MASKS:
+        return None
+    return Retrain.IMAGES if retrain is Retrain.EXCHANGED else retrain
 
 
 def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None) -> Suite:
@@ -297,4 +310,5 @@ def describe(point: Point) -> str:
 def protocol_name(cell: Cell) -> str:
     """Return the name of the protocol that a cell belongs to."""
     asked = (cell.order, cell.retrain)
-    return next(protocol.name for protocol in PROTOCOLS.values() if (protocol.order, protocol.retrain) == asked)
+    protocols = (protocol for protocol in PROTOCOLS.values() if not protocol.paired)  # whose cells another one has
+    return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == asked)

@@ -8,7 +8,20 @@ from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.estimators import CONTROLS, PAPER, find_estimator
 from roarbench.plan.runs import Block, Suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, Precision, Retrain, Unit
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    PAPER_LEVELS,
+    ROAR,
+    SPECIFIC,
+    Precision,
+    Protocol,
+    Retrain,
+    Unit,
+)
 
 _CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 _QUICK = (*_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -238,8 +251,9 @@ _QUICK_2 = replace(
     recipe="quick@2",
     reference_recipe="quick@2",
     blocks=(
-        Block(ROAR, ("random", "random-blurred", *_QUICK_2_ROWS), (0.9,), seeds=3),
-        Block(ROAR, ("sobel", "sobel-released"), (0.9,), seeds=1),
+        *(Block(protocol, (*CONTROLS, *_QUICK_2_ROWS), (0.1, 0.5, 0.9), seeds=3) for protocol in (SPECIFIC, AUGMENTED)),
+        Block(ROAR, ("random", *_QUICK_2_ROWS), (0.9,), seeds=3),
+        Block(ROAR, ("random-blurred", "sobel", "sobel-released"), (0.9,), seeds=1),
         *(Block(order, (*CONTROLS, *_QUICK_2_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
         Block(MASK_ONLY, ("grad", "sgsq-grad", "var-grad"), (0.9,), seeds=1),
     ),
@@ -317,6 +331,12 @@ def find_suite(name: str) -> Suite:
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, propose("suites"))
     return SUITES.get(name) or versions[name]
+
+
+def leading(suite: Suite) -> tuple[Protocol, ...]:
+    """Return the protocols whose tables a finished run shows: the suite's first, and ROAR beside it."""
+    has = [block.protocol for block in suite.blocks]
+    return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol == ROAR))))
 
 
 def own_reference(suite: Suite) -> str:

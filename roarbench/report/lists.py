@@ -11,6 +11,7 @@ from rich.table import Table
 from roarbench.analysis.boards import Dropped, SuiteResults
 from roarbench.calls import propose
 from roarbench.estimators import ESTIMATORS, PARAMETERS, TWINS
+from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import bind, needs_reference, reference_epochs, reference_of
 from roarbench.plan.runs import Point, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import FAST, SUITES, Likeness
@@ -25,10 +26,13 @@ def suite_records() -> list[dict[str, Any]]:
 
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
-    trainings = sum(point.cell.retrain is not Retrain.NONE for point in points)
+    trainings = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
+    trainings += len(common_trainings(points))
     explained = {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
     reference = 0 if suite.given else len(explained)
-    epochs = trainings * suite.recipe_record.epochs + reference * reference_epochs(suite)
+    recipe = suite.recipe_record
+    epochs = trainings * recipe.epochs + len(tunings(points)) * tuning_of(recipe).epochs
+    epochs += reference * reference_epochs(suite)
     return {
         "suite": suite.name,
         "version": suite.version,

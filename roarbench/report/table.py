@@ -16,10 +16,34 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.terms import PROTOCOLS, ROAR, Protocol, Retrain, Unit
+from roarbench.stats.curves import POINTS
+from roarbench.terms import (
+    AUGMENTED,
+    AUGMENTED_LERF,
+    PROTOCOLS,
+    ROAR,
+    SPECIFIC,
+    SPECIFIC_LERF,
+    Order,
+    Protocol,
+    Retrain,
+    Unit,
+)
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
+_ABOUT = {  # what a gain is where it is not the area between two networks' curves
+    **dict.fromkeys(
+        (SPECIFIC, SPECIFIC_LERF),
+        "Gain: what an image's own removed-map costs the network more than that of another image by the same row. "
+        "A map that ignores the image has 0, Random above all; below 0 the map draws the image, and the network reads "
+        "the drawing.",
+    ),
+    **dict.fromkeys(
+        (AUGMENTED, AUGMENTED_LERF),
+        "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +77,17 @@ class SuiteTable:
     def judged(self) -> bool:
         """Return whether these rows have gains and places: mask-only accuracies give neither."""
         return self.board.protocol.retrain is not Retrain.MASKS
+
+    @property
+    def common(self) -> bool:
+        """Return whether common networks answer for all rows, so that there is a gain at every level."""
+        return self.board.protocol.retrain is Retrain.COMMON
+
+    def gains(self, row: Row) -> tuple[float | None, ...]:
+        """Return a row's gain at every level, in accuracy points, where common networks answer; else nothing."""
+        sign = POINTS if self.board.protocol.order is Order.LERF else -POINTS
+        found = (each.value for each in row.differences) if self.common else ()
+        return tuple(None if value is None else sign * value for value in found)
 
     @property
     def chance(self) -> float:
@@ -208,6 +243,7 @@ class SuiteTable:
         if not self.judged:
             return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
         text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
+        text = f"{_ABOUT.get(board.protocol, '')} {text}".lstrip()
         if board.reference_freedom is not None:
             text += (
                 f" Spread over {board.references} references from {board.reference_rows} rows "

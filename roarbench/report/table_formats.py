@@ -101,6 +101,8 @@ def _columns(table: SuiteTable) -> list[_Column]:
     ]
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
+    if table.common:
+        ways += [(f"gain t={t:g}", f"at {t:g}", "right", 3) for t in board.levels]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
     ways += [(f"above masks t={t:g}", f"above masks t={t:g}", "right", 1.7 + t / 10) for t in table.mask_levels]
     if not suite_trains(board):
@@ -142,6 +144,7 @@ def _cells(table: SuiteTable, row: Row) -> list[str]:
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
         *(other if any(each.over_other_image.value is not None for each in table.board.rows) else []),
+        *(MISSING if gain is None else signed(gain) for gain in table.gains(row)),
         *(percent(estimate.value) for estimate in row.accuracies),
         *(interval(above.get(t, nothing), _points) for t in table.mask_levels),
         *_falling(table, row),
@@ -226,6 +229,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "limit": table.suite_results.limit,
         "curve": curve,
         **_plain_above(table, row),
+        **({"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))} if table.common else {}),
         **({} if suite_trains(table.board) else _plain_fall(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 

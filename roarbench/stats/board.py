@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+import numpy as np
+
 from roarbench.estimators import CONTROLS, OTHER_IMAGE
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.curves import POINTS, UNTOUCHED, Scores, gain
+from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
 from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
@@ -38,7 +40,8 @@ class Row:
         seeds: Fewest seeds in a cell of its curve; 0 where one is missing.
         clean: Accuracy on untouched images, in [0, 1].
         accuracies: Per level, in [0, 1].
-        differences: Per level, its accuracy minus Random's, in [-1, 1].
+        differences: Per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the
+            removed-maps of other images.
         gain: In accuracy points.
         predicted: Where the gain of a replication is expected, with the confidence of the board: the same test images
             and design, other references and trainings. Missing where nothing else than the images was repeated.
@@ -131,7 +134,7 @@ def board(
         shown: Estimators that are rows of the board, and have their places among these; all if not given.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = spread_for(protocol, spread or spread_of([scores]))
+    spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
     return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
 
 
@@ -171,6 +174,7 @@ def board_of(
         shown: Estimators that are rows of the board, and have their places among these; all if not given.
     """
     judge = _Judge(
+        protocol,
         scores,
         bootstrap,
         covers_of(protocol, spread),
@@ -211,14 +215,22 @@ def unjudged(board: Board) -> Board:
 def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
     """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
 
+    Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
     How much masks alone tell is no gain: a lower curve is neither better nor worse.
     """
+    if scores.differences and draws.differences:
+        scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
+        nothing = np.zeros((1 + len(scores.levels), 1))
+        return _areas(scores, protocol, draws, nothing)
     if protocol.retrain is Retrain.MASKS or not scores.complete(RANDOM):
         return {}
+    return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+
+
+def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     levels = (0.0, *scores.levels)
-    random = draws.curve(scores.curve(RANDOM))
     gains = {
-        name: gain(levels, draws.curve(scores.curve(name)), random, protocol.order)
+        name: gain(levels, draws.curve(scores.curve(name)), baseline, protocol.order)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.complete(name)
     }
@@ -229,6 +241,7 @@ def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, 
 class _Judge:
     """What the rows are made from."""
 
+    protocol: Protocol
     scores: Scores
     bootstrap: Bootstrap
     covers: Covers
@@ -246,6 +259,8 @@ class _Judge:
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
+        if self.draws.differences:
+            return self.estimate(self.draws.differences.accuracy((estimator, t)))
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
         return self.estimate(one.minus(random) if one and random else None)
 
@@ -263,7 +278,12 @@ class _Judge:
         return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
     def over(self, control: str) -> dict[str, Sample]:
-        """Return gains minus the control's; empty where the control has none."""
+        """Return gains minus the control's; empty where the control has none.
+
+        Random's specific gain is 0 by construction: no row is held against the chance in what was measured of it.
+        """
+        if control == RANDOM and self.protocol.paired:
+            return self.placed
         if control not in self.gains:
             return {}
         return {name: sample.minus(self.gains[control]) for name, sample in self.placed.items()}

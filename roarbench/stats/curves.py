@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roarbench.plan.runs import CLEAN
 from roarbench.terms import Order
 
-Bits = NDArray[np.bool_]
+Bits = NDArray[np.bool_] | NDArray[np.int8]  # answers, or answers minus other answers of the same network
 Floats = NDArray[np.float64]
 Point = tuple[str, float]  # an estimator and a level
 
@@ -30,6 +30,9 @@ class Scores:
         checks: Estimators that are checks of others: they have gains, but neither verdicts nor places.
         references: Which explained network each row of bits depends on, one name per row of bits. A cell that depends
             on none (a control, retrained untouched images) is not in it.
+        differences: Of every cell, its answers minus those that it is held against (another image's removed-maps, or
+            Random's) of the same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None
+            where each cell has networks of its own.
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
@@ -42,6 +45,7 @@ class Scores:
     mixed: frozenset[str] = frozenset()
     checks: frozenset[str] = frozenset()
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+    differences: "Scores | None" = None
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

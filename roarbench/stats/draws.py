@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import Floats, Point, Scores
 from roarbench.stats.luck import luck
-from roarbench.stats.spread import Spread
+from roarbench.stats.spread import Spread, spread_of
 
 _CHUNK = 2_000_000  # drawn image numbers held at once: 16 MB
 _IMAGES = 0  # stream of chance; those of `luck` follow
@@ -32,17 +32,20 @@ class Draws:
         resampled: The same in every draw, where the experiment is done again in whole, shape (resamples, cells).
         repeated: What other trainings and references on the same test images may give, seen from these that may be
             off as well: for intervals of a replication, shape (resamples, cells).
+        differences: The same of `Scores.differences`, where these are.
     """
 
     column: dict[Point, int]
     values: Floats
     resampled: Floats
     repeated: Floats
+    differences: "Draws | None" = None
 
     @property
     def replication(self) -> "Draws":
         """Return the same accuracies with the draws of a replication."""
-        return replace(self, resampled=self.repeated)
+        differences = self.differences.replication if self.differences else None
+        return replace(self, resampled=self.repeated, differences=differences)
 
     def accuracy(self, point: Point) -> Sample | None:
         """Return the accuracy of a cell; None if it is missing."""
@@ -65,8 +68,13 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
     Args:
         scores: Correct answers.
         bootstrap: How often and from which seed.
-        spread: How references and trainings vary; None where nothing was repeated, then images alone are drawn.
+        spread: How references and trainings vary, of the differences where there are any; None where nothing was
+            repeated, then images alone are drawn.
     """
+    if scores.differences:
+        accuracies = replace(scores, differences=None)
+        differences = draw(scores.differences, bootstrap, spread)
+        return replace(draw(accuracies, bootstrap, spread and spread_of([accuracies])), differences=differences)
     cells = list(scores.correct.values())
     if not cells:
         nothing = np.empty((bootstrap.resamples, 0))

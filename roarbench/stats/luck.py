@@ -7,7 +7,7 @@ import numpy as np
 
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Bits, Floats, Point, Scores
-from roarbench.stats.spread import References, Spread, Trainings, digest_of, row_digest
+from roarbench.stats.spread import References, Spread, Trainings, can_vary, digest_of, row_digest
 
 # streams of chance, so that none depends on how much another one draws; 0 is that of the images
 _SPREAD, _CELL, _COMMON, _OWN, _SIZES = range(1, 6)
@@ -28,6 +28,8 @@ def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, 
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
     references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
+        if not can_vary(bits):
+            continue
         if references and point in scores.references:
             true[:, column], whole[:, column] = references.cell(point)
         elif trainings:

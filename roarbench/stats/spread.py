@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.stats.curves import UNTOUCHED, Bits, Floats, Point, Scores, area_weights
 
@@ -138,7 +137,7 @@ def _groups(board: Scores) -> Iterator[tuple[Point, Bits]]:
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
-            if (group := bits[names == name]).shape[0] > 1:
+            if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
                 yield point, group
 
 
@@ -148,9 +147,15 @@ def _unique(groups: Iterable[Bits]) -> list[Bits]:
     return [found[digest] for digest in sorted(found)]
 
 
+def can_vary(bits: Bits) -> bool:
+    """Return whether answers could have come out otherwise: a cell differs from itself by 0, whatever happens."""
+    return bits.dtype == np.bool_ or bool(bits.any())
+
+
 def digest_of(bits: Bits) -> bytes:
     """Return what tells these answers from others, 16 bytes."""
-    return hashlib.sha256(np.packbits(bits, axis=1).tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
+    packed = np.packbits(bits, axis=1) if bits.dtype == np.bool_ else bits
+    return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
 def _deviations(bits: Bits) -> Floats:
@@ -160,7 +165,7 @@ def _deviations(bits: Bits) -> Floats:
     return deviations
 
 
-def squares(answers: NDArray[np.bool_] | Floats) -> Floats:
+def squares(answers: Bits | Floats) -> Floats:
     """Sum the squares of repetitions by images, divided by the images.
 
     Args:

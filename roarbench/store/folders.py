@@ -31,6 +31,11 @@ class Workspace:
         return self.root / "references"
 
     @property
+    def networks(self) -> Path:
+        """Return the folder of the networks that score many runs."""
+        return self.root / "networks"
+
+    @property
     def rankings(self) -> Path:
         """Return the folder of the rankings' bit-planes."""
         return self.root / "rankings"

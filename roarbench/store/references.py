@@ -87,22 +87,8 @@ class ReferenceStore:
         Raises:
             StoreError: The folder cannot be written.
         """
-        folder = self.folder(reference)
-        partial = folder.with_name(f".{folder.name}.partial")
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        about = {"reference": record(reference), "weights": checksum(weights), "seconds": seconds}
-        about |= {"norm": norm._asdict()} if norm else {}
-        shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
-        with writing(folder):
-            partial.mkdir(parents=True)
-            buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
-            torch.save(weights, buffer)
-            (partial / "weights.pt").write_bytes(buffer.getbuffer())
-            (partial / "manifest.json").write_text(json.dumps(about, indent=1))
-            for path in (*partial.iterdir(), partial):
-                sync(path)
-            partial.replace(folder)
-            sync(self._root)
+        about = {"reference": record(reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
+        save_weights(self.folder(reference), model, about)
 
     def save_predictions(self, reference: Reference, split: Split, predictions: Predictions) -> None:
         """Write what it says of the untouched images of a split; to be called under the lock, after `save`.
@@ -124,11 +110,7 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged, or not what was saved.
         """
-        with _readable(self.folder(reference)) as folder:
-            loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
-            if self.checksum(reference) not in ("", checksum(loaded)):
-                raise ValueError("the weights are not those of the manifest")
-        return loaded
+        return load_weights(self.folder(reference), "reference")
 
     def checksum(self, reference: Reference) -> str:
         """Return the checksum of its weights; empty for one that was saved before this was noted.
@@ -136,8 +118,8 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged.
         """
-        with _readable(self.folder(reference)) as folder:
-            return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
+        with _readable(self.folder(reference), "reference") as folder:
+            return _noted_checksum(folder)
 
     def norm(self, reference: Reference) -> Normalisation | None:
         """Return what images are normalised with for it; None for the data set's own, and while it is missing.
@@ -147,7 +129,7 @@ class ReferenceStore:
         """
         if not self.has(reference):
             return None
-        with _readable(self.folder(reference)) as folder:
+        with _readable(self.folder(reference), "reference") as folder:
             norm = json.loads((folder / "manifest.json").read_text()).get("norm")
             return Normalisation(tuple(norm["mean"]), tuple(norm["std"])) if norm else None
 
@@ -157,9 +139,47 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged.
         """
-        with _readable(self.folder(reference)) as folder, (folder / f"{split}.npz").open("rb") as file:
+        with _readable(self.folder(reference), "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
+
+
+def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) -> None:
+    """Write a network's weights, with their checksum and what is noted about them, so that they are whole or not there.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
+    with writing(folder):
+        partial.mkdir(parents=True)
+        buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+        torch.save(weights, buffer)
+        (partial / "weights.pt").write_bytes(buffer.getbuffer())
+        (partial / "manifest.json").write_text(json.dumps({**about, "weights": checksum(weights)}, indent=1))
+        for path in (*partial.iterdir(), partial):
+            sync(path)
+        partial.replace(folder)
+        sync(folder.parent)
+
+
+def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
+    """Return a state dict that `save_weights` wrote, on the CPU.
+
+    Raises:
+        StoreError: It is damaged, or not what was saved; `what` says what it is of.
+    """
+    with _readable(folder, what):
+        loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
+        if _noted_checksum(folder) not in ("", checksum(loaded)):
+            raise ValueError("the weights are not those of the manifest")
+    return loaded
+
+
+def _noted_checksum(folder: Path) -> str:
+    return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
 
 
 def checksum(weights: Mapping[str, torch.Tensor]) -> str:
@@ -172,10 +192,10 @@ def checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 @contextmanager
-def _readable(folder: Path) -> Iterator[Path]:
+def _readable(folder: Path, what: str) -> Iterator[Path]:
     """Say of a folder that cannot be read what to do with it."""
     try:
         yield folder
     except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
         seen = " ".join(str(error).split())[:120]
-        raise StoreError(f"the reference in {folder} is damaged ({seen}); delete the folder and run again") from error
+        raise StoreError(f"the {what} in {folder} is damaged ({seen}); delete the folder and run again") from error

@@ -14,7 +14,7 @@ from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment
-from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe, find_recipe, learning_rate
@@ -350,6 +350,34 @@ def test_images_grow_over_the_training() -> None:
     torch.testing.assert_close(seen[0], normalise(means, NORM), rtol=1e-5, atol=1e-5)  # float32
     predict(model, inputs, NORM, batch=8)
     assert seen[-1].shape[2:] == (8, 8)
+
+
+def test_small_images_are_made_once_and_are_those_that_every_epoch_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit: the same weights with and without, and as many readings as sizes instead of steps."""
+    generator = seeded(1)
+    pixels = torch.randint(0, 256, (300, 3, 8, 8), dtype=torch.uint8, generator=generator)
+    removed = torch.randint(0, 256, (300, 24), dtype=torch.uint8, generator=generator)
+    inputs = DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR)
+    labels = torch.arange(300) % 4
+    recipe = replace(RECIPE, epochs=8, batch=50, augmentation=Augmentation.SHIFT_FLIP, sides=(0.5, 0.75, 1.0, 1.0))
+    read: list[int] = []
+
+    def counted(self: DegradedImages, index: Tensor) -> Tensor:
+        read.append(len(index))
+        return whole(self, index)
+
+    whole = DegradedImages.batch
+    monkeypatch.setattr(DegradedImages, "batch", counted)
+    weights = []
+    for held in (2e9, 0):
+        monkeypatch.setattr(train, "_HELD", held)
+        model = build("resnet-planted", 4, 3, 8, seeded(0))
+        fit(model, inputs, labels, NORM, recipe, seed=5)
+        weights.append(model.state_dict())
+    assert read[:4] == [256, 44, 256, 44]  # both small sizes
+    assert read[4:] == [50] * (24 + 48)  # half of the first training's steps, all of the second one's
+    for one, other in zip(*(found.values() for found in weights), strict=True):
+        assert torch.equal(one, other)
 
 
 # --- checkpoints

@@ -44,6 +44,7 @@ def run(
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import Request, add_scores, run_suite, workers_here
+    from roarbench.plan.suites import leading
     from roarbench.report.table import suite_table
     from roarbench.store.folders import Workspace
 
@@ -62,9 +63,9 @@ def run(
         if metrics and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where
-    protocol = suite.blocks[0].protocol.name  # ROAR, where a suite has it
-    suite_results = with_kept(finished.suite_results, work.store)
-    print_table(suite_table(suite_results, protocol, None, None), format)
+    shown, suite_results = leading(suite), with_kept(finished.suite_results, work.store)
+    for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
+        print_table(suite_table(suite_results, protocol.name, None, None), format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{asked.suite}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)

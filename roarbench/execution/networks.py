@@ -1,0 +1,104 @@
+"""The jobs that train what scores many runs: the common networks, and their tuning on the masks of each row."""
+
+import time
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from roarbench.devices import device
+from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.execution.context import RunContext
+from roarbench.execution.inputs import pixels
+from roarbench.identity import fingerprint, record
+from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.streaming import Cut
+from roarbench.kernels.train import fit
+from roarbench.plan.common import CommonNetwork, tuning_of
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Run
+from roarbench.store.rankings import Rankings
+from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
+
+EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the trainings that it is drawn for
+_TUNING = 1_000_000  # from the seed of a common network to those of its tuning
+
+
+def exchanged(context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int) -> ExchangedImages:
+    """Return training images that carry other images' removed-maps by these cuts, drawn from a seed."""
+    generator = torch.Generator().manual_seed(EXCHANGE + seed)
+    return ExchangedImages(pixels(context, Split.TRAIN), tuple(cuts), context.fill.to(device()), unit, generator)
+
+
+def train_common(context: RunContext, common: CommonNetwork) -> str:
+    """Train a network on the exchanged masks of all controls and levels, unless that was done.
+
+    Returns:
+        A line for the one who waits; empty if there is nothing to say.
+    """
+    store, checkpoint = context.networks, context.checkpoint(common.key)
+    with store.lock(common.key):
+        if store.has(common.key):
+            return ""
+        first = context.explaining(0)
+        controls = [first.rankings.open(first.ranking_spec(find_estimator(name), common.unit)) for name in CONTROLS]
+        cuts = [cut for rankings in controls for cut in cuts_of(rankings, common.order)]
+        model = context.network(common.model, common.seed).to(device())
+        inputs = exchanged(context, cuts, common.unit, common.seed)
+        labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
+        fit(model, inputs, labels, context.norm, find_recipe(common.recipe), common.seed, checkpoint)
+        about = {"network": record(common), "seconds": time.perf_counter() - start}
+        store.save(common.key, model, about)
+        checkpoint.remove()
+    return checkpoint.note
+
+
+def tune(context: RunContext, run: Run) -> None:
+    """Tune the common network of a run on its row's own exchanged masks, of all levels, unless that was done."""
+    common = context.common_network(run)
+    rankings = row_rankings(context, run)
+    key, store = _tuned_key(common, rankings), context.networks
+    with store.lock(key):
+        if store.has(key):
+            return
+        model = _load(context, common, common.key).to(device())
+        inputs = exchanged(context, cuts_of(rankings, common.order), common.unit, _TUNING + common.seed)
+        labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
+        recipe, seed = tuning_of(find_recipe(common.recipe)), _TUNING + common.seed
+        fit(model, inputs, labels, context.norm, recipe, seed)
+        about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
+        store.save(key, model, about)
+
+
+def scoring_network(context: RunContext, run: Run) -> nn.Module:
+    """Return the network that scores a run without a training of its own, on the device.
+
+    Untouched images are scored by the common network before any tuning.
+    """
+    common = context.common_network(run)
+    tuned = run.cell.estimator != CLEAN
+    key = _tuned_key(common, row_rankings(context, run)) if tuned else common.key
+    return _load(context, common, key).to(device())
+
+
+def row_rankings(context: RunContext, run: Run) -> Rankings:
+    """Return the rankings of a run's row: what is removed from the image that they belong to."""
+    estimator = run.cell.ranked_by
+    if estimator is None:
+        raise ValueError(f"{run.cell.estimator} has no rankings, so no network is tuned on them")
+    return context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
+
+
+def cuts_of(rankings: Rankings, order: Order) -> list[Cut]:
+    """Return what is removed of training images at the paper's levels, and at 0: all are met equally often."""
+    return [Cut(rankings.planes(Split.TRAIN), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+
+
+def _load(context: RunContext, common: CommonNetwork, key: str) -> nn.Module:
+    model = context.network(common.model, common.seed)
+    model.load_state_dict(context.networks.weights(key))
+    return model
+
+
+def _tuned_key(common: CommonNetwork, rankings: Rankings) -> str:
+    return fingerprint({"common": common.key, "rankings": rankings.checksum})

@@ -1,0 +1,58 @@
+"""Images that lose the features which matter in *another* image, drawn anew at every reading.
+
+A network trained on them meets the shapes of all removed-maps, and none of them says anything about the class of the
+image that carries it. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021) and F-Fidelity
+(Zheng et al. 2024), whose masks are random.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roarbench.devices import sent
+from roarbench.kernels.degrade import degrade, unpack
+from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.streaming import Cut
+from roarbench.terms import Unit
+
+
+@dataclass(frozen=True)
+class ExchangedImages:
+    """Images that each carry the removed-map of another one, by a cut that is drawn for it, all with equal chance.
+
+    Attributes:
+        pixels: uint8 (n, c, h, w), on any device; at least two images.
+        cuts: What may be removed, each with the rankings of all n images; every one of the same unit.
+        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        unit: What one feature is.
+        generator: Source of the draws, on the processor, whose numbers are the same on all machines.
+    """
+
+    pixels: Tensor
+    cuts: Sequence[Cut]
+    fill: Tensor
+    unit: Unit
+    generator: torch.Generator
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
+        others, cuts = self._draw(index)
+        packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
+        for number in np.unique(cuts):
+            rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
+            packed[rows] = removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
+        images = self.pixels.index_select(0, sent(index, self.pixels.device))
+        removed = unpack(sent(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
+        return degrade(images, removed, self.fill)
+
+    def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each image another one, any with equal chance and never itself, and the number of a cut."""
+        steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
+        cuts = torch.randint(len(self.cuts), (len(index),), generator=self.generator)
+        return ((index.cpu() + steps) % len(self)).numpy(), cuts.numpy()

@@ -1,0 +1,82 @@
+"""The network that scores all rows: trained on the controls' exchanged masks, then tuned on those of each row.
+
+Nobody's row depends on which other rows there are, and every row's masks are as familiar to the network that scores it
+as any other's are (docs/decisions/0022-tune-the-common-network-on-every-row.md).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.identity import fingerprint, record
+from roarbench.plan.recipes import Decay, Recipe
+from roarbench.plan.runs import Point, Suite
+from roarbench.terms import Order, Retrain, Unit
+
+_TUNING_EPOCHS = 1.0
+_TUNING_RATE = 1 / 8  # of the peak rate of the training before it
+
+
+@dataclass(frozen=True)
+class CommonNetwork:
+    """What fixes a network that has met the removed-maps of the controls, each on an image that it does not belong to.
+
+    Attributes:
+        dataset: Name of the data set.
+        data: Fingerprint of the decoded images and labels.
+        model: Name of the network.
+        recipe: `name@version` of its training recipe.
+        families: Fingerprints of the estimators whose removed-maps it has met, at the paper's levels and with nothing
+            removed, in equal shares.
+        order: Which end of the rankings was removed.
+        unit: What one feature is.
+        seed: Drives initialisation, batch order, augmentation and the exchange.
+        tuning: What fixes the tuning on the rows that it scores.
+    """
+
+    dataset: str
+    data: str
+    model: str
+    recipe: str
+    families: tuple[str, ...]
+    order: Order
+    unit: Unit
+    seed: int
+    tuning: str
+
+    @property
+    def key(self) -> str:
+        """Return the hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
+    """Return the network that scores the rows of a suite in one order, unit and seed."""
+    families = tuple(find_estimator(name).fingerprint for name in CONTROLS)
+    tuning = fingerprint(record(tuning_of(suite.recipe_record)))
+    return CommonNetwork(suite.dataset, data, suite.model, suite.recipe, families, order, unit, seed, tuning)
+
+
+def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, int]]:
+    """Return order, unit and seed of the common networks that these points need, tuned or not."""
+    cells = ((point.cell, point.seed) for point in points)
+    return {(cell.order, cell.unit, seed) for cell, seed in cells if cell.retrain is Retrain.COMMON}
+
+
+def tunings(points: Iterable[Point]) -> set[tuple[str, Order, Unit, int]]:
+    """Return estimator, order, unit and seed of the rows that common networks are tuned on for these points."""
+    cells = [(point.cell, point.seed) for point in points if point.cell.retrain is Retrain.COMMON]
+    return {(row.id, cell.order, cell.unit, seed) for cell, seed in cells if (row := cell.ranked_by)}
+
+
+def tuning_of(recipe: Recipe) -> Recipe:
+    """Return how a network trained by this recipe is tuned on the exchanged masks of one row: an epoch at full size."""
+    return replace(
+        recipe,
+        name=f"{recipe.name}-tuning",
+        epochs=_TUNING_EPOCHS,
+        peak=_TUNING_RATE * recipe.peak,
+        warmup=_TUNING_EPOCHS / 8,
+        decay=Decay.LINEAR,
+        sides=(1.0,),
+    )

@@ -1,0 +1,58 @@
+"""Networks that score many runs, on disk: the common ones, and those tuned on the masks of one row."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from torch import nn
+
+from roarbench.files import writing
+from roarbench.store.references import load_weights, save_weights
+
+
+class NetworkStore:
+    """The networks under one folder, each by the key of what fixes it; all can be deleted and made again."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def has(self, key: str) -> bool:
+        """Return whether a network's weights are there, whole."""
+        return self._folder(key).is_dir()
+
+    def save(self, key: str, model: nn.Module, about: dict[str, object]) -> None:
+        """Write a network's weights and what is noted about them; to be called under the lock.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
+        save_weights(self._folder(key), model, about)
+
+    def weights(self, key: str) -> dict[str, torch.Tensor]:
+        """Return a network's state dict, on the CPU.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        return load_weights(self._folder(key), "network")
+
+    @contextmanager
+    def lock(self, key: str) -> Iterator[None]:
+        """Keep two processes from training the same network.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
+        lock = FileLock(self._root / f".{key}.lock")
+        with writing(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _folder(self, key: str) -> Path:
+        return self._root / key

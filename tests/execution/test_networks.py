@@ -1,0 +1,214 @@
+"""Networks that score many runs: trained once, tuned once for each row, and asked twice about every image."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.analysis.boards import collect
+from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators.noise import other_images
+from roarbench.execution import networks
+from roarbench.execution.scheduler import complete, steps
+from roarbench.forecast.workload import count_work
+from roarbench.kernels.degrade import degrade
+from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.ranking import removed_count
+from roarbench.kernels.streaming import Cut
+from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.plan.common import common_network, tuning_of
+from roarbench.plan.keys import bind
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Block, expand
+from roarbench.store.references import checksum
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import AUGMENTED, PAPER_LEVELS, ROAR, ROAR_EXCHANGED, SPECIFIC, Order, Retrain, Split, Unit
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
+
+ROWS = ("random", "grad", "truth")
+COMMON = replace(
+    SUITE,
+    name="common",
+    blocks=(
+        Block(SPECIFIC, ROWS, (0.5, 0.9), seeds=2),
+        Block(AUGMENTED, ROWS, (0.5, 0.9), seeds=2),
+        Block(ROAR_EXCHANGED, ("random", "grad"), (0.9,), seeds=1),
+        Block(ROAR, ("random", "grad"), (0.9,), seeds=1),
+    ),
+    references=2,
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The suite done from nothing: context, runs, names of jobs in order, and its results by run."""
+    folder = tmp_path_factory.mktemp("common")
+    context, engine = make_context(folder, COMMON), InlineEngine()
+    runs = make_runs(context, COMMON)
+    with ResultsStore.open(default_url(folder)) as store:
+        failures = [event.failure for event in complete(context, runs, store, engine) if event.failure]
+        assert failures == []
+        yield context, runs, engine.done, store
+
+
+def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
+    context, runs, jobs, _ = done
+    made = [name for name in jobs if name.startswith("network")]
+    tuned = [name for name in jobs if name.startswith("tune")]
+    assert sorted(made) == ["network morf scalar 0", "network morf scalar 1"]
+    assert sorted(tuned) == sorted(f"tune {row} morf scalar {seed}" for row in ROWS for seed in (0, 1))
+    scored = [run.key for run in runs if run.cell.retrain is Retrain.COMMON and run.cell.estimator != CLEAN]
+    assert max(map(jobs.index, made)) < min(map(jobs.index, tuned))
+    assert max(map(jobs.index, tuned)) < min(map(jobs.index, scored))
+    assert steps(context, []) == []
+
+
+def test_augmented_adds_no_run_to_specific(done):
+    _, runs, _, _ = done
+    common = [run.cell for run in runs if run.cell.retrain is Retrain.COMMON]
+    assert len(common) == 2 * (1 + 2 * 2 * len(ROWS))  # seeds; untouched; own and other, levels, rows
+    assert len(set(runs)) == len(runs)
+
+
+def test_untouched_images_are_shared_by_roar_with_and_without_exchange(done):
+    _, runs, _, _ = done
+    untouched = [run.cell.retrain for run in runs if run.cell.estimator == CLEAN]
+    assert untouched.count(Retrain.IMAGES) == 1
+    assert Retrain.EXCHANGED not in untouched
+
+
+def cuts(context, names, number=0):
+    """What the training images of these rows lose, in the order in which it is drawn."""
+    own = context.explaining(number)
+    found = [own.rankings.open(own.ranking_spec(find_estimator(name), Unit.SCALAR)) for name in names]
+    return [
+        Cut(rankings.planes(Split.TRAIN), rankings.layout, t, Order.MORF)
+        for rankings in found
+        for t in (0.0, *PAPER_LEVELS)
+    ]
+
+
+def trained(context, seed, draws, chosen, model=None, recipe=None):
+    """A network trained here on exchanged masks, without the jobs."""
+    model = model or context.network("resnet-planted", seed)
+    pixels, generator = context.pixels(Split.TRAIN), torch.Generator().manual_seed(networks.EXCHANGE + draws)
+    inputs = ExchangedImages(pixels, tuple(chosen), context.fill, Unit.SCALAR, generator)
+    labels = torch.from_numpy(context.data.train.labels)
+    fit(model, inputs, labels, context.norm, recipe or find_recipe("planted@1"), draws)
+    return model
+
+
+def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(done):
+    context, runs, _, _ = done
+    run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
+    common = trained(context, 1, 1, cuts(context, CONTROLS))
+    kept = context.networks.weights(common_network(COMMON, context.data.fingerprint, Order.MORF, Unit.SCALAR, 1).key)
+    assert checksum(kept) == checksum(common.state_dict())
+    recipe = tuning_of(find_recipe("planted@1"))
+    tuned = trained(context, 1, 1_000_001, cuts(context, ["grad"], number=1), common, recipe)
+    found = networks.scoring_network(context.of(run), run)
+    assert checksum(found.state_dict()) == checksum(tuned.state_dict())
+
+
+def slow_answers(context, run, donors):
+    """Correct answers of the network that scores a run; image i loses what image donors[i] ranks first."""
+    own = context.of(run)
+    model = networks.scoring_network(own, run)
+    rankings = networks.row_rankings(own, run)
+    planes, layout = rankings.planes(Split.TEST)[:], rankings.layout
+    bits = np.unpackbits(planes, axis=2)[:, :, : layout.features].astype(int)
+    codes = sum(bits[:, plane] << (layout.planes - 1 - plane) for plane in range(layout.planes))
+    order = np.argsort(codes, axis=1, kind="stable")  # bins in order of importance; the level's end is a bin's
+    pixels = context.pixels(Split.TEST)
+    removed = np.zeros((len(pixels), layout.features), bool)
+    for image, donor in enumerate(donors):
+        removed[image, order[donor, : removed_count(run.cell.t, layout.features)]] = True
+    degraded = degrade(pixels, torch.from_numpy(removed.reshape(pixels.shape)), context.fill)
+
+    class Made:
+        def __len__(self):
+            return len(degraded)
+
+        def batch(self, index):
+            return degraded[index]
+
+    logits = predict(model, Made(), context.norm, scored_at_once(8))
+    return logits.argmax(1).numpy() == context.data.test.labels
+
+
+@pytest.mark.parametrize("seed", (0, 1))
+@pytest.mark.parametrize("row", ROWS)
+def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, row, seed):
+    context, runs, _, store = done
+    donors = other_images(24, 2**32, seed)
+    assert all(donors != np.arange(24))
+    for run in runs:
+        if run.cell.retrain is Retrain.COMMON and run.seed == seed and run.cell.estimator.startswith(row):
+            found = store.results([run.key])[run.key]
+            whose = donors if "~" in run.cell.estimator else np.arange(24)
+            np.testing.assert_array_equal(found.answers, slow_answers(context, run, whose))
+
+
+def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done):
+    context, runs, _, store = done
+    run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.EXCHANGED))
+    rankings = networks.row_rankings(context, run)
+    model = trained(context, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
+    plain = next(other for other in runs if (other.cell.estimator, other.cell.retrain) == ("grad", Retrain.IMAGES))
+    assert run.key != plain.key
+    monkeyed = pytest.MonkeyPatch()
+    with monkeyed.context() as patch:
+        patch.setattr(networks, "scoring_network", lambda *_: model)
+        expected = slow_answers(context, run, np.arange(24))
+    np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
+
+
+def test_no_row_depends_on_which_other_rows_there_are():
+    fewer = replace(COMMON, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=2),))
+    points = set(expand(fewer))
+    assert points < set(expand(COMMON))
+    for point in points:
+        assert bind(fewer, point, "da7a", None) == bind(COMMON, point, "da7a", None)
+
+
+def test_the_networks_key_has_all_that_fixes_it():
+    keys = {
+        common_network(suite, data, order, unit, seed).key
+        for suite in (COMMON, replace(COMMON, recipe="quick@2"))
+        for data in ("da7a", "0ther")
+        for order in Order
+        for unit in Unit
+        for seed in (0, 1)
+    }
+    assert len(keys) == 32
+
+
+def test_the_plan_counts_common_trainings_once_and_tuning_by_rows():
+    suite = replace(COMMON, blocks=COMMON.blocks[:2])
+    work = count_work(suite, expand(suite), (), None)
+    recipe, images = find_recipe("planted@1"), suite.dataset_record.train_images
+    assert work.trainings - work.references == 2
+    assert work.images_retrained == images * (2 * recipe.epochs + 6 * 1)
+    assert work.scorings == len(expand(suite))
+    assert count_work(suite, (), expand(suite), None).images_retrained == 0
+
+
+def test_the_board_has_specific_gains_of_the_stored_answers(done):
+    context, _, _, store = done
+    results = collect(COMMON, store, None, context.data.fingerprint)
+    judged, common = results.board(SPECIFIC, Unit.SCALAR), results.board(AUGMENTED, Unit.SCALAR)
+    by = {
+        (point.cell.estimator, point.cell.t, point.seed): result.answers.mean()
+        for point, result in results.results.items()
+        if point.cell.retrain is Retrain.COMMON
+    }
+    for row in judged.rows:
+        name = row.estimator
+        gaps = [np.mean([by[f"{name}~other-image", t, s] - by[name, t, s] for s in (0, 1)]) for t in (0.5, 0.9)]
+        area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
+        assert row.gain.value == pytest.approx(area)
+    for row in common.rows:
+        gaps = [np.mean([by["random", t, s] - by[row.estimator, t, s] for s in (0, 1)]) for t in (0.5, 0.9)]
+        area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
+        assert row.gain.value == pytest.approx(area)

@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+import torch
+
+from roarbench.kernels.degrade import degrade
+from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
+from roarbench.kernels.streaming import Cut
+from roarbench.kernels.train import Normalisation, fit
+from roarbench.models import build
+from roarbench.plan.recipes import find_recipe
+from roarbench.terms import Order, Unit
+
+N, SHAPE = 12, (3, 4, 5)
+LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
+FILL = torch.tensor([120.25, 1 / 3, 255.0])
+
+
+def ranked(unit: Unit, seed: int) -> tuple[np.ndarray, np.ndarray, Layout]:
+    """Importances (n, d), their bit-planes and the layout."""
+    layout = Layout(SHAPE, unit, LEVELS)
+    importance = np.random.default_rng(seed).normal(size=(N, layout.features)).astype(np.float32)
+    return importance, encode(sort_keys(importance, tie_order(np.arange(N), layout.features)), layout), layout
+
+
+def removed_by_sorting(importance: np.ndarray, t: float, order: Order) -> np.ndarray:
+    """True where one image loses a feature, by its whole order."""
+    ranks = np.argsort(importance if order is Order.LERF else -importance)
+    removed = np.zeros(len(importance), bool)
+    removed[ranks[: removed_count(t, len(importance))]] = True
+    return removed
+
+
+def inputs(unit: Unit = Unit.SCALAR, seed: int = 0, levels: tuple[float, ...] = LEVELS) -> ExchangedImages:
+    pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
+    _, planes, layout = ranked(unit, 1)
+    cuts = tuple(Cut(planes, layout, t, Order.MORF) for t in levels)
+    return ExchangedImages(pixels, cuts, FILL, unit, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("order", Order)
+def test_each_image_carries_what_another_one_loses(unit: Unit, order: Order) -> None:
+    """The map that an image carries is found among those of all other images by comparing every one of them."""
+    made = [ranked(unit, seed) for seed in (1, 2)]
+    pixels = inputs().pixels
+    cuts = tuple(Cut(planes, layout, t, order) for _, planes, layout in made for t in LEVELS)
+    exchanged = ExchangedImages(pixels, cuts, FILL, unit, torch.Generator().manual_seed(3))
+    seen = set()
+    channels = SHAPE[0] if unit is Unit.SCALAR else 1
+    for _ in range(40):
+        batch = exchanged.batch(torch.arange(N))
+        for image in range(N):
+            for (kind, t), other in [((k, t), j) for k in range(2) for t in LEVELS for j in range(N)]:
+                removed = removed_by_sorting(made[kind][0][other], t, order).reshape(1, channels, *SHAPE[1:])
+                if torch.equal(batch[image], degrade(pixels[image : image + 1], torch.from_numpy(removed), FILL)[0]):
+                    seen.add((image, kind, t, other))
+                    break
+            else:
+                pytest.fail("an image carries no map of another one")
+    assert all(image != other for image, _, _, other in seen)
+    assert {(kind, t) for _, kind, t, _ in seen} == {(kind, t) for kind in range(2) for t in LEVELS}
+    assert {other for _, _, _, other in seen} == set(range(N))
+
+
+def test_all_others_and_all_cuts_have_equal_chances() -> None:
+    exchanged = inputs()
+    others, cuts = zip(*(exchanged._draw(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True)
+    counts = np.bincount(np.concatenate(others), minlength=N)
+    assert counts[0] == 0
+    expected = 20_000 / (N - 1)
+    assert np.abs(counts[1:] - expected).max() < 5 * np.sqrt(expected)
+    assert abs(np.mean(np.concatenate(cuts)) - 0.5) < 0.02
+
+
+def test_the_same_seed_draws_the_same_and_every_reading_draws_anew() -> None:
+    index = torch.arange(N)
+    one, other, third = inputs(), inputs(), inputs(seed=1)
+    first = one.batch(index)
+    assert torch.equal(first, other.batch(index))
+    assert not torch.equal(first, one.batch(index))
+    assert not torch.equal(first, third.batch(index))
+
+
+def test_nothing_is_removed_at_level_0() -> None:
+    exchanged = inputs(levels=(0.0,))
+    assert torch.equal(exchanged.batch(torch.arange(N)), exchanged.pixels.float())
+
+
+class CutOff:
+    """A checkpoint in memory that ends the training when it is saved."""
+
+    def __init__(self) -> None:
+        self.state: dict | None = None
+
+    def load(self) -> dict | None:
+        return self.state
+
+    def save(self, state: dict) -> None:
+        self.state = state
+        raise KeyboardInterrupt
+
+
+def test_a_training_that_was_cut_off_draws_on_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exchange's own generator is in the checkpoint: the weights are those of a training without a break."""
+    recipe, norm = find_recipe("planted@1"), Normalisation((100.0,) * 3, (60.0,) * 3)
+    labels = torch.arange(N) % 4
+
+    def network() -> torch.nn.Module:
+        return build("resnet-planted", 4, 3, 8, torch.Generator().manual_seed(0))
+
+    def images() -> ExchangedImages:
+        small = inputs()
+        pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, 3, 8, 8), dtype=np.uint8))
+        layout = Layout((3, 8, 8), Unit.SCALAR, LEVELS)
+        keys = sort_keys(
+            np.random.default_rng(1).normal(size=(N, layout.features)).astype(np.float32),
+            tie_order(np.arange(N), layout.features),
+        )
+        cuts = tuple(Cut(encode(keys, layout), layout, t, Order.MORF) for t in LEVELS)
+        return ExchangedImages(pixels, cuts, small.fill, Unit.SCALAR, torch.Generator().manual_seed(7))
+
+    calm = network()
+    fit(calm, images(), labels, norm, recipe, 0)
+    checkpoint, broken = CutOff(), network()
+    monkeypatch.setattr("roarbench.kernels.train.CHECKPOINT_EVERY", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        fit(broken, images(), labels, norm, recipe, 0, checkpoint)
+    monkeypatch.setattr("roarbench.kernels.train.CHECKPOINT_EVERY", 300.0)
+    resumed = network()
+    fit(resumed, images(), labels, norm, recipe, 0, checkpoint)
+    for one, other in zip(calm.state_dict().values(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(one, other)

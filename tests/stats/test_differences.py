@@ -1,0 +1,120 @@
+"""Gains of rows that one network answers for: counted on differences of its own answers, image by image."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roarbench.stats.board import RANDOM, Board, Row, board
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import UNTOUCHED, Point, Scores
+from roarbench.stats.spread import spread_of
+from roarbench.stats.verdicts import Verdict
+from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF
+
+IMAGES, SEEDS = 800, 3
+LEVELS = (0.5, 0.9)
+KNOWS = {"random": 0.0, "sobel": -0.05, "good": 0.06, "bad": -0.08, "idle": 0.0}  # of the image, in accuracy
+BOOTSTRAP = Bootstrap(400, seed=3)
+
+
+def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
+    """Answers with a row's own removed-map and with another image's; a network's luck is the same in all of them.
+
+    `random_luck` is what Random's own map costs by mere chance.
+    """
+    generator = np.random.default_rng(1)
+    difficulty = generator.uniform(size=IMAGES)
+    networks = luck * generator.normal(size=(SEEDS, 1))
+    own: dict[Point, np.ndarray] = {UNTOUCHED: difficulty < 0.9 + networks}
+    differences: dict[Point, np.ndarray] = {UNTOUCHED: np.zeros((SEEDS, IMAGES), np.int8)}
+    for name, knows in KNOWS.items():
+        costs = knows + (random_luck if name == RANDOM else 0.0)
+        for t in LEVELS:
+            noise = 0.03 * generator.normal(size=(2, SEEDS, IMAGES))
+            other = difficulty < 0.8 - t / 2 + networks + noise[0]
+            own[name, t] = difficulty < 0.8 - t / 2 - costs + networks + noise[1]
+            differences[name, t] = own[name, t].astype(np.int8) - other
+    explained = {(name, t): ("A", "B", "C") for name in ("good", "bad", "idle") for t in LEVELS}
+    rows = tuple(KNOWS)
+    return Scores(
+        rows, LEVELS, own, references=explained, differences=Scores(rows, LEVELS, differences, references=explained)
+    )
+
+
+def row(judged: Board, name: str) -> Row:
+    return next(one for one in judged.rows if one.estimator == name)
+
+
+def test_a_gain_is_the_area_of_the_differences_by_hand() -> None:
+    scores = paired()
+    judged = board(scores, SPECIFIC, BOOTSTRAP)
+    assert scores.differences
+    for name in KNOWS:
+        at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
+        area = -100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
+        assert row(judged, name).gain.value == pytest.approx(area, abs=1e-12)
+        assert [one.value for one in row(judged, name).differences] == pytest.approx(at)
+        own = [float(scores.correct[name, t].mean()) for t in LEVELS]
+        assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
+
+
+def test_verdicts_come_out_as_built() -> None:
+    judged = board(paired(), SPECIFIC, BOOTSTRAP)
+    verdicts = {one.estimator: one.random.verdict for one in judged.rows if one.random}
+    assert verdicts == {"sobel": Verdict.WORSE, "good": Verdict.BETTER, "bad": Verdict.WORSE, "idle": Verdict.SAME}
+
+
+def test_where_the_least_important_goes_first_the_sign_is_turned() -> None:
+    most, least = (board(paired(), protocol, BOOTSTRAP) for protocol in (SPECIFIC, SPECIFIC_LERF))
+    for name in KNOWS:
+        assert row(most, name).gain.value == pytest.approx(-row(least, name).gain.value)
+
+
+def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain() -> None:
+    """Accuracies vary by it, differences of one network's answers do not."""
+    calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
+    for name in ("good", "bad", "idle"):
+        wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
+        assert wide.high is not None and wide.low is not None and narrow.high is not None and narrow.low is not None
+        assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
+        accuracies = [row(judged, name).accuracies[0] for judged in (lucky, calm)]
+        widths = [one.high - one.low for one in accuracies if one.high is not None and one.low is not None]
+        assert widths[0] > 2 * widths[1]
+
+
+def test_randoms_own_chance_decides_no_specific_verdict() -> None:
+    """Its specific gain is 0 by construction: what was measured of it is shown and held against nobody."""
+    calm, lucky = (board(paired(random_luck=chance), SPECIFIC, BOOTSTRAP) for chance in (0.0, 0.05))
+    assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
+    for name in ("good", "bad", "idle"):
+        one, other = row(calm, name).random, row(lucky, name).random
+        assert one and other and one.verdict is other.verdict
+        assert row(calm, name).gain.value == row(lucky, name).gain.value
+
+
+def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread() -> None:
+    """Under the augmented protocol Random is held against itself: 0 in every draw, and no sign of a small spread."""
+    scores = paired()
+    assert scores.differences
+    zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
+    itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
+    judged = board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP)
+    assert row(judged, RANDOM).gain == (0.0, 0.0, 0.0)
+    without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
+    kept, fewer = spread_of([itself]), spread_of([replace(itself, correct=without)])
+    assert kept and fewer and kept.trainings and fewer.trainings
+    assert kept.trainings.variance == fewer.trainings.variance
+    assert kept.trainings.freedom == fewer.trainings.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
+
+
+def test_a_row_without_answers_to_hold_it_against_has_no_gain() -> None:
+    scores = paired()
+    assert scores.differences
+    left = {at: bits for at, bits in scores.differences.correct.items() if at != ("good", 0.9)}
+    explained = {at: names for at, names in scores.differences.references.items() if at != ("good", 0.9)}
+    part = replace(scores, differences=replace(scores.differences, correct=left, references=explained))
+    judged = board(part, AUGMENTED, BOOTSTRAP)
+    assert row(judged, "good").gain.value is None
+    assert row(judged, "good").accuracies[1].value is not None
+    assert row(judged, "bad").gain.value is not None
