@@ -10,6 +10,7 @@ from leaderboard.curves import (
     PUBLISHED,
     UNRETRAINED,
     ProbabilityTable,
+    above_masks_table,
     curve_records,
     curve_tables,
     probability_table,
@@ -145,6 +146,11 @@ def curves(session: Session) -> None:
             st.subheader(protocol_name(found.protocol))
             show_chart(charts.curve_chart(found), pages.figure_words(found))
             st.write(found.caption)
+    if above := above_masks_table(session.view.evidence, session.view.table, chosen):
+        tables = [*tables, above]
+        st.subheader("ROAR, above masks alone")
+        show_chart(charts.curve_chart(above), pages.figure_words(above))
+        st.write(above.caption)
     st.write(
         "The controls are always shown, in grey. Published curves are dashed; they are of another data set and network."
     )

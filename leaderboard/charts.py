@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from leaderboard.compare import PairComparison
-from leaderboard.curves import CurvePoint, CurveTable
+from leaderboard.curves import ACCURACY, CurvePoint, CurveTable
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import plain
 from roarbench.stats.verdicts import Verdict
@@ -74,7 +74,8 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
         color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
         tooltip=[_tip("estimator"), _tip("source"), _tip("t", ".1f"), *(_tip(key, ".3f") for key in _BAND)],
     )
-    y = alt.Y("accuracy:Q", title="test accuracy", scale=alt.Scale(domain=[0, 1]))
+    bounds = alt.Scale(domain=[0, 1]) if table.quantity == ACCURACY else alt.Scale()
+    y = alt.Y("accuracy:Q", title=table.quantity, scale=bounds)
     free = cycle(_OTHERS)
     marks = {name: _SHAPES.get(name) or next(free) for name in names}
     shape = alt.Shape(  # of points alone: a line with shapes would mark its band
@@ -82,7 +83,7 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     )
     kinds = alt.Scale(domain=["measured", "published"], range=[[1, 0], [4, 3]])
     lines = base.mark_line(size=2).encode(y=y, strokeDash=alt.StrokeDash("source:N", scale=kinds, legend=None))
-    bands = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="test accuracy"), y2="high:Q")
+    bands = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=table.quantity), y2="high:Q")
     points = base.mark_point(size=40, filled=True, opacity=1).encode(y=y, shape=shape)
     return _sized(alt.layer(bands, lines, points), width, 260)
 

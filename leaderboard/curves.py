@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from leaderboard.rows import main_board
+from leaderboard.rows import BoardTable, main_board
 from leaderboard.source import lookup_estimator, main_rows, slug, units
 from leaderboard.text import plain, protocol_name
 from roarbench.analysis.boards import SuiteResults
@@ -20,6 +20,7 @@ from roarbench.terms import KAR, LERF, MORF, ROAR, Order, Protocol, Unit
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult, experiment
 
 SIDE_BY_SIDE = (ROAR, KAR, MORF)
+ACCURACY, ABOVE_MASKS = "test accuracy", "test accuracy above masks alone"
 PUBLISHED = tuple(HOOKER_DATASETS.values())
 
 
@@ -32,7 +33,7 @@ class CurvePoint:
         control: Never looks at the model.
         source: `measured`, or `published` for the paper's own numbers.
         t: Level, the fraction removed.
-        accuracy: In [0, 1]; None where it is missing.
+        accuracy: In [0, 1], or a difference of two; None where it is missing.
         low, high: Ends of its interval.
     """
 
@@ -55,6 +56,7 @@ class CurveTable:
         kept: The least important features go first, so that the axis says what is kept.
         caption: Of what the numbers are, and what the bands are.
         points: By estimator, then by level.
+        quantity: What the points are.
     """
 
     title: str
@@ -62,6 +64,7 @@ class CurveTable:
     kept: bool
     caption: str
     points: tuple[CurvePoint, ...]
+    quantity: str = ACCURACY
 
 
 def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
@@ -122,10 +125,33 @@ def curve_tables(
     return [curve_table(suite_results, board, chosen, published) for board in boards]
 
 
+def above_masks_table(evidence: Evidence, table: BoardTable, chosen: Iterable[str]) -> CurveTable | None:
+    """Return the chosen curves' accuracy under ROAR minus that of masks alone; None for fewer than two levels.
+
+    Args:
+        evidence: Of the suite.
+        table: The suite's first board, whose caption says what the numbers are of.
+        chosen: Ids; the controls come with them.
+    """
+    levels, wanted = evidence.masks.levels, {*CONTROLS, *chosen}
+    names = [name for name in evidence.suite_results.suite.placed if name in wanted]
+    points = [
+        CurvePoint(name, lookup_estimator(name).control, "measured", t, *evidence.above_masks(name, t))
+        for name in sorted(names, key=lambda name: name not in CONTROLS)
+        for t in levels
+    ]
+    if len(levels) < 2 or all(point.accuracy is None for point in points):
+        return None
+    note = "Minus the accuracy of networks that see only where features were removed; at 0 the images tell no more."
+    title = f"{evidence.suite_results.title}: ROAR above masks alone"
+    kept = tuple(point for point in points if point.accuracy is not None)
+    return CurveTable(title, "roar", False, f"{table.caption}. {note}", kept, ABOVE_MASKS)
+
+
 def curve_records(tables: Iterable[CurveTable]) -> list[dict[str, Any]]:
     """Return all points as flat records."""
     return [
-        {"protocol": table.protocol, **asdict(point), "estimator": plain(point.estimator)}
+        {"protocol": table.protocol, "quantity": table.quantity, **asdict(point), "estimator": plain(point.estimator)}
         for table in tables
         for point in table.points
     ]

@@ -25,7 +25,7 @@ def figure_words(table: CurveTable) -> str:
         for (published, name), point in ends.items()
     ]
     at = f" At t = {max(point.t for point in ends.values()):g}: {', '.join(last)}." if ends else ""
-    return f"{table.title}: test accuracy against the fraction removed. {table.caption}{at}"
+    return f"{table.title}: {table.quantity} against the fraction removed. {table.caption}{at}"
 
 
 class CostTable(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from leaderboard import charts, pages
 from leaderboard.charts import to_svg
 from leaderboard.compare import PairComparison, comparison_records
-from leaderboard.curves import PUBLISHED, CurveTable, curve_records, curve_tables, toy_tables
+from leaderboard.curves import PUBLISHED, CurveTable, above_masks_table, curve_records, curve_tables, toy_tables
 from leaderboard.downloads import DECIMALS, header_fields
 from leaderboard.entry import HOOKER, command, runs_of, shared
 from leaderboard.gallery import Bytes, Gallery, degraded, heat, original
@@ -171,7 +171,8 @@ def curves_page(view: SuiteView) -> dict[str, Any]:
             by_family.setdefault(row.family, []).append(row.estimator)
     drawn, points = [], []
     for family, names in by_family.items():
-        tables = curve_tables(view.suite_results, view.curve_boards, names)
+        above = above_masks_table(view.evidence, view.table, names)
+        tables = [*curve_tables(view.suite_results, view.curve_boards, names), *([above] if above else [])]
         overlaid = {dataset: _overlaid(view, names, dataset) for dataset in PUBLISHED}
         drawn.append(
             FamilyFigures(

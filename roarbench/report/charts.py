@@ -1,11 +1,14 @@
 """From a board to the curves that are drawn."""
 
+from collections.abc import Mapping
+
 from roarbench.analysis.published import Curve, published_curves
 from roarbench.estimators import find_estimator
 from roarbench.report.figures import Axis, Chart
 from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order
 
 
@@ -27,6 +30,7 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         axis=Axis.KEPT if lerf else Axis.REMOVED,
         curves=tuple(_curve(row, board.levels) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
+        above_masks=_above_masks(table),
     )
 
 
@@ -39,6 +43,20 @@ def _bands(board: Board) -> str:
     if board.covers is Covers.NOTHING:
         return "One training per cell: no bands."
     return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
+
+
+def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
+    """Return accuracies minus those of masks alone; none for a single level, which the table has and is no curve."""
+    if len(table.mask_levels) < 2:
+        return ()
+    shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
+    return tuple(_above_mask(name, table.above_masks[name]) for name in shown)
+
+
+def _above_mask(name: str, curve: Mapping[float, Estimate]) -> PanelCurve:
+    estimator = find_estimator(name)
+    value, low, high = (tuple(part) for part in zip(*curve.values(), strict=True))
+    return PanelCurve(name, estimator.base, estimator.control, tuple(curve), value, low, high)
 
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:

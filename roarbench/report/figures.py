@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -56,6 +57,7 @@ class Chart:
         axis: What the horizontal axis says.
         curves: What was measured.
         published: Another source's curves: dashed, open markers, named only where no measured curve has the name.
+        above_masks: Accuracies minus those of masks alone, in panels of their own below the others.
     """
 
     title: str
@@ -63,6 +65,7 @@ class Chart:
     axis: Axis
     curves: tuple[Curve, ...]
     published: tuple[Curve, ...] = ()
+    above_masks: tuple[Curve, ...] = ()
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
@@ -102,12 +105,14 @@ def make_figure(chart: Chart) -> Figure:
     """
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
-    families = list(dict.fromkeys(curve.family for curve in chart.all_curves if not curve.control)) or [""]
-    figure, panels = _lay_out(chart, families)
+    blocks = [_Block("test accuracy", chart.curves, chart.published)]
+    blocks += [_Block("accuracy above masks alone", chart.above_masks)] if chart.above_masks else []
+    figure, panels = _lay_out(chart, blocks)
     styles = choose_styles(chart.all_curves)
-    for family, axes in zip(families, panels, strict=True):
-        _dress(axes, chart, family)
-        measured, published = _members(chart.curves, family), _members(chart.published, family)
+    places = ((block, family) for block in blocks for family in block.families)
+    for (block, family), axes in zip(places, panels, strict=True):
+        _dress(axes, chart, block, family)
+        measured, published = _members(block.curves, family), _members(block.published, family)
         for curve in published:
             draw_published(axes, curve, styles[curve.estimator])
         for curve in measured:
@@ -116,15 +121,38 @@ def make_figure(chart: Chart) -> Figure:
     return figure
 
 
+class _Block(NamedTuple):
+    """Panels of one quantity, one for each family."""
+
+    label: str
+    curves: tuple[Curve, ...]
+    published: tuple[Curve, ...] = ()
+
+    @property
+    def drawn(self) -> tuple[Curve, ...]:
+        """Return the curves that have a point."""
+        return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
+
+    @property
+    def families(self) -> list[str]:
+        """Return the families that have a panel, in the order of the curves."""
+        return list(dict.fromkeys(curve.family for curve in self.drawn if not curve.control)) or [""]
+
+
 def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
     return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
 
 
-def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
+def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes by inches, so that labels of any length and number have room."""
-    columns = min(len(families), PANELS_PER_ROW)
-    rows = -(-len(families) // columns)
-    most = max(len({curve.estimator for curve in _members(chart.all_curves, family)}) for family in families)
+    columns = min(max(len(block.families) for block in blocks), PANELS_PER_ROW)
+    cells = _cells(blocks, columns)
+    rows = cells[-1][0] + 1
+    most = max(
+        len({curve.estimator for curve in _members(block.drawn, family)})
+        for block in blocks
+        for family in block.families
+    )
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(_text_inches(curve.estimator, FONT_POINTS) for curve in chart.all_curves)
     left, between, margin = 0.7, 0.8, 0.15
@@ -141,18 +169,28 @@ def _lay_out(chart: Chart, families: list[str]) -> tuple[Figure, list[Axes]]:
     figure.text(x, 1 - y, "\n".join(titles), fontsize=TITLE_POINTS, color=INK, va="top", parse_math=False)
     figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
     panels = []
-    for k in range(len(families)):
-        row, column = divmod(k, columns)
+    for row, column in cells:
         x = left + column * (PANEL_WIDTH + labels)
         y = below + (rows - 1 - row) * (panel_height + between)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
         panels[-1].tick_params(labelleft=column == 0)
-    panels[0].set_ylabel("test accuracy", fontsize=FONT_POINTS, color=INK)
+    for number, block in enumerate(blocks):
+        first = sum(len(before.families) for before in blocks[:number])
+        panels[first].set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
     return figure, panels
 
 
-def _dress(axes: Axes, chart: Chart, family: str) -> None:
-    """Set title, axes, ticks and limits of a panel; the limits are those of the whole chart."""
+def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
+    """Return row and column of every panel; each block begins a row."""
+    cells: list[tuple[int, int]] = []
+    for block in blocks:
+        row = cells[-1][0] + 1 if cells else 0
+        cells += [(row + k // columns, k % columns) for k in range(len(block.families))]
+    return cells
+
+
+def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
+    """Set title, axes, ticks and limits of a panel; the limits are those of its block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.levels})
@@ -160,7 +198,7 @@ def _dress(axes: Axes, chart: Chart, family: str) -> None:
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_limits(chart.all_curves))
+    axes.set_ylim(*_limits(block.drawn))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.4g} %"))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)

@@ -25,7 +25,7 @@ class Curve:
         family: Base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel.
         control: Drawn in every panel.
         levels: t of each point, rising, in [0, 1].
-        accuracy: Fraction in [0, 1] at each level; None where it is missing.
+        accuracy: Fraction in [0, 1] at each level, or a difference of two; None where it is missing.
         low, high: Ends of its interval; None where there is none.
     """
 

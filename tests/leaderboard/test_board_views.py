@@ -10,7 +10,7 @@ import pytest
 
 from leaderboard import charts
 from leaderboard.compare import compare_pair, comparison_records
-from leaderboard.curves import curve_boards, curve_records, curve_tables
+from leaderboard.curves import above_masks_table, curve_boards, curve_records, curve_tables
 from leaderboard.entry import HOOKER, command, machines, profile, runs_of, shared
 from leaderboard.pages import figure_words
 from leaderboard.rows import board_table, main_board, other_gains_note
@@ -21,9 +21,11 @@ from roarbench.analysis.published import hooker2019
 from roarbench.estimators import PAPER
 from roarbench.plan.runs import expand
 from roarbench.plan.suites import SUITES
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
 from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
 from tests.helpers.board_store import make_store
+from tests.helpers.made_up import held as made_up_held
 
 
 def test_curves_hold_the_chosen_and_the_controls(quick: SuiteResults) -> None:
@@ -212,3 +214,23 @@ def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
         assert drawn.startswith("<svg aria-hidden")
         assert "<script" not in drawn and "http://" not in drawn.replace("http://www.w3.org/", "")
     assert "&lt;script&gt;" in charts.to_svg(made[0])
+
+
+def test_accuracy_above_masks_alone_is_a_figure_where_there_are_two_levels() -> None:
+    evidence = Evidence.of(made_up_held(), Bootstrap(100))
+    table = above_masks_table(evidence, board_table(evidence), ["grad"])
+    assert table is not None and table.quantity == "test accuracy above masks alone"
+    assert {(point.estimator, point.t) for point in table.points} == {
+        (name, t) for name in ("random", "sobel", "grad") for t in (0.3, 0.9)
+    }  # the blurred random map has no masks here
+    for point in table.points:
+        assert (point.accuracy, point.low, point.high) == evidence.above_masks(point.estimator, point.t)
+    assert figure_words(table).startswith("made-up v1: ROAR above masks alone: test accuracy above masks alone against")
+    drawn = charts.curve_chart(table).to_dict()
+    assert drawn["layer"][1]["encoding"]["y"]["title"] == table.quantity
+    assert "domain" not in drawn["layer"][1]["encoding"]["y"].get("scale", {})
+
+
+def test_a_single_level_of_masks_is_no_curve(quick: SuiteResults) -> None:
+    evidence = Evidence.of(quick)
+    assert above_masks_table(evidence, board_table(evidence), ["grad"]) is None

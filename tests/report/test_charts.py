@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import published_curves
 from roarbench.errors import UnknownName
 from roarbench.report.charts import chart
 from roarbench.report.figures import Axis
-from roarbench.report.table import SuiteTable
+from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, ROAR, Order, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
@@ -81,3 +82,14 @@ def test_published_curves_are_asked_for(suite_results):
     assert chart(shown(suite_results)).published == ()
     with pytest.raises(UnknownName, match="imagenet"):
         chart(shown(suite_results), "imagenette")
+
+
+def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(suite_results):
+    found = {curve.estimator: curve for curve in chart(suite_table(suite_results, "roar", None, None)).above_masks}
+    assert set(found) == set(MAIN)  # the blurred random map has no masks here
+    evidence = Evidence.of(suite_results)
+    for name, curve in found.items():
+        assert curve.levels == LEVELS
+        expected = [evidence.above_masks(name, t) for t in LEVELS]
+        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in expected]
+    assert chart(suite_table(suite_results, "kar", None, None)).above_masks == ()

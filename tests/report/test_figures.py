@@ -307,3 +307,18 @@ def test_spread_keeps_gap_order_and_bounds(wanted, gap):
     far = sorted(wanted)
     if all(b - a >= gap for a, b in itertools.pairwise(far)):
         np.testing.assert_allclose(placed, wanted, atol=1e-9)
+
+
+def test_what_is_above_masks_has_panels_of_its_own_below_the_others():
+    whole = full_chart()
+    kept = tuple(curve for curve in whole.curves if curve.control or curve.family in ("grad", "ig"))
+    above = tuple(replace(c, accuracy=tuple(a and a - 0.7 for a in c.accuracy)) for c in kept)
+    figure = make_figure(replace(whole, above_masks=above))
+    upper, lower = figure.axes[:3], figure.axes[3:]
+    assert [axes.get_title(loc="left") for axes in lower] == ["GRAD", "IG"]
+    assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
+    assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
+    assert (
+        lower[0].get_ylim()[0] < min(above[0].accuracy) and upper[0].get_ylim() == make_figure(whole).axes[0].get_ylim()
+    )
+    assert set(lines(lower[1])) == {curve.estimator for curve in above if curve.control or curve.family == "ig"}
