@@ -10,7 +10,7 @@ PORT ?= 8501
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
-	$(BIN)/roarbench plot --suite quick --store $(STORE) -o $(STORE)/quick.png
+	$(BIN)/roarbench plot --suite quick --protocol specific --store $(STORE) -o $(STORE)/quick.png
 
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"

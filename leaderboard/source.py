@@ -15,7 +15,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan.runs import Suite, describe
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.lists import run_states
+from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 

@@ -14,11 +14,11 @@ from platformdirs import user_data_path
 from roarbench.calls import propose
 from roarbench.cli import completion
 from roarbench.datasets import DATASETS
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
 from roarbench.plan.suites import find_suite, with_entries
-from roarbench.terms import PROTOCOLS, ROAR, Unit
+from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.load import Question
@@ -154,6 +154,16 @@ Seeds = Annotated[
         "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell instead of the suite's number."
     ),
 ]
+OneProtocol = Annotated[
+    str,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="Only this one, with the networks that it needs.",
+        show_default="all of the suite",
+        autocompletion=completion.protocols,
+    ),
+]
 ProtocolName = Annotated[
     str,
     typer.Option(
@@ -189,6 +199,7 @@ class SuiteOptions:
 
     suite: SuiteName
     estimators: Chosen = ""
+    protocol: OneProtocol = ""
     seeds: Seeds = None
 
 
@@ -310,6 +321,20 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
     return chosen or None
+
+
+def chosen_protocol(suite: Suite, name: str) -> Protocol:
+    """Return the protocol that `--protocol` names, of those that the suite has.
+
+    Raises:
+        CallerError: There is no such protocol, or the suite does not have it.
+    """
+    if name not in PROTOCOLS:
+        raise UnknownName("protocol", name, PROTOCOLS)
+    has = dict.fromkeys(block.protocol.name for block in suite.blocks)
+    if name not in has:
+        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
+    return PROTOCOLS[name]
 
 
 def _listed(estimators: str) -> list[str]:

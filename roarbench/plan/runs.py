@@ -284,11 +284,13 @@ def untouched_by(retrain: Retrain) -> Retrain | None:
     return Retrain.IMAGES if retrain is Retrain.EXCHANGED else retrain
 
 
-def select(suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None) -> Suite:
-    """Return the part of a suite that has these estimators, or another number of seeds wherever it trains."""
+def select(
+    suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None, protocol: Protocol | None = None
+) -> Suite:
+    """Return the part of a suite with these estimators, or one protocol, or other numbers of seeds where it trains."""
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
-    for block in suite.blocks:
+    for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
         kept = tuple(name for name in block.estimators if name in names)
         trained = block.protocol.retrain is not Retrain.NONE
         blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and trained else block.seeds))

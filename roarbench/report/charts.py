@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 from roarbench.analysis.published import Curve, published_curves
 from roarbench.estimators import find_estimator
-from roarbench.report.figures import Axis, Chart
+from roarbench.report.figures import Axis, Chart, Height
 from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import Order
+from roarbench.terms import Order, Protocol, Retrain
 
 
 def chart(table: SuiteTable, published: str = "") -> Chart:
-    """Return the chart of accuracy against t; under LeRF protocols such as KAR the axis says what is kept.
+    """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis says what is kept.
 
     Args:
         table: What is shown.
@@ -28,10 +28,30 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row, board.levels) for row in board.rows if _started(row)),
+        curves=tuple(_curve(row, (0.0, *board.levels), _points(board, row)) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
+        height=_height(board.protocol),
     )
+
+
+def _height(protocol: Protocol) -> Height:
+    if protocol.paired:
+        return Height.SPECIFIC
+    return Height.GAIN if protocol.retrain is Retrain.COMMON else Height.ACCURACY
+
+
+def _points(board: Board, row: Row) -> tuple[Estimate, ...]:
+    """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
+    if _height(board.protocol) is Height.ACCURACY:
+        return (row.clean, *row.accuracies)
+    lerf = board.protocol.order is Order.LERF
+    return (Estimate(0.0, 0.0, 0.0), *(each if lerf else _negative(each) for each in row.differences))
+
+
+def _negative(number: Estimate) -> Estimate:
+    value, low, high = (None if each is None else -each + 0.0 for each in number)
+    return Estimate(value, high, low)
 
 
 def _started(row: Row) -> bool:
@@ -70,14 +90,13 @@ def _as_panel(name: str, curve: Curve) -> PanelCurve:
     return PanelCurve(name, estimator.base, estimator.control, tuple(curve), tuple(curve.values()), none, none)
 
 
-def _curve(row: Row, levels: tuple[float, ...]) -> PanelCurve:
+def _curve(row: Row, levels: tuple[float, ...], points: tuple[Estimate, ...]) -> PanelCurve:
     estimator = find_estimator(row.estimator)
-    points = (row.clean, *row.accuracies)
     return PanelCurve(
         estimator=row.estimator,
         family=estimator.base,
         control=estimator.control,
-        levels=(0.0, *levels),
+        levels=levels,
         accuracy=tuple(point.value for point in points),
         low=tuple(point.low for point in points),
         high=tuple(point.high for point in points),

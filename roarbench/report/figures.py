@@ -47,6 +47,14 @@ class Axis(StrEnum):
     KEPT = "kept = 1 - t"
 
 
+class Height(StrEnum):
+    """What the vertical axis says; values are fractions, either way."""
+
+    ACCURACY = "test accuracy"
+    GAIN = "gain over Random, points"
+    SPECIFIC = "specific gain, points"
+
+
 @dataclass(frozen=True)
 class Chart:
     """A figure's content.
@@ -58,6 +66,7 @@ class Chart:
         curves: What was measured.
         published: Another source's curves: dashed, open markers, named only where no measured curve has the name.
         above_masks: Accuracies minus those of masks alone, in panels of their own below the others.
+        height: What the vertical axis says.
     """
 
     title: str
@@ -66,6 +75,7 @@ class Chart:
     curves: tuple[Curve, ...]
     published: tuple[Curve, ...] = ()
     above_masks: tuple[Curve, ...] = ()
+    height: Height = Height.ACCURACY
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
@@ -105,7 +115,7 @@ def make_figure(chart: Chart) -> Figure:
     """
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
-    blocks = [_Block("test accuracy", chart.curves, chart.published)]
+    blocks = [_Block(chart.height, chart.curves, chart.published)]
     blocks += [_Block("accuracy above masks alone", chart.above_masks)] if chart.above_masks else []
     figure, panels = _lay_out(chart, blocks)
     styles = choose_styles(chart.all_curves)
@@ -199,7 +209,8 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
     axes.set_ylim(*_limits(block.drawn))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.4g} %"))
+    form = "{:.4g} %" if chart.height is Height.ACCURACY else "{:+.4g}"
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roarbench.analysis.boards import Dropped
 from roarbench.plan.runs import Point, describe
-from roarbench.report.lists import dropped_lines
+from roarbench.report.status import dropped_lines
 from roarbench.store.exchange import Conflict, ImportOutcome
 
 _TOLD = 10  # conflicts that are told one by one

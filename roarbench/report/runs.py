@@ -15,7 +15,7 @@ from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Point, Run, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import VERSIONS, with_entries, with_given
-from roarbench.report.lists import run_states
+from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
 from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.validity import KINDS, MARKS, MASKS, SOME, STRONG, Mark, Panel, Twin, Validity, floor_words
-from roarbench.report.lists import dropped_lines
+from roarbench.report.status import dropped_lines
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate

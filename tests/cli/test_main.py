@@ -155,6 +155,21 @@ def test_plan_counts_without_a_store_and_makes_none(call, tmp_path):
     assert not folder.exists()
 
 
+def test_one_protocol_of_a_suite_is_planned_alone(call, tmp_path):
+    whole, part = (
+        json.loads(call("plan", "--suite", "quick", *words, "--store", tmp_path, "--format", "json").out)
+        for words in ((), ("--protocol", "specific"))
+    )
+    assert part["runs"] == 3 * (1 + 2 * 3 * 8)  # networks; untouched images; both maps, levels, rows
+    assert part["work"]["trainings"] == 3 + 3  # references and common networks
+    assert part["runs"] < whole["runs"]
+    for name, expected in (("best", "no protocol 'best'"), ("kar", "suite 'quick' has no kar; it has: specific, ")):
+        refused = call("plan", "--suite", "quick", "--protocol", name, "--store", tmp_path)
+        assert refused.code == 2
+        assert expected in refused.err
+        assert len(refused.err.strip().splitlines()) == 1
+
+
 def test_plan_counts_from_nothing_on_a_database_that_is_empty(call, tmp_path):
     (tmp_path / "empty.sqlite").touch()
     for name in ("none", "empty"):

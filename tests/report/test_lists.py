@@ -1,48 +1,23 @@
-"""Lists and reports: suites, estimators, status, and numbers in words."""
+"""The lists of suites and estimators, and numbers in words."""
 
 import json
-from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import collect
-from roarbench.analysis.load import Question, load_from
 from roarbench.estimators import ESTIMATORS
-from roarbench.plan.keys import bind, reference_of
-from roarbench.plan.runs import CLEAN, Cell, Point, describe, expand
+from roarbench.plan.runs import CLEAN, Cell, Point, describe
 from roarbench.plan.suites import FAST, SUITES, Likeness
-from roarbench.report.lists import (
-    estimator_list,
-    estimator_records,
-    run_states,
-    status_record,
-    status_table,
-    suite_list,
-    suite_records,
-)
-from roarbench.store.leases import Owner
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.report.lists import estimator_list, estimator_records, suite_list, suite_records
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import duration, size
-from tests.helpers.made_up import DATA, SUITE, held
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def printed(shown) -> str:
     console = Console(file=StringIO(), width=80, highlight=False, markup=False)
     console.print(shown)
     return console.file.getvalue()
-
-
-def run_of(point):
-    return bind(SUITE, point, DATA, None)
 
 
 # --- lists
@@ -103,97 +78,6 @@ def test_every_estimator_is_listed():
     text = printed(estimator_list())
     assert all(row["estimator"] in text for row in rows)
     assert "ID~untrained" in text
-
-
-# --- status
-
-
-def test_an_empty_store_misses_everything(store):
-    found = status_record(collect(SUITE, store), store)
-    assert (found["done"], found["running"], found["failed"]) == (0, 0, 0)
-    assert found["missing"] == len(expand(SUITE))
-    assert found["failures"] == []
-
-
-def test_each_run_is_in_one_state(store):
-    points = expand(SUITE)
-    done, running, failed, repaired = points[0], points[1], points[2], points[3]
-    results = held().results
-    store.add_all([results[done], results[repaired]])
-    store.lease([run_of(running).key], Owner.here())
-    store.add_failure(run_of(failed), "first reason")
-    store.add_failure(run_of(failed), "loss nan at step 3")
-    store.add_failure(run_of(repaired), "no memory")
-    found = collect(SUITE, store, data=DATA)
-    states = run_states(found, store)
-    assert states[done] == states[repaired] == ("done", "")
-    assert states[running] == ("running", "")
-    assert states[failed] == ("failed", "loss nan at step 3")
-    assert {states[point] for point in points[4:]} == {("missing", "")}
-    record = status_record(found, store)
-    counts = (record["done"], record["running"], record["failed"], record["missing"])
-    assert counts == (2, 1, 1, len(points) - 4)
-    assert record["failures"] == [{"run": describe(failed), "reason": "loss nan at step 3"}]
-
-
-def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
-    folder = tmp_path / "data" / "planted-x"
-    folder.mkdir(parents=True)
-    manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert not status_record(load_from(store, SUITE, Question(tmp_path)), store)["preparing"]
-    store.lease([reference_of(SUITE, DATA).key, run_of(expand(SUITE)[0]).key], Owner.here())
-    found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
-    assert (found["preparing"], found["running"]) == (True, 1)
-    small = status_record(load_from(store, SUITE, Question(tmp_path, limit=40)), store)
-    assert (small["preparing"], small["running"]) == (False, 0)
-
-
-def test_what_failed_is_seen_though_nothing_is_done_and_no_images_are_here(store, tmp_path):
-    store.add_failure(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
-    store.add_failure(run_of(expand(SUITE)[0]), "loss nan at step 3")
-    found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
-    assert [failure["reason"] for failure in found["failures"]] == ["loss nan at step 3"]
-
-
-def test_rows_that_do_not_belong_together_are_told(store):
-    rows = held().results
-    store.add_all(
-        replace(row, rankings=("b" if point.seed == 1 else "a") * 32)
-        for point, row in rows.items()
-        if point.cell.estimator == "grad"
-    )
-    found = status_record(collect(SUITE, store), store)
-    reason = "made from 2 different rankings; do it again in a fresh --store"
-    told = [(row["protocol"], row["estimator"], row["unit"], row["reason"]) for row in found["mixed"]]
-    assert told == [("roar", "grad", "scalar", reason), ("mask-only", "grad", "scalar", reason)]
-
-
-def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
-    point = expand(SUITE)[1]
-    store.add_failure(run_of(point), "no memory")
-    store.lease([run_of(point).key], Owner.here())
-    assert run_states(collect(SUITE, store, data=DATA), store)[point] == ("running", "")
-
-
-def test_states_add_up_by_protocol(store):
-    store.add_all(held().results.values())
-    record = status_record(collect(SUITE, store), store)
-    assert set(record["protocols"]) == {"roar", "kar", "morf", "lerf", "mask-only"}
-    for state in ("done", "running", "missing", "failed"):
-        assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
-    assert record["protocols"]["kar"] == {"done": 8, "running": 0, "missing": 0, "failed": 0}
-    assert json.loads(json.dumps(record)) == record
-
-
-def test_the_status_in_print(store):
-    results = list(held().results.values())
-    store.add_all(results[:5])
-    text = printed(status_table(status_record(collect(SUITE, store), store)))
-    assert "made-up v1" in text
-    total = next(line.split() for line in text.splitlines() if line.split()[:1] == ["all"])
-    assert total == ["all", "5", "0", str(len(results) - 5), "0"]
-    assert "small version: 40 images" in printed(status_table(status_record(collect(SUITE, store, 40), store)))
 
 
 # --- words

@@ -20,6 +20,7 @@ from roarbench.cli.options import (
     TableFormat,
     WorkOptions,
     chosen_estimators,
+    chosen_protocol,
     named_suite,
 )
 from roarbench.errors import CallerError, RunError
@@ -169,4 +170,5 @@ def requested_suite(asked: SuiteOptions, references: Sequence[str] = (), entry: 
     if asked.seeds and asked.seeds < len(references):
         seen = f"--seeds {asked.seeds} and {len(references)} references"
         raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(references)} or more")
-    return select(explaining(suite, references), chosen and (*CONTROLS, *chosen, *own), asked.seeds)
+    protocol = chosen_protocol(suite, asked.protocol) if asked.protocol else None
+    return select(explaining(suite, references), chosen and (*CONTROLS, *chosen, *own), asked.seeds, protocol)

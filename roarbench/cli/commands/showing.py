@@ -41,16 +41,16 @@ def status(
     """Count what is done, running, missing and failed."""
     asked = find_suite(suite)
     from roarbench.analysis.load import load_from, open_results
-    from roarbench.report import lists
+    from roarbench.report.status import status_lines, status_record, status_table
 
     with open_results(source.store, source.db, suite=suite) as results:
         suite_results = load_from(results, asked, source.question)
-        found = lists.status_record(suite_results, results)
+        found = status_record(suite_results, results)
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(found))
     else:
-        out.print(lists.status_table(found))
-        for line in lists.status_lines(found, suite_results.dropped):
+        out.print(status_table(found))
+        for line in status_lines(found, suite_results.dropped):
             out.print(line, soft_wrap=True)
     _tell_what_else(suite_results, "status")
 

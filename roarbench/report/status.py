@@ -1,0 +1,101 @@
+"""What of a suite is done, running, missing and failed, for a person and for a program."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from roarbench.analysis.boards import Dropped, SuiteResults
+from roarbench.plan.keys import bind, reference_of
+from roarbench.plan.runs import Point, describe, expand, protocol_name
+from roarbench.store.results import Failure, ResultsStore
+from roarbench.terms import PROTOCOLS
+
+_STATES = ("done", "running", "missing", "failed")
+
+
+def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
+    """Count what is done, running, missing and failed, by protocol and in all, with rows that have no place."""
+    states = run_states(suite_results, store)
+    protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
+    for point, (state, _) in states.items():
+        protocols[protocol_name(point.cell)][state] += 1
+    counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
+    failed = [{"run": describe(point), "reason": reason} for point, (_, reason) in states.items() if reason]
+    total = Counter(state for state, _ in states.values())
+    return {
+        "suite": suite_results.suite.name,
+        "version": suite_results.suite.version,
+        "title": suite_results.title,
+        "limit": suite_results.limit,
+        "data": suite_results.data or None,
+        "reference": suite_results.suite.given or None,
+        **{state: total[state] for state in _STATES},
+        "preparing": is_preparing(suite_results, store),
+        "protocols": counts,
+        "failures": failed,
+        "mixed": [row._asdict() for row in suite_results.dropped],
+    }
+
+
+def is_preparing(suite_results: SuiteResults, store: ResultsStore) -> bool:
+    """Return whether a worker trains the reference or makes rankings right now."""
+    return reference_of(suite_results.suite, suite_results.data).key in {lease.key for lease in store.running()}
+
+
+def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
+    """Return a sentence, with the reason, for each row that has no place though its results may all be there."""
+    boards = defaultdict[tuple[str, str], list[str]](list)
+    for row in dropped:
+        boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
+    return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
+
+
+def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str]:
+    """Return the lines below the status table: preparation, rows without a place, failures."""
+    preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
+    return [*preparing, *dropped_lines(dropped), *failure_lines(status["failures"])]
+
+
+def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
+    """Return what failed, a line for each reason."""
+    runs: defaultdict[str, list[str]] = defaultdict(list)
+    for failure in failures:
+        runs[failure["reason"]].append(failure["run"])
+    more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
+    return [f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items()]
+
+
+def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
+    """Return the state of every point, with the reason where it failed and was not done since."""
+    keys = {
+        point: bind(suite_results.suite, point, suite_results.data, suite_results.limit).key
+        for point in expand(suite_results.suite)
+    }
+    running = {lease.key for lease in store.running()}
+    failures = store.failures([key for point, key in keys.items() if point not in suite_results.results])
+    return {
+        point: _state(point in suite_results.results, key in running, failures.get(key)) for point, key in keys.items()
+    }
+
+
+def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tuple[str, str]:
+    if done:
+        return "done", ""
+    if running:
+        return "running", ""
+    return ("failed", [*failures][-1].reason) if failures else ("missing", "")
+
+
+def status_table(status: dict[str, Any]) -> Table:
+    """Return the status for a terminal."""
+    shown = Table(box=SIMPLE_HEAD, title=status["title"])
+    for heading in ("protocol", *_STATES):
+        shown.add_column(heading, justify="left" if heading == "protocol" else "right")
+    for name, counts in status["protocols"].items():
+        shown.add_row(name, *(str(counts[state]) for state in _STATES))
+    shown.add_section()
+    shown.add_row("all", *(str(status[state]) for state in _STATES))
+    return shown
