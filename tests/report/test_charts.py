@@ -9,7 +9,8 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import published_curves
 from roarbench.errors import UnknownName
 from roarbench.report.charts import chart
-from roarbench.report.figures import Axis
+from roarbench.report.figures import Axis, make_figure
+from roarbench.report.panels import choose_styles
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import KAR, ROAR, Order, Unit
@@ -93,3 +94,15 @@ def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(suite_results):
         expected = [evidence.above_masks(name, t) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in expected]
     assert chart(suite_table(suite_results, "kar", None, None)).above_masks == ()
+
+
+def test_the_blurred_random_map_is_a_control_of_every_panel_with_a_look_of_its_own(suite_results):
+    drawn = chart(suite_table(suite_results, "roar", None, SUITE.placed))
+    found = {curve.estimator: curve for curve in drawn.curves}
+    assert found["random-blurred"].control and found["random-blurred"].end is not None
+    styles = choose_styles([*drawn.curves, replace(found["sobel"], estimator="sobel-released")])
+    controls = ("random", "sobel", "sobel-released", "random-blurred")
+    assert len({(styles[name].marker, styles[name].line) for name in controls}) == len(controls)
+    for axes in make_figure(drawn).axes[:1]:
+        assert "random-blurred" in {line.get_label() for line in axes.lines}
+        assert "random-blurred" in {text.get_text() for text in axes.texts}
