@@ -20,6 +20,7 @@ from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of,
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Suite
 from roarbench.plan.suites import VERSIONS
+from roarbench.report.table import marked
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -109,7 +110,8 @@ class SuiteView:
 
     def _board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         seconds = dict(self.gallery.seconds) if self.gallery else {}
-        return board_table(self.evidence, protocol, unit, levels, self.doubts, seconds)
+        doubts = self.doubts if marked(protocol) else Doubts({}, {}, {}, "")
+        return board_table(self.evidence, protocol, unit, levels, doubts, seconds)
 
     def _doubts(self) -> Doubts:
         found, masks = self.evidence, self.evidence.masks

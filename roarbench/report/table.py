@@ -292,7 +292,16 @@ def suite_table(
         )
     above = _above_masks(evidence) if asked == ROAR else {}
     floors = floors_of(evidence) if asked == ROAR else {}
-    return SuiteTable(suite_results, board, chosen, flags_of(evidence), marks_of(evidence), above, floors)
+    flags, marks = (flags_of(evidence), marks_of(evidence)) if marked(asked) else ({}, {})
+    return SuiteTable(suite_results, board, chosen, flags, marks, above, floors)
+
+
+def marked(protocol: Protocol) -> bool:
+    """Return whether the marks, which weigh gains under ROAR, say something about gains under this protocol.
+
+    Masks that tell the class and maps that are smooth buy nothing where networks never saw a mask with its own image.
+    """
+    return protocol.retrain not in (Retrain.COMMON, Retrain.EXCHANGED)
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:

@@ -1,0 +1,87 @@
+"""Tables and pictures of the protocols under which one network answers for all rows."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from roarbench.plan.runs import CLEAN, Block
+from roarbench.report.charts import chart
+from roarbench.report.figures import Height
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF, Order, Retrain
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
+
+KNOWS = {"grad": -0.06, "var-grad": 0.08, "sobel": -0.03}  # what the own map costs more than another image's
+COMMON = replace(
+    SUITE,
+    name="common",
+    blocks=(
+        *SUITE.blocks,
+        *(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (SPECIFIC, SPECIFIC_LERF, AUGMENTED)),
+    ),
+)
+
+
+def accuracy(cell):
+    if cell.retrain is not Retrain.COMMON:
+        return usual(cell)
+    if cell.estimator == CLEAN:
+        return 0.8
+    falls = 0.8 - 0.3 * cell.t
+    sign = 1 if cell.order is Order.MORF else -1
+    return falls if "~" in cell.estimator else falls - sign * KNOWS.get(cell.estimator, 0.0)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return held(COMMON, accuracy)
+
+
+def plain(results, protocol):
+    table = suite_table(results, protocol.name, None, None)
+    return {row["estimator"]: row for row in json.loads(render(table, "json"))["rows"]}
+
+
+@pytest.mark.parametrize("protocol", (SPECIFIC, SPECIFIC_LERF))
+def test_gains_at_every_level_are_those_that_were_put_in(results, protocol):
+    rows = plain(results, protocol)
+    for name in MAIN:
+        for t in LEVELS:
+            assert rows[name]["gains"][str(t)] == pytest.approx(100 * KNOWS.get(name, 0.0), abs=1.5)
+    assert {name: rows[name]["verdict"] for name in MAIN} == {
+        "random": None,
+        "sobel": "worse",
+        "grad": "worse",
+        "var-grad": "better",
+    }
+
+
+def test_marks_that_weigh_gains_under_roar_are_not_beside_other_gains():
+    results = held(COMMON, lambda cell: (accuracy if cell.retrain is Retrain.COMMON else leaky(0.6))(cell))
+    assert any(row["flag"] for row in plain(results, COMMON.blocks[0].protocol).values())
+    for protocol in (SPECIFIC, AUGMENTED):
+        assert all(row["flag"] is None for row in plain(results, protocol).values())
+
+
+def test_the_table_says_what_a_gain_is(results):
+    specific, augmented, roar = (
+        suite_table(results, name, None, None).remarks for name in ("specific", "augmented", "roar")
+    )
+    assert "than that of another image by the same row" in specific
+    assert "against Random's removed-maps" in augmented
+    assert "Gain:" not in roar
+    heading = render(suite_table(results, "specific", None, None), "markdown").splitlines()[2]
+    assert "| gain t=0.3 | gain t=0.9 | t=0.3 | t=0.9 |" in heading
+
+
+def test_a_picture_shows_gains_from_0_on(results):
+    drawn = chart(suite_table(results, "specific", None, None))
+    assert drawn.height is Height.SPECIFIC
+    curves = {curve.estimator: curve for curve in drawn.curves}
+    assert all(curve.accuracy[0] == curve.low[0] == curve.high[0] == 0.0 for curve in curves.values())
+    assert curves["var-grad"].accuracy[1] == pytest.approx(0.08, abs=0.015)
+    assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]
+    assert chart(suite_table(results, "augmented", None, None)).height is Height.GAIN
+    assert chart(suite_table(results, "roar", None, None)).height is Height.ACCURACY
