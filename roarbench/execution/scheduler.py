@@ -89,7 +89,8 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     ranking = [step for number in needs for step in _rank_steps(context.explaining(number), lacking, needs[number])]
     sealing = list(_seal_steps(lacking, ranking))
     networks = list(_network_steps(context, runs, lacking))
-    scoring = [_run_step(context.of(run), run, lacking, needs) for run in runs]
+    by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
+    scoring = [_run_step(context.of(run), run, lacking, needs) for run in by_seed]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [
         Step("reference", Job(name, jobs.train_reference, (context.explaining(number),)), ())

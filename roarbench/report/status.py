@@ -1,7 +1,7 @@
 """What of a suite is done, running, missing and failed, for a person and for a program."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -35,8 +35,21 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         **{state: total[state] for state in _STATES},
         "preparing": is_preparing(suite_results, store),
         "protocols": counts,
+        "seeds": complete_seeds({point: state for point, (state, _) in states.items()}),
         "failures": failed,
         "mixed": [row._asdict() for row in suite_results.dropped],
+    }
+
+
+def complete_seeds(states: Mapping[Point, str]) -> dict[str, dict[str, int]]:
+    """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
+    missing: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for point, state in states.items():
+        seeds = missing[protocol_name(point.cell)]
+        seeds[point.seed] = seeds.get(point.seed, 0) + (state != "done")
+    return {
+        name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}
+        for name, seeds in missing.items()
     }
 
 
@@ -92,10 +105,11 @@ def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tup
 def status_table(status: dict[str, Any]) -> Table:
     """Return the status for a terminal."""
     shown = Table(box=SIMPLE_HEAD, title=status["title"])
-    for heading in ("protocol", *_STATES):
+    for heading in ("protocol", *_STATES, "complete seeds"):
         shown.add_column(heading, justify="left" if heading == "protocol" else "right")
     for name, counts in status["protocols"].items():
-        shown.add_row(name, *(str(counts[state]) for state in _STATES))
+        seeds = status["seeds"][name]
+        shown.add_row(name, *(str(counts[state]) for state in _STATES), f"{seeds['complete']} of {seeds['of']}")
     shown.add_section()
-    shown.add_row("all", *(str(status[state]) for state in _STATES))
+    shown.add_row("all", *(str(status[state]) for state in _STATES), "")
     return shown

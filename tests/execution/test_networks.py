@@ -212,3 +212,11 @@ def test_the_board_has_specific_gains_of_the_stored_answers(done):
         gaps = [np.mean([by["random", t, s] - by[row.estimator, t, s] for s in (0, 1)]) for t in (0.5, 0.9)]
         area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
         assert row.gain.value == pytest.approx(area)
+
+
+def test_runs_come_seed_first_so_that_all_rows_have_a_whole_curve_early(done):
+    _, runs, jobs, _ = done
+    seeds = {run.key: run.seed for run in runs}
+    order = [seeds[name] for name in jobs if name in seeds]
+    assert order == sorted(order)
+    assert set(order) == {0, 1}

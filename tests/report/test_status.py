@@ -14,6 +14,7 @@ from roarbench.plan.runs import describe, expand
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR
 from tests.helpers.made_up import DATA, SUITE, held
 
 
@@ -109,6 +110,19 @@ def test_states_add_up_by_protocol(store):
         assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
     assert record["protocols"]["kar"] == {"done": 8, "running": 0, "missing": 0, "failed": 0}
     assert json.loads(json.dumps(record)) == record
+
+
+def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
+    results = held().results
+    store.add_all(result for point, result in results.items() if point.seed == 0)
+    seeds = status_record(collect(SUITE, store), store)["seeds"]
+    assert seeds["roar"] == {"complete": 1, "of": 3}
+    assert seeds["kar"] == {"complete": 1, "of": 1}
+    second = [point for point in results if point.seed == 1 and point.cell.retrain is ROAR.retrain]
+    store.add_all(results[point] for point in second[:-1])
+    assert status_record(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == 1
+    store.add_all([results[second[-1]]])
+    assert status_record(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == 2
 
 
 def test_the_status_in_print(store):
