@@ -14,7 +14,7 @@ class DatasetRecord:
         about: One sentence.
         hub: Path on the Hugging Face hub; empty for generated data.
         revision: Pinned commit of the hub's repository; for generated data the version of its recipe.
-        config: Configuration name on the hub; empty for the only one.
+        config: Configuration name on the hub, or which kind of generated data; empty for the only or the plain one.
         image_column, label_column: Column names of the hub's parquet.
         train_split, test_split: Split names on the hub.
         classes: Number of classes.
@@ -86,6 +86,25 @@ _IMAGENET_100 = replace(
     class_step=10,
     train_images=73_200,
     test_images=5_000,
+)
+
+_PLANTED = DatasetRecord(
+    name="planted",
+    about="generated stripes whose true feature ranking is known for every image (docs/planted.md)",
+    hub="",
+    revision="1",
+    config="",
+    image_column="",
+    label_column="",
+    train_split="train",
+    test_split="test",
+    classes=4,
+    train_images=1000,
+    test_images=2000,
+    channels=3,
+    size=16,
+    terms="generated; no terms",
+    seed=0,
 )
 
 _TABLE = (
@@ -214,23 +233,18 @@ _TABLE = (
     _IMAGENET_100,
     replace(_IMAGENET_100, name="imagenet-100-128", about=f"{_IMAGENET_100.about}, at 128 x 128", size=128),
     replace(_IMAGENET_100, name="imagenet-100-64", about=f"{_IMAGENET_100.about}, at 64 x 64", size=64),
-    DatasetRecord(
-        name="planted",
-        about="generated stripes whose true feature ranking is known for every image (docs/planted.md)",
-        hub="",
-        revision="1",
-        config="",
-        image_column="",
-        label_column="",
-        train_split="train",
-        test_split="test",
-        classes=4,
-        train_images=1000,
-        test_images=2000,
-        channels=3,
-        size=16,
-        terms="generated; no terms",
-        seed=0,
+    _PLANTED,
+    replace(
+        _PLANTED,
+        name="planted-leaky",
+        about="planted, but where the features stand tells the class (docs/planted.md)",
+        config="leaky",
+    ),
+    replace(
+        _PLANTED,
+        name="planted-smooth",
+        about="planted with the features in two blobs anywhere, so that blurring helps (docs/planted.md)",
+        config="smooth",
     ),
 )
 DATASETS = {record.name: record for record in _TABLE}

@@ -157,6 +157,16 @@ _TABLE = (
     Estimator(
         "truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True
     ),
+    Estimator(
+        "truth-noisy",
+        "truth",
+        "noisy",
+        "the true ranking of planted data, hidden in noise that a blur takes away",
+        control=True,
+    ),
+    Estimator(
+        "leak", "leak", "base", "a random ranking of each true class: tells it, and knows no image", control=True
+    ),
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )

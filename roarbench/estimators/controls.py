@@ -11,6 +11,9 @@ from roarbench.estimators import BLUR, SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import random_importance
 
+NOISE_ON_TRUTH = 4.0  # of the true places, which lie in (0, 1]
+_NOISY_SEED, _LEAK_SEED = SEED + 1, SEED + 2  # apart from that of the random control
+
 
 def control_map(base: str, form: str, batch: Batch) -> Tensor:
     """Return the importance map of one control, float (n, c, h, w)."""
@@ -59,12 +62,40 @@ def truth(batch: Batch) -> Tensor:
     return batch.truth
 
 
+def truth_noisy(batch: Batch) -> Tensor:
+    """Return planted data's true places, in (0, 1], under uniform noise in [0, NOISE_ON_TRUTH).
+
+    What hides the truth differs from feature to feature, so a blur of this map is nearer to the truth than the map.
+
+    Raises:
+        DataError: The data set carries none.
+    """
+    importance = truth(batch).flatten(1)
+    place = (1 + importance.argsort(1).argsort(1)).to(batch.images) / importance.shape[1]
+    return place.view(batch.images.shape) + NOISE_ON_TRUTH * random_importance(batch.images, batch.ids, _NOISY_SEED)
+
+
+def leak(batch: Batch) -> Tensor:
+    """Return a uniform importance for each true class, the same for all of its images.
+
+    Its removed-maps tell the class to whoever knows the four, and nothing in the image has a part in them.
+
+    Raises:
+        DataError: The true classes are not at hand.
+    """
+    if batch.labels is None:
+        raise DataError("the true classes are not at hand; 'leak' needs them")
+    return random_importance(batch.images, batch.labels, _LEAK_SEED)
+
+
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("random", "base"): random,
     ("sobel", "base"): sobel,
     ("sobel", "released"): sobel_released,
     ("truth", "base"): truth,
     ("truth", "inverted"): lambda batch: -truth(batch),
+    ("truth", "noisy"): truth_noisy,
+    ("leak", "base"): leak,
 }
 
 

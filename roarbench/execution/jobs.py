@@ -243,7 +243,8 @@ def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: 
         targets = torch.from_numpy(context.references.predictions(context.reference, split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = context.pixels(split)[start:stop]
-    return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth)
+    labels = torch.from_numpy(images.labels[start:stop])
+    return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
 def timed_maps(context: RunContext, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:

@@ -16,6 +16,7 @@ from roarbench.terms import (
     MORF,
     PAPER_LEVELS,
     ROAR,
+    ROAR_EXCHANGED,
     SPECIFIC,
     Precision,
     Protocol,
@@ -33,6 +34,7 @@ _TWINS = (
     *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
 )
 _PLANTED = ("truth", "random", "truth-inverted")
+_KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # rows whose order is known
 _STUDY = (
     *_CONTROLS,
     *("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad"),
@@ -62,6 +64,27 @@ def _study_blocks(*units: Unit) -> tuple[Block, ...]:
         *(Block(MASK_ONLY, (*_STUDY, "random-blurred"), (0.9,), seeds=1, unit=unit) for unit in units),
         *(Block(ROAR, ("random-blurred",), levels, seeds=1, unit=unit) for unit in units),
         Block(ROAR, ("grad~blurred", "var-grad~blurred"), levels, seeds=1, unit=first),
+    )
+
+
+def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
+    """Make a suite that judges the protocols: on generated images it is known which rows are better."""
+    levels, everyone = (0.1, 0.5), (*_KNOWN, *rows)
+    asked = (ROAR, KAR, SPECIFIC, AUGMENTED, ROAR_EXCHANGED)
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset,
+        model="resnet-planted",
+        recipe="planted@1",
+        reference_recipe="planted@1",
+        blocks=(
+            *(Block(protocol, everyone, levels, seeds=3) for protocol in asked),
+            *(Block(protocol, everyone, levels, seeds=1) for protocol in (MORF, LERF)),
+            Block(MASK_ONLY, everyone, levels[1:], seeds=1),
+        ),
+        references=3,
     )
 
 
@@ -195,6 +218,19 @@ _TABLE = (
             Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
             Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
         ),
+    ),
+    _known("planted-protocols", "planted under every protocol: who finds the order that is known?", "planted"),
+    _known(
+        "planted-leaky",
+        "the same where the true ranking's masks tell the class, with a row that knows nothing else",
+        "planted-leaky",
+        "leak",
+    ),
+    _known(
+        "planted-smooth",
+        "the same where features lie in blobs, with a noisy true map and its blur, which is better",
+        "planted-smooth",
+        *("truth-noisy", "truth-noisy~blurred"),
     ),
     Suite(
         name="study-imagenette64",
