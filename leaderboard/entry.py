@@ -155,6 +155,7 @@ _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly th
 _SOURCES = {
     "random": "roarbench/estimators/controls.py",
     "sobel": "roarbench/estimators/controls.py",
+    "leak": "roarbench/estimators/controls.py",
     "truth": "roarbench/datasets/planted.py",
 }
 _KEY = 12  # hexadecimal digits of a run's key that a command shows: enough to tell 25,000 runs apart

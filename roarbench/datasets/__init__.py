@@ -252,6 +252,8 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
     "planted": "268bf89edb78139910d041b0be188cde",
+    "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",
+    "planted-smooth": "43434e6ec57b38138bbcf72d71880d8d",
 }
 
 

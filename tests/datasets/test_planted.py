@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roarbench.datasets import find_dataset
-from roarbench.datasets.planted import AMPLITUDE, DECAY, GREY, NOISE, generate, patterns
+from roarbench.datasets.planted import AMPLITUDE, DECAY, GREY, NOISE, draw_strengths, generate, patterns
 from roarbench.terms import Split
 
 RECORD = find_dataset("planted")
@@ -98,3 +98,55 @@ def test_a_ranking_is_not_the_raster(train) -> None:
     assert row.max() <= 12
     assert len(set(zip(row.tolist(), column.tolist(), strict=True))) > 60
     assert abs(np.bincount(channel) - 1000 / 3).max() < 5 * math.sqrt(1000 * 2 / 9)
+
+
+def strongest(truth: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """Places (y, x) of the strongest features of each image, (n, count, 2)."""
+    count = round(share * truth[0].size)
+    chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, :count]
+    _, y, x = np.unravel_index(chosen, truth.shape[1:])
+    return np.stack([y, x], axis=-1) + 0.5
+
+
+@pytest.mark.parametrize("split", Split)
+def test_the_leaky_truths_masks_tell_every_class_without_a_pixel(split) -> None:
+    """By a rule by hand: the quarter of the image that the middle of the removed features lies in."""
+    _, labels, truth = generate(find_dataset("planted-leaky"), split)
+    for share in (0.1, 0.5):
+        middle = strongest(truth, share).mean(axis=1) > 8
+        np.testing.assert_array_equal(2 * middle[:, 0] + middle[:, 1], labels)
+    _, labels, truth = generate(RECORD, split)
+    middle = strongest(truth).mean(axis=1) > 8
+    assert abs((2 * middle[:, 0] + middle[:, 1] == labels).mean() - 0.25) < 0.07  # 5 standard deviations of 1,000
+
+
+def test_leaky_and_smooth_images_are_planted_ones_but_for_where_their_strengths_lie(train) -> None:
+    for name in ("planted-leaky", "planted-smooth"):
+        record = find_dataset(name)
+        assert replace(record, name=RECORD.name, about=RECORD.about, config="") == RECORD
+        pixels, labels, truth = generate(record, Split.TRAIN)
+        np.testing.assert_array_equal(labels, train[1])
+        np.testing.assert_array_equal(np.sort(truth[:9].reshape(9, -1)), np.sort(train[2][:9].reshape(9, -1)))
+        rest = pixels.astype(np.float64) - GREY - AMPLITUDE * truth * patterns(16)[labels][:, np.newaxis]
+        assert abs(rest.var() / (NOISE**2 + 1 / 12) - 1) < 5 * math.sqrt(2 / rest.size) + 2e-3
+
+
+def test_smooth_strengths_lie_in_two_blobs_anywhere() -> None:
+    """The strongest tenth of the features reaches farther than one blob does, in nearly half of the images or more."""
+    wide = {}
+    for name in ("planted", "planted-smooth"):
+        truth = generate(replace(find_dataset(name), train_images=200), Split.TRAIN)[2]
+        places = strongest(truth)
+        wide[name] = (places.max(axis=1) - places.min(axis=1)).max(axis=1)
+    assert wide["planted"].max() <= 9  # a disc of 26 pixels is 5.7 across; the jitter blurs its edge by one more
+    assert (wide["planted-smooth"] > 9).mean() > 0.4
+
+
+def test_strengths_fall_with_the_distance_from_the_nearest_centre() -> None:
+    centres = np.array([[[2.5, 2.5], [12.5, 9.5]]])
+    strength = draw_strengths(centres, 1, 16, np.random.default_rng(0))[0, 0]
+    assert {np.unravel_index(place, (16, 16)) for place in strength.ravel().argsort()[-2:]} <= {
+        (y, x) for at in ((2, 2), (12, 9)) for y in range(at[0] - 1, at[0] + 2) for x in range(at[1] - 1, at[1] + 2)
+    }
+    assert strength[0, 15] < strength[2, 5] < strength[2, 2]
+    assert strength[2, 15] < strength[12, 13] < strength[12, 9]

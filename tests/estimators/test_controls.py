@@ -1,12 +1,18 @@
 """Controls and the blur against scipy, by hand, and on data without a truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy import ndimage
 
+from roarbench.datasets import find_dataset
+from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
+from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
+from roarbench.terms import Split
 
 
 def test_sobel_is_scipys(batch):
@@ -37,10 +43,53 @@ def test_truth_and_its_inverse_rank_the_other_way_round(batch):
     assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
 
 
-@pytest.mark.parametrize("form", ["base", "inverted"])
+@pytest.mark.parametrize("form", ["base", "inverted", "noisy"])
 def test_truth_needs_planted_data(form, batch):
     with pytest.raises(DataError, match="planted"):
         control_map("truth", form, batch._replace(truth=None))
+
+
+def test_a_noisy_truth_is_the_place_from_the_bottom_and_a_draw_by_hand(batch):
+    image = torch.zeros(1, 1, 2, 2, dtype=torch.float64)
+    truth = torch.tensor([[[[0.2, 0.9], [0.3, 0.1]]]], dtype=torch.float64)
+    one = batch._replace(images=image, ids=torch.tensor([5]), truth=truth)
+    drawn = control_map("truth", "noisy", one) - torch.tensor([[[[0.5, 1.0], [0.75, 0.25]]]])
+    assert (drawn >= 0).all()
+    assert (drawn < 4).all()
+    again = control_map("truth", "noisy", one._replace(truth=truth**3))  # only the places of the truth count
+    torch.testing.assert_close(again, control_map("truth", "noisy", one), rtol=0, atol=0)
+
+
+def test_a_blur_brings_the_noisy_truth_nearer_to_a_smooth_truth():
+    record = replace(find_dataset("planted-smooth"), test_images=40)
+    truth = torch.from_numpy(generate(record, Split.TEST)[2])
+    batch = Batch(torch.zeros_like(truth), torch.zeros(40), torch.arange(40), truth)
+    noisy = control_map("truth", "noisy", batch)
+
+    def kept(importance):  # share of the information that is left when half of the features are gone
+        strong = importance.flatten(1).argsort(1, descending=True)[:, :384]
+        energy = truth.flatten(1) ** 2
+        return 1 - float((energy.gather(1, strong).sum(1) / energy.sum(1)).mean())
+
+    assert kept(truth) < 0.01
+    assert 0.15 < kept(blurred(noisy)) < 0.25
+    assert 0.35 < kept(noisy) < 0.45
+    assert 0.45 < kept(control_map("random", "base", batch)) < 0.55
+
+
+def test_a_leak_is_one_ranking_for_each_class_whatever_the_image(batch):
+    labels = torch.tensor([1, 0, 1])
+    found = control_map("leak", "base", batch._replace(labels=labels))
+    torch.testing.assert_close(found[0], found[2], rtol=0, atol=0)
+    assert (found[0] != found[1]).float().mean() > 0.99
+    other = batch._replace(labels=labels, images=-batch.images, ids=batch.ids + 1, targets=batch.targets * 0)
+    torch.testing.assert_close(control_map("leak", "base", other), found, rtol=0, atol=0)
+    assert (found != control_map("random", "base", batch._replace(ids=labels))).float().mean() > 0.99
+
+
+def test_a_leak_needs_the_true_classes(batch):
+    with pytest.raises(DataError, match="the true classes are not at hand; 'leak' needs them"):
+        control_map("leak", "base", batch._replace(labels=None))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 64, 64), (1, 1, 28, 40), (1, 2, 9, 7)])

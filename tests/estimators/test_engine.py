@@ -83,7 +83,7 @@ def test_one_call_is_every_estimator_alone(tiny, batch, black):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_maps_are_detached_finite_and_like_the_images(dtype, tiny, batch, black):
     batch = batch._replace(images=batch.images.to(dtype), truth=batch.truth.to(dtype)).part(slice(2))
-    names = (*PAPER, *CONTROLS, "truth", "truth-inverted", "random-blurred", "var-grad~blurred")
+    names = (*PAPER, *CONTROLS, "truth", "truth-inverted", "truth-noisy", "leak", "var-grad~blurred")
     before = batch.images.clone()
     maps = importance_maps(estimators(*names), copy.deepcopy(tiny).to(dtype), batch, black.to(dtype))
     for importance in maps.values():

@@ -36,4 +36,5 @@ def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
     smooth = nn.functional.interpolate(coarse, size=SIDE, mode="bilinear")
     images = smooth + 0.2 * torch.randn(n, 3, SIDE, SIDE, generator=generator, dtype=torch.float64)
     truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
-    return Batch(images.to(dtype), torch.arange(n) % CLASSES, torch.arange(n) * 7 + 3, truth.to(dtype))
+    targets = torch.arange(n) % CLASSES
+    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), targets.flip(0))

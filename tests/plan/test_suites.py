@@ -13,7 +13,19 @@ from roarbench.models import MODELS
 from roarbench.plan.recipes import RECIPES, Augmentation, find_recipe
 from roarbench.plan.runs import expand
 from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, SPECIFIC, Retrain, Unit
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    PAPER_LEVELS,
+    ROAR,
+    ROAR_EXCHANGED,
+    SPECIFIC,
+    Retrain,
+    Unit,
+)
 
 # All that is computed, by hash. A published suite never changes: to change one, add its next version.
 FROZEN = {
@@ -37,6 +49,9 @@ FROZEN = {
     ("imagenet-noretrain", 1): "fc55b59f995a38f824c10f64b207faed",
     ("imagenet-noretrain", 2): "f4c6bd12063c290b2cca905e09053013",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
+    ("planted-protocols", 1): "468ffb8feeb69621dc16e86890ee6ff7",
+    ("planted-leaky", 1): "2e944191b773a21a15c215928bbf0b40",
+    ("planted-smooth", 1): "98c264f9385e70f309afaf20a1ee2f82",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-imagenette128", 1): "b8fbba0d1d49e7d0dd1bbe271e3d8c43",
     ("study-cifar10", 1): "5b1e1d6df0a5bfc1da576cb5892a4ba3",
@@ -136,7 +151,7 @@ def test_every_fast_recipe_is_in_a_fast_suite_alone():
 
 @everyone
 def test_the_true_ranking_is_asked_for_where_it_is_known(suite):
-    assert ("truth" in suite.estimators) == (suite.dataset == "planted")
+    assert ("truth" in suite.estimators) == suite.dataset.startswith("planted")
 
 
 @pytest.mark.parametrize("name", ["imagenet", "food101", "birdsnap", "imagenet-fast", "imagenet-100", "imagenet-64"])
@@ -220,6 +235,19 @@ def test_planted_judges_the_harness_both_ways():
         (block,) = blocks("planted", protocol)
         assert set(block.estimators) == {"truth", "random", "truth-inverted"}
         assert block.seeds > 1  # intervals need two
+
+
+@pytest.mark.parametrize("name", ["planted-protocols", "planted-leaky", "planted-smooth"])
+def test_each_protocol_is_asked_for_the_order_that_is_known(name):
+    suite = find_suite(name)
+    assert {block.protocol for block in suite.blocks} == {
+        *(ROAR, KAR, MASK_ONLY, MORF, LERF),
+        *(SPECIFIC, AUGMENTED, ROAR_EXCHANGED),
+    }
+    extra = {"planted-leaky": {"leak"}, "planted-smooth": {"truth-noisy", "truth-noisy~blurred"}}.get(name, set())
+    for block in suite.blocks:
+        assert set(block.estimators) == {"truth", "random", "random-blurred", "sobel", "truth-inverted", *extra}
+    assert suite.references == 3
 
 
 def test_an_unknown_suite_is_guessed():
