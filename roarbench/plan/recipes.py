@@ -151,6 +151,7 @@ _TABLE = (
     _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
     _second("fashion-mnist", epochs=10, batch=128, peak=0.2),
     _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
+    _small("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
 )
 RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
