@@ -1,0 +1,258 @@
+"""Which protocol finds the order that is known? Writes the tables of docs/protocols.md from what a store has.
+
+    for suite in planted-protocols planted-leaky planted-smooth; do roarbench run --suite $suite --store DIR; done
+    python scripts/who_is_right.py --store DIR
+
+The known order comes from the generator (`known_gains`), everything else from the stored rows.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import norm
+
+from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.datasets.planted import generate
+from roarbench.errors import RunError
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.execution.jobs import image_ids
+from roarbench.forecast.workload import count_work
+from roarbench.kernels.train import Normalisation, normalise
+from roarbench.plan.runs import Suite, expand
+from roarbench.plan.suites import find_suite
+from roarbench.stats.board import RANDOM, board_of, gain_samples, spread_for
+from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.curves import gain
+from roarbench.stats.draws import draw
+from roarbench.stats.pairs import Pairs
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    ROAR,
+    ROAR_EXCHANGED,
+    SPECIFIC,
+    Order,
+    Protocol,
+    Retrain,
+    Split,
+    Unit,
+)
+from roarbench.text import markdown_table, percent, signed
+
+NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")
+ASKED = (ROAR, KAR, ROAR_EXCHANGED, SPECIFIC, AUGMENTED, MORF, LERF)
+EQUAL = 2.0  # points of known gain; rows that are nearer to each other are no pair
+IGNORANT = ("random-blurred", "leak")  # rows that know nothing of the image
+BACKWARD = 2  # passes that a training image takes beside the forward one
+SHORT = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈", None: ""}
+PAGE = Path(__file__).parents[1] / "docs" / "protocols.md"
+START, END = "<!-- tables: scripts/who_is_right.py -->", "<!-- end of the tables -->"
+
+
+@dataclass(frozen=True)
+class JudgedProtocol:
+    """How a protocol does on one data set.
+
+    Attributes:
+        suite: Name of the suite.
+        protocol: Its name.
+        right, wrong, undecided: Pairs of rows by what the intervals of 95% say of their order.
+        verdicts: Of rows beside Random, by estimator.
+        z: Of the gain of `truth`, in standard errors.
+        seconds: Core-seconds of all its rows.
+    """
+
+    suite: str
+    protocol: str
+    right: int
+    wrong: int
+    undecided: int
+    verdicts: Mapping[str, Verdict]
+    z: float
+    seconds: float
+
+    @property
+    def errors(self) -> int:
+        """Count pairs the wrong way round and rows that know nothing and are called better than Random."""
+        return self.wrong + sum(self.verdicts.get(name) is Verdict.BETTER for name in IGNORANT)
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it does not call the truth better than Random."""
+        return self.verdicts["truth"] is not Verdict.BETTER
+
+    @property
+    def power(self) -> float:
+        """Return z by the root of the core-minutes."""
+        return self.z / math.sqrt(self.seconds / 60)
+
+
+def known_gains(suite: Suite, order: Order, levels: Sequence[float]) -> dict[str, float]:
+    """Return by row the area between Random's share of the information and its own, in points.
+
+    The information of a feature is in proportion to the square of its strength (docs/planted.md). Random leaves 1 - t.
+    """
+    record = suite.dataset_record
+    train = generate(record, Split.TRAIN)[0]
+    moments = Normalisation(tuple(train.mean((0, 2, 3))), tuple(train.std((0, 2, 3))))
+    pixels, labels, truth = generate(record, Split.TEST)
+    images, classes = normalise(torch.from_numpy(pixels), moments), torch.from_numpy(labels)
+    batch = Batch(images, classes, image_ids(Split.TEST, 0, len(labels)), torch.from_numpy(truth), classes)
+    maps = importance_maps(suite.estimator_records, None, batch, torch.zeros(record.channels, 1, 1))
+    energy = truth.reshape(len(labels), -1).astype(np.float64) ** 2
+    energy /= energy.sum(axis=1, keepdims=True)
+    steps = (0.0, *levels)
+    random = 1 - np.array(steps)
+    return {
+        name: float(gain(steps, _left(energy, importance.flatten(1).numpy(), steps, order), random, order))
+        for name, importance in maps.items()
+    }
+
+
+def _left(energy: np.ndarray, importance: np.ndarray, levels: Sequence[float], order: Order) -> np.ndarray:
+    """Return the share of the information that is left at each level, the mean over images."""
+    ranking = np.argsort(-importance if order is Order.MORF else importance, axis=1)
+    lost = np.cumsum(np.take_along_axis(energy, ranking, axis=1), axis=1).mean(axis=0)
+    return np.array([1.0 - (lost[round(t * len(lost)) - 1] if t else 0.0) for t in levels])
+
+
+def judge(found: SuiteResults, protocol: Protocol, rate: float) -> JudgedProtocol:
+    """Hold one protocol's gains against the known ones.
+
+    Args:
+        found: All that a suite asks for.
+        protocol: One of the suite's.
+        rate: Seconds that a pass of one image through the network takes.
+    """
+    scores, bootstrap = found.scores(protocol, Unit.SCALAR), Bootstrap()
+    assert scores is not None, "the suite has it"
+    spread = spread_for(protocol, found.spread(protocol))
+    draws = draw(scores, bootstrap, spread)
+    gains = gain_samples(scores, protocol, draws)
+    if protocol.paired:  # 0 by construction
+        gains[RANDOM] = Sample(0.0, np.zeros(bootstrap.resamples))
+    rows = {row.estimator: row for row in board_of(scores, protocol, bootstrap, spread, draws).rows}
+    right, wrong, undecided = pairs(known_gains(found.suite, protocol.order, scores.levels), gains)
+    truth = rows["truth"].gain
+    assert truth.value is not None and truth.high is not None, "every cell has several seeds or references"
+    return JudgedProtocol(
+        found.suite.name,
+        protocol.name,
+        right,
+        wrong,
+        undecided,
+        {name: row.random.verdict for name, row in rows.items() if row.random},
+        truth.value / (truth.high - truth.value) * float(norm.ppf((1 + bootstrap.confidence) / 2)),
+        rate * passes(found.suite, protocol),
+    )
+
+
+def pairs(known: Mapping[str, float], gains: Mapping[str, Sample]) -> tuple[int, int, int]:
+    """Count the pairs of rows of different known gains: the right way round, the wrong way round, and undecided."""
+    names = list(gains)
+    of = Pairs.of([gains[name] for name in names], Bootstrap().confidence)
+    truth = np.array([known[name] for name in names])
+    apart = truth[:, None] - truth[None, :]
+    counted = of.upper & (np.abs(apart) >= EQUAL)
+    settled = counted & (np.abs(of.differences) > of.halves)
+    right = settled & (np.sign(of.differences) == np.sign(apart))
+    return int(right.sum()), int((settled & ~right).sum()), int((counted & ~settled).sum())
+
+
+def passes(suite: Suite, protocol: Protocol) -> float:
+    """Count the passes of one image through the network that a protocol takes, references aside."""
+    part = replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol == protocol))
+    work = count_work(part, expand(part), (), None)
+    return (1 + BACKWARD) * work.images_retrained + work.images_scored
+
+
+def seconds_a_pass(found: Sequence[SuiteResults]) -> float:
+    """Return the seconds of a pass of one image in the quickest training: other programs disturb the others."""
+    return min(
+        result.seconds / ((1 + BACKWARD) * result.run.recipe_record.epochs * each.suite.dataset_record.train_images)
+        for each in found
+        for result in each.results.values()
+        if result.run.cell.retrain is Retrain.IMAGES
+    )
+
+
+def leader(judged: Sequence[JudgedProtocol]) -> list[tuple[str, int, int, float]]:
+    """Return name, errors, failures and least power of every protocol, the one first that leads by the rule."""
+    sums = []
+    for protocol in ASKED:
+        own = [one for one in judged if one.protocol == protocol.name]
+        errors, failures = sum(one.errors for one in own), sum(one.failed for one in own)
+        sums.append((protocol.name, errors, failures, min(one.power for one in own)))
+    return sorted(sums, key=lambda one: (one[1] + one[2], -one[3]))
+
+
+def tables(found: Sequence[SuiteResults]) -> str:
+    """Return the tables of the page."""
+    rate = seconds_a_pass(found)
+    judged = [judge(each, protocol, rate) for each in found for protocol in ASKED]
+    first = ["data set", "protocol", "pairs right", "wrong", "open", "`truth`", "`truth-inverted`", "`random-blurred`"]
+    whole = markdown_table([*first, "`leak`", "z of `truth`", "core-seconds", "power"], map(_line, judged))
+    rule = markdown_table(
+        ["protocol", "errors", "failures", "least power"],
+        ([f"`{name}`", str(errors), str(failures), signed(power)] for name, errors, failures, power in leader(judged)),
+    )
+    alone = markdown_table(["data set", "row", "masks alone"], _masks(found))
+    return "\n\n".join((whole, rule, alone))
+
+
+def _line(one: JudgedProtocol) -> list[str]:
+    beside = [SHORT[one.verdicts.get(name)] for name in ("truth", "truth-inverted", "random-blurred", "leak")]
+    dataset = find_suite(one.suite).dataset
+    counts = [str(one.right), str(one.wrong), str(one.undecided)]
+    return [dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
+
+
+def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
+    """Yield accuracies of networks that see nothing but the removed-maps."""
+    for each in found:
+        scores = each.scores(MASK_ONLY, Unit.SCALAR)
+        assert scores is not None, "the suite has it"
+        for name in scores.estimators:
+            accuracy = float(scores.correct[name, scores.levels[0]].mean())
+            yield [each.suite.dataset, f"`{name}`", percent(accuracy)]
+
+
+def read(store: ResultsStore) -> list[SuiteResults]:
+    """Return the results of all suites.
+
+    Raises:
+        RunError: Something is missing.
+    """
+    found = [collect(find_suite(name), store) for name in NAMES]
+    for each in found:
+        if not each.complete:
+            missing = len(expand(each.suite)) - len(each.results)
+            raise RunError(f"{missing} runs of {each.suite.name} are missing; roarbench run --suite {each.suite.name}")
+    return found
+
+
+def main() -> None:
+    """Write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True, help="a folder with the results of the three suites")
+    parser.add_argument("--page", type=Path, default=PAGE, help="what has the two markers")
+    options = parser.parse_args()
+    with ResultsStore.open(default_url(options.store)) as store:
+        made = tables(read(store))
+    before, _, rest = options.page.read_text("utf-8").partition(START)
+    options.page.write_text(f"{before}{START}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The tables of docs/protocols.md: what they are made of, by hand, and that they are what the rows beside them say."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roarbench.plan.suites import find_suite
+from roarbench.stats.bootstrap import Sample
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import ROAR, SPECIFIC, Order
+from tests.helpers.command_line import command
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def program():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        import who_is_right
+
+        yield who_is_right
+    sys.modules.pop("who_is_right")
+
+
+def sample(value, error=1.0):
+    """A gain whose 400 draws have this standard error, independent of those of others."""
+    generator = np.random.default_rng(round(100 * abs(value)) + 7)
+    return Sample(value, value + error * generator.normal(size=400))
+
+
+def judged(program, protocol="roar", wrong=0, seconds=60.0, z=5.0, **verdicts):
+    found = {"truth": Verdict.BETTER, "random_blurred": Verdict.SAME} | verdicts
+    found = {name.replace("_", "-"): verdict for name, verdict in found.items()}
+    return program.JudgedProtocol("planted-leaky", protocol, 3, wrong, 1, found, z, seconds)
+
+
+def test_known_gains_of_truth_and_its_inverse_are_the_closed_form(program):
+    """Left at t = .5 of an image of 768 features: docs/planted.md; a curve of two points has half their distance."""
+    suite = find_suite("planted-protocols")
+    share = (math.exp(-5) - math.exp(-10)) / (1 - math.exp(-10))
+    most, least = (program.known_gains(suite, order, (0.5,)) for order in Order)
+    for found in (most, least):
+        assert found["truth"] == pytest.approx(50 * (0.5 - share), abs=0.1)
+        assert found["truth-inverted"] == pytest.approx(-50 * (0.5 - share), abs=0.1)
+        assert found["random"] == pytest.approx(0, abs=0.2)
+        assert found["random-blurred"] == pytest.approx(0, abs=1)
+        assert 2 < found["sobel"] < found["truth"]
+
+
+def test_a_leak_knows_no_more_than_random_and_the_noisy_truth_less_than_its_blur(program):
+    leaky = program.known_gains(find_suite("planted-leaky"), Order.MORF, (0.5,))
+    assert abs(leaky["leak"] - leaky["random"]) < program.EQUAL
+    smooth = program.known_gains(find_suite("planted-smooth"), Order.MORF, (0.5,))
+    names = ("truth", "truth-noisy~blurred", "truth-noisy", "random", "truth-inverted")
+    gains = [smooth[name] for name in names]
+    assert all(high - low >= program.EQUAL for high, low in zip(gains, gains[1:], strict=False))
+
+
+def test_pairs_by_hand(program):
+    """Best is seen as best; near as far below it, wrongly above worst by less than noise; twin is no pair of near."""
+    known = {"best": 20.0, "near": 5.0, "twin": 4.0, "worst": -20.0}
+    gains = {"best": sample(30.0), "near": sample(1.0), "twin": sample(40.0), "worst": sample(0.5)}
+    # best: above near and worst, below twin; near with worst: open; twin above worst
+    assert program.pairs(known, gains) == (3, 1, 1)
+
+
+def test_errors_failures_and_power_by_hand(program):
+    one = judged(program, wrong=2, leak=Verdict.BETTER, seconds=240.0, z=6.0)
+    assert (one.errors, one.failed, one.power) == (3, False, 3.0)
+    assert judged(program, truth=Verdict.SAME).failed
+    assert judged(program, random_blurred=Verdict.WORSE).errors == 0
+
+
+def test_who_errs_least_leads_then_who_has_most_power_where_it_has_least(program):
+    names = [protocol.name for protocol in program.ASKED]
+    weak = dict.fromkeys(names, 1.0) | {"specific": 3.0, "kar": 9.0}
+    all_of_them = [judged(program, name, z=z) for name, z in weak.items()]
+    all_of_them += [judged(program, name, z=8.0, wrong=int(name == "kar")) for name in names]
+    order = program.leader(all_of_them)
+    assert order[0] == ("specific", 0, 0, 3.0)
+    assert order[-1] == ("kar", 1, 0, 8.0)
+
+
+def test_a_training_is_three_passes_and_a_common_network_is_trained_once_a_seed(program):
+    suite = find_suite("planted-protocols")
+    roar, specific = (program.passes(suite, protocol) for protocol in (ROAR, SPECIFIC))
+    trained, tested = 3 * 4 * 1000, 2000
+    assert roar == 3 * (5 + 1) * (trained + tested)  # five rows and untouched images, three seeds
+    tuned = 3 * 1000
+    assert specific == 3 * (trained + 5 * tuned + (1 + 2 * 5) * tested)
+
+
+@pytest.mark.slow
+def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
+    assert command("import", ROOT / "docs" / "protocols.parquet", "--store", tmp_path) == 0
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        made = program.tables(program.read(store))
+    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert page.partition(program.START)[2].partition(program.END)[0].strip() == made
