@@ -128,7 +128,7 @@ def _left(energy: np.ndarray, importance: np.ndarray, levels: Sequence[float], o
 
 
 def judge(found: SuiteResults, protocol: Protocol, rate: float) -> JudgedProtocol:
-    """Hold one protocol's gains against the known ones.
+    """Judge one protocol's gains by the known ones.
 
     Args:
         found: All that a suite asks for.
