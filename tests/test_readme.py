@@ -1,6 +1,7 @@
 """The table in the README is what the rows beside it say."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from roarbench.text import interval
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parent.parent
+MARKS = ("(!)", "(!!)", "†")  # of rows: imported ones lack what the last one needs
 pytestmark = pytest.mark.slow
 
 
@@ -19,26 +21,37 @@ def store(tmp_path_factory):
     return folder
 
 
-def test_the_readmes_table_is_that_of_the_rows_in_docs(store, capsys):
+@pytest.mark.parametrize(("protocol", "count", "last"), (("specific", 8, "gain t=0.9"), ("roar", 9, "t=0.9")))
+def test_the_readmes_tables_are_those_of_the_rows_in_docs(store, capsys, protocol, count, last):
     capsys.readouterr()
-    assert command("table", "--suite", "quick", "--protocol", "roar", "--store", store, "--format", "markdown") == 0
+    assert command("table", "--suite", "quick", "--protocol", protocol, "--store", store, "--format", "markdown") == 0
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     heading, rows = rows[0], [row for row in rows[1:] if "-" * 3 not in row[0]]
     assert heading[:3] == ["place", "estimator", "gain [95%]"]
-    assert len(rows) == 9
+    assert len(rows) == count
     readme = (ROOT / "README.md").read_text().splitlines()
     for row in rows:
-        place, estimator, gain, accuracy = (row[heading.index(name)] for name in (*heading[:3], "t=0.9"))
+        place, estimator, gain, accuracy = (row[heading.index(name)] for name in (*heading[:3], last))
         said = [
-            [word for word in line.split() if word not in ("(!)", "(!!)")]
+            [word for word in line.split() if word not in MARKS]
             for line in readme
             if line.startswith("    ") and estimator.split()[0] in line.split()[1:2]
         ]
         assert any(
             words[0] == place and " ".join(words[2:]).startswith(gain) and words[-1] == accuracy for words in said
         ), (place, estimator, gain, accuracy)
-        strong = [line for line in readme if line.startswith("    ") and f" {estimator.split()[0]} (!!) " in line]
-        assert bool(strong) == estimator.endswith("(!!)")  # here the rows are imported, and all but these have (!)
+        lines = (line.replace("† ", "") for line in readme if line.startswith("    "))
+        strong = [line for line in lines if f" {estimator.split()[0]} (!!) " in line]
+        if protocol == "roar":
+            assert bool(strong) == estimator.endswith("(!!)")  # here the rows are imported, and all but these have (!)
+
+
+def test_the_readmes_replications_are_those_of_the_rows_in_docs(store, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    lines = list(import_module("replication_table").page(store))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "\n".join(lines).strip() in readme
+    assert "| replication 3 |" in readme
 
 
 def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):

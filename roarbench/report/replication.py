@@ -9,8 +9,10 @@ from rich.table import Table
 from roarbench.analysis.boards import SuiteResults
 from roarbench.calls import propose
 from roarbench.errors import CallerError
+from roarbench.report.table_formats import SAME
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.replication import Repeated, Replication, replication
+from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
 from roarbench.text import MISSING, interval
 
@@ -69,22 +71,28 @@ def _numbers(estimate: Estimate) -> dict[str, float | None]:
 def replication_text(found: Replication, first: SuiteResults, again: SuiteResults) -> Group:
     """Return the comparison for a terminal: a row for each estimator, and what they add up to."""
     table = Table(title=f"{first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
-    for heading in ("estimator", "gain [95%]", "again [95%]", "predicted", "vs Random", "again"):
-        table.add_column(heading, justify="left" if heading in ("estimator", "vs Random") else "right", no_wrap=True)
+    for heading in ("estimator", "gain [95%]", "again [95%]", "predicted", "Random", "again"):
+        right = "[" in heading or heading == "predicted"
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for row in found.rows:
         words = {said.control: said for said in row.verdicts}
         said = words.get("random")
-        predicted = MISSING if row.predicted.low is None else interval(row.predicted)
-        outside = " outside" if row.inside is False else ""
         table.add_row(
             row.estimator,
             interval(row.gain),
             interval(row.again),
-            f"{predicted}{outside}",
-            said.one if said else MISSING,
-            said.other if said else MISSING,
+            MISSING if row.inside is None else "yes" if row.inside else "no",
+            said.one.replace(Verdict.SAME, SAME) if said else MISSING,
+            said.other.replace(Verdict.SAME, SAME) if said else MISSING,
         )
-    return Group(table, *_sums(found))
+    return Group(table, *_sums(found), *_legend())
+
+
+def _legend() -> list[str]:
+    return [
+        "predicted: whether the second gain lies where the first board expects that of a replication, 19 times in 20;",
+        f"Random: the verdict against it, on each board; {SAME} not significantly different.",
+    ]
 
 
 def _sums(found: Replication) -> list[str]:
