@@ -40,7 +40,7 @@ def completed(line: str) -> list[str]:
         ("roarbench table --suite ", [*SUITES]),
         ("roarbench run --suite study-c", ["study-cifar10"]),
         ("roarbench claims --suite qu", ["quick"]),
-        ("roarbench validity --against plan", ["planted"]),
+        ("roarbench validity --against planted-s", ["planted-smooth"]),
         ("roarbench table --protocol ", [*PROTOCOLS]),
         ("roarbench plot --unit ", [*Unit]),
         ("roarbench table --estimators var-", [name for name in ESTIMATORS if name.startswith("var-")]),

@@ -256,3 +256,12 @@ def test_an_unknown_suite_is_guessed():
         find_suite("quikc")
     with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, cifar10"):
         find_suite("zzz")
+
+
+@everyone
+def test_every_cell_has_an_estimator_and_rankings_to_go_by(suite):
+    """Twins of other images, which paired protocols ask for, among them."""
+    for point in expand(suite):
+        record = point.cell.estimator_record
+        assert record is None or record.id == point.cell.estimator
+        assert record is None or point.cell.ranked_by or record.form == "redrawn"
