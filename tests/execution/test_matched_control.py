@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from roarbench.datasets import find_dataset
-from roarbench.datasets.planted import GREY, draw_strengths, generate
+from roarbench.datasets.planted import GREY, draw_centres, draw_strengths, generate
 from roarbench.estimators.noise import other_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.train import Normalisation, fit, predict
@@ -32,11 +32,13 @@ def without(images: NDArray[np.uint8], importance: NDArray[np.floating]) -> Degr
 def maps(split: Split, truth: NDArray[np.floating]) -> dict[str, NDArray[np.floating]]:
     generator = np.random.default_rng([7, list(Split).index(split)])
     handed = other_images(len(truth), 0, 0)
+    nobody = np.zeros(len(truth), np.int64)  # places hang on no class here
+    centres = draw_centres(RECORD.config, nobody, RECORD.size, generator)
     return {
         "random": generator.random(truth.shape),
         "truth": truth,
         "truth~other-image": truth[handed],
-        "position alone": draw_strengths(len(truth), RECORD.channels, RECORD.size, generator),
+        "position alone": draw_strengths(centres, RECORD.channels, RECORD.size, generator),
     }
 
 

@@ -168,7 +168,8 @@ def again(fast: Fast) -> Slow:
 
 def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
     assert len(fast.scored) == len(fast.training) - 1 == 20
-    assert {run.cell.retrain for run in fast.scored} == set(Retrain)
+    others = {Retrain.EXCHANGED, Retrain.COMMON}  # whose networks and answers test_networks makes again
+    assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
