@@ -10,6 +10,7 @@ import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,8 @@ class JudgedProtocol:
         return self.z / math.sqrt(self.seconds / 60)
 
 
-def known_gains(suite: Suite, order: Order, levels: Sequence[float]) -> dict[str, float]:
+@cache
+def known_gains(suite: Suite, order: Order, levels: tuple[float, ...]) -> dict[str, float]:
     """Return by row the area between Random's share of the information and its own, in points.
 
     The information of a feature is in proportion to the square of its strength (docs/planted.md). Random leaves 1 - t.
