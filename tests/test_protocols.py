@@ -54,7 +54,7 @@ def test_a_leak_knows_no_more_than_random_and_the_noisy_truth_less_than_its_blur
     leaky = program.known_gains(find_suite("planted-leaky"), Order.MORF, (0.5,))
     assert abs(leaky["leak"] - leaky["random"]) < program.EQUAL
     smooth = program.known_gains(find_suite("planted-smooth"), Order.MORF, (0.5,))
-    names = ("truth", "truth-noisy~blurred", "truth-noisy", "random", "truth-inverted")
+    names = ("truth", "truth-noisy-blurred", "truth-noisy", "random", "truth-inverted")
     gains = [smooth[name] for name in names]
     assert all(high - low >= program.EQUAL for high, low in zip(gains, gains[1:], strict=False))
 

@@ -164,6 +164,7 @@ _TABLE = (
         "the true ranking of planted data, hidden in noise that a blur takes away",
         control=True,
     ),
+    Estimator("truth-noisy-blurred", "truth", "noisy-blurred", "the same after the blur of all twins", control=True),
     Estimator(
         "leak", "leak", "base", "a random ranking of each true class: tells it, and knows no image", control=True
     ),

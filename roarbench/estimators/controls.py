@@ -95,6 +95,7 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("truth", "base"): truth,
     ("truth", "inverted"): lambda batch: -truth(batch),
     ("truth", "noisy"): truth_noisy,
+    ("truth", "noisy-blurred"): lambda batch: blurred(truth_noisy(batch)),
     ("leak", "base"): leak,
 }
 

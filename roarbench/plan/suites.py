@@ -230,7 +230,7 @@ _TABLE = (
         "planted-smooth",
         "the same where features lie in blobs, with a noisy true map and its blur, which is better",
         "planted-smooth",
-        *("truth-noisy", "truth-noisy~blurred"),
+        *("truth-noisy", "truth-noisy-blurred"),
     ),
     Suite(
         name="study-imagenette64",
