@@ -1,4 +1,4 @@
-"""The tables of docs/protocols.md: what they are made of, by hand."""
+"""The tables of docs/protocols.md: what they are made of, by hand, and that they are what the rows beside them say."""
 
 import math
 import sys
@@ -10,7 +10,9 @@ import pytest
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR, SPECIFIC, Order
+from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,6 +39,7 @@ def judged(program, protocol="roar", wrong=0, seconds=60.0, z=5.0, **verdicts):
     return program.JudgedProtocol("planted-leaky", protocol, 3, wrong, 1, found, z, seconds)
 
 
+@pytest.mark.slow
 def test_known_gains_of_truth_and_its_inverse_are_the_closed_form(program):
     """Left at t = .5 of an image of 768 features: docs/planted.md; a curve of two points has half their distance."""
     suite = find_suite("planted-protocols")
@@ -50,6 +53,7 @@ def test_known_gains_of_truth_and_its_inverse_are_the_closed_form(program):
         assert 2 < found["sobel"] < found["truth"]
 
 
+@pytest.mark.slow
 def test_a_leak_knows_no_more_than_random_and_the_noisy_truth_less_than_its_blur(program):
     leaky = program.known_gains(find_suite("planted-leaky"), Order.MORF, (0.5,))
     assert abs(leaky["leak"] - leaky["random"]) < program.EQUAL
@@ -91,3 +95,18 @@ def test_a_training_is_three_passes_and_a_common_network_is_trained_once_a_seed(
     assert roar == 3 * (5 + 1) * (trained + tested)  # five rows and untouched images, three seeds
     tuned = 3 * 1000
     assert specific == 3 * (trained + 5 * tuned + (1 + 2 * 5) * tested)
+
+
+@pytest.mark.slow
+def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
+    assert command("import", ROOT / "docs" / "protocols.parquet", "--store", tmp_path) == 0
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        made = program.tables(program.read(store))
+        found = program.read(store)
+        rate = program.seconds_a_pass(found)
+        first, *_ = program.leader(
+            [program.judge(each, protocol, rate) for each in found for protocol in program.ASKED]
+        )
+    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert f"**By the rule `{first[0]}` leads**" in page
+    assert page.partition(program.START)[2].partition(program.END)[0].strip() == made
