@@ -1,21 +1,24 @@
-"""The replications of `quick` in a store, side by side: the table of the README.
+"""The replications of `quick` in a store, side by side: the table of the README, and one of `docs/statistics.md`.
 
     python scripts/replication_table.py STORE
 
 Prints for each leading protocol the gain of every row in the first run and in each replication, with its verdict
-against Random, and what all pairs of runs add up to.
+against Random, and what all pairs of runs add up to; then how many gains of one run lie in the other's prediction
+intervals by this method, and by those that know of one explained network only.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.estimators import CONTROLS
 from roarbench.plan.suites import find_suite, leading
-from roarbench.stats.board import Board, Row
-from roarbench.stats.replication import replication
+from roarbench.stats.board import Board, Row, board
+from roarbench.stats.curves import Scores
+from roarbench.stats.replication import Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Protocol, Unit
@@ -25,13 +28,18 @@ MOST = 10  # replications that are looked for
 SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
 
 
-def boards(store: Path, protocol: Protocol) -> list[Board]:
-    """Return the boards of `quick` under a protocol: that of the suite, then those of its replications."""
+def runs(store: Path) -> list[SuiteResults]:
+    """Return the runs of `quick` that a store holds: that of the suite, then its replications."""
     suite = find_suite("quick")
     with ResultsStore.open(default_url(store), read_only=True) as results:
         held = [collect(replace(suite, replication=number), results) for number in range(MOST)]
-    found = [board for each in held if each.results and (board := each.board(protocol, Unit.SCALAR))]
-    return [board for board in found if any(row.random for row in board.rows)]
+    return [each for each in held if each.results]
+
+
+def boards(held: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
+    """Return the boards of these runs under a protocol, of those that have verdicts under it."""
+    found = [made for each in held if (made := each.board(protocol, Unit.SCALAR))]
+    return [made for made in found if any(row.random for row in made.rows)]
 
 
 def common(made: Sequence[Board]) -> list[str]:
@@ -72,18 +80,80 @@ def sums(made: Sequence[Board]) -> str:
     )
 
 
-def page(store: Path) -> Iterator[str]:
+def page(held: Sequence[SuiteResults]) -> Iterator[str]:
     """Yield the lines of the README's section, a table and a sentence for each protocol."""
     for protocol in leading(find_suite("quick")):
-        made = boards(store, protocol)
+        made = boards(held, protocol)
         yield from (f"`{protocol.name}`:", "", *table(made).splitlines(), "", sums(made), "")
+
+
+def told_of_one(scores: Scores) -> Scores:
+    """Return the same answers as if all rows explained one network: the luck of networks counts as trainings'."""
+    differences = scores.differences and told_of_one(scores.differences)
+    return replace(scores, references={}, differences=differences)
+
+
+def networks(scores: Scores) -> list[str]:
+    """Return the names of the explained networks."""
+    return sorted({name for names in scores.references.values() for name in names})
+
+
+def explaining(scores: Scores, network: str) -> Scores:
+    """Return the answers of a run that explained this one of its networks alone, beside all those of its controls."""
+    correct = {
+        point: bits[[name == network for name in scores.references[point]]] if point in scores.references else bits
+        for point, bits in scores.correct.items()
+    }
+    differences = scores.differences and explaining(scores.differences, network)
+    return replace(scores, correct=correct, references={}, differences=differences)
+
+
+def methods(held: Sequence[SuiteResults]) -> str:
+    """Return how many gains lie in the other run's prediction interval, by this method and by those before it."""
+    lines = []
+    for protocol in leading(find_suite("quick")):
+        has = [each for each in held if boards([each], protocol)]
+        all_scores = [scores for each in has if (scores := each.scores(protocol, Unit.SCALAR))]
+        ways = {
+            "references crossed, as here": [[made] for made in boards(has, protocol)],
+            "the same answers, told of one network": [[board(told_of_one(each), protocol)] for each in all_scores],
+            "one network explained in each run": [
+                [board(explaining(each, name), protocol) for name in networks(each)] for each in all_scores
+            ],
+        }
+        for way, made in ways.items():
+            pairs = [replication(*pair) for one, other in combinations(made, 2) for pair in product(one, other)]
+            lines.append([f"`{protocol.name}`", way, str(len(pairs)), *_held(pairs), _verdicts(pairs)])
+    heads = (
+        "protocol",
+        "intervals",
+        "pairs",
+        "all rows inside",
+        "explained rows inside",
+        "verdicts the same / opposed",
+    )
+    return markdown_table(heads, lines)
+
+
+def _held(pairs: Sequence[Replication]) -> Iterator[str]:
+    """Yield how many gains lie inside, of all rows and of those that explain a network."""
+    rows = [row for pair in pairs for row in pair.rows]
+    for chosen in (rows, [row for row in rows if row.estimator not in CONTROLS]):
+        inside = [one for row in chosen for one in (row.inside, row.inside_again) if one is not None]
+        yield f"{sum(inside)} of {len(inside)} ({100 * sum(inside) / len(inside):.0f} %)"
+
+
+def _verdicts(pairs: Sequence[Replication]) -> str:
+    verdicts, equal, opposed = (sum(getattr(pair, name) for pair in pairs) for name in ("verdicts", "equal", "opposed"))
+    return f"{equal} of {verdicts} ({100 * equal / verdicts:.0f} %) / {opposed}"
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
-    print("\n".join(page(parser.parse_args().store)).rstrip())
+    held = runs(parser.parse_args().store)
+    print("\n".join((*page(held), methods(held))))
 
 
 if __name__ == "__main__":

@@ -48,10 +48,15 @@ def test_the_readmes_tables_are_those_of_the_rows_in_docs(store, capsys, protoco
 
 def test_the_readmes_replications_are_those_of_the_rows_in_docs(store, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    lines = list(import_module("replication_table").page(store))
+    program = import_module("replication_table")
+    held = program.runs(store)
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert "\n".join(lines).strip() in readme
+    assert "\n".join(program.page(held)).strip() in readme
     assert "| replication 3 |" in readme
+    methods = program.methods(held)
+    assert methods in (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    shares = [line.split(" | ")[4] for line in methods.splitlines() if "one network explained" in line]
+    assert all(share.split("(")[1].rstrip(")") in readme for share in shares)
 
 
 def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):
