@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
+
 from roarbench.errors import CallerError, StoreError
 
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
@@ -59,6 +61,23 @@ def writing(path: Path) -> Iterator[None]:
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}; free space or choose another --store"
         ) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    lock = FileLock(path)
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sha256(path: Path) -> str:

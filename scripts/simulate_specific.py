@@ -33,7 +33,7 @@ SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, an
 
 
 class SpecificWorld(NamedTuple):
-    """How much the answers vary, as standard deviations in accuracy points.
+    """Sizes of what makes answers vary, as standard deviations in accuracy points.
 
     Attributes:
         name: What the table calls it.

@@ -1,7 +1,7 @@
 """From the results store to the boards of a suite. Nothing here imports torch or computes a score."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -163,10 +163,10 @@ class SuiteResults:
             return None
         rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
         levels = tuple(sorted({t for block in blocks for t in block.levels}))
-        found: defaultdict[tuple[str, float], list[Result]] = defaultdict(list)
+        held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
         for at, result in self._rows(protocol, unit, fill):
-            if at == UNTOUCHED or at[0] in (*rows, *CONTROLS):
-                found[at].append(result)
+            held[at][result.run.seed] = result
+        found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
         correct = {at: np.stack([result.answers for result in results]) for at, results in found.items()}
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).placed)
@@ -175,29 +175,7 @@ class SuiteResults:
         scores = Scores(rows, levels, correct, mixed, checks, references)
         if protocol.retrain is not Retrain.COMMON:
             return scores
-        return replace(scores, differences=self._differences(scores, protocol, unit, fill))
-
-    def _differences(self, scores: Scores, protocol: Protocol, unit: Unit, fill: str) -> Scores:
-        """Return each cell's answers minus those of the same network that it is held against.
-
-        These are the answers to the same images with the removed-maps of other images, or to those of Random.
-        """
-        found: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
-        for at, result in self._rows(protocol, unit, fill):
-            found[at][result.run.seed] = result
-        correct: dict[tuple[str, float], NDArray[np.int8]] = {}
-        references: dict[tuple[str, float], tuple[str, ...]] = {}
-        for (name, t), own in found.items():
-            if name not in (CLEAN, *scores.estimators, *CONTROLS):
-                continue
-            against = name if t == 0 else of_other_images(name) if protocol.paired else RANDOM
-            others = found.get((against, t), {})
-            if seeds := [seed for seed in own if seed in others]:
-                pairs = [(own[seed].answers.astype(np.int8), others[seed].answers) for seed in seeds]
-                correct[name, t] = np.stack([one - other for one, other in pairs])
-                names = tuple(own[seed].run.reference for seed in seeds)
-                references |= {(name, t): names} if all(names) else {}
-        return replace(scores, correct=correct, references=references)
+        return replace(scores, differences=_differences(scores, held, protocol))
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
         """Say why estimators have no gain and no place though their points may be there: they do not belong together.
@@ -291,6 +269,31 @@ class SuiteResults:
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit))]
         return spread_for(protocol, spread_of(scores.differences or scores for scores in found))
+
+
+def _differences(scores: Scores, held: Mapping[tuple[str, float], Mapping[int, Result]], protocol: Protocol) -> Scores:
+    """Return each cell's answers minus those of the same network that it is held against.
+
+    These are the answers to the same images with the removed-maps of other images, or with those of Random.
+
+    Args:
+        scores: Of the protocol.
+        held: All its results by point and seed, those with the maps of other images among them.
+        protocol: Says what a row is held against.
+    """
+    correct: dict[tuple[str, float], NDArray[np.int8]] = {}
+    references: dict[tuple[str, float], tuple[str, ...]] = {}
+    mixed = set(scores.mixed)
+    for name, t in scores.correct:
+        against = name if t == 0 else of_other_images(name) if protocol.paired else RANDOM
+        mixed |= {name} if against in scores.mixed else set()
+        own, others = held[name, t], held.get((against, t), {})
+        if seeds := [seed for seed in own if seed in others]:
+            pairs = [(own[seed].answers.astype(np.int8), others[seed].answers) for seed in seeds]
+            correct[name, t] = np.stack([one - other for one, other in pairs])
+            names = tuple(own[seed].run.reference for seed in seeds)
+            references |= {(name, t): names} if all(names) else {}
+    return replace(scores, correct=correct, references=references, mixed=frozenset(mixed))
 
 
 def _mixture(results: Iterable[Result], usual: str) -> str:

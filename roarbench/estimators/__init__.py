@@ -206,8 +206,6 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         return Estimator(name, SUBMISSION, "base", "a submission")
     parent_id, _, twin = name.rpartition("~")
     parent = Estimator(parent_id, SUBMISSION, "base", "") if _ENTRY.fullmatch(parent_id) else ESTIMATORS.get(parent_id)
-    if twin == OTHER_IMAGE and parent_id.endswith("~blurred"):  # of a twin that is a row of a board
-        parent = find_estimator(parent_id, others)
     if parent is None or twin not in _twins(parent):
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
@@ -282,8 +280,6 @@ def of_other_images(name: str) -> str:
 
 
 def _twins(parent: Estimator) -> tuple[str, ...]:
-    if parent.twin:
-        return (OTHER_IMAGE,)
     if parent.base == "random":  # its blurred twin is a row of its own
         return (OTHER_IMAGE,) if parent.mapped else ()
     return ("blurred", OTHER_IMAGE) if parent.control else tuple(TWINS)

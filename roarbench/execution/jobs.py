@@ -27,7 +27,7 @@ from roarbench.estimators.noise import other_images, other_targets
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
-from roarbench.execution.networks import exchanged, scoring_network
+from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.smoothness import smoothness
@@ -205,7 +205,7 @@ def score(context: RunContext, run: Run) -> Scored:
     if run.cell.retrain is Retrain.NONE:
         model, norm = context.trained_reference().to(device()), context.reference_norm
     elif run.cell.retrain is Retrain.COMMON:
-        model = scoring_network(context, run)
+        model = scoring_network(context, run, rankings)
     else:
         model = context.network(run.cell.model, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
@@ -389,15 +389,14 @@ def _rankings(context: RunContext, run: Run) -> Rankings | None:
     """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
     if (estimator := run.cell.ranked_by) is None:
         return None
-    rankings = context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
+    rankings = row_rankings(context, run)
     if estimator.id == run.cell.estimator:
         return rankings
-    pairing = (
-        run.seed if run.cell.retrain is Retrain.COMMON else SEED
-    )  # a common network's test is cheap: many pairings
+    common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
+    seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
     given = {
-        split: planes[other_images(len(planes), int(image_ids(split, 0, 1)), pairing)]
-        for split, planes in rankings.splits.items()
+        split: rankings.planes(split)[other_images(len(rankings.planes(split)), int(image_ids(split, 0, 1)), seed)]
+        for split in read
     }
     return replace(rankings, splits=given)
 

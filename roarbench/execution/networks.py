@@ -16,7 +16,7 @@ from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import CommonNetwork, tuning_of
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Run
+from roarbench.plan.runs import Run
 from roarbench.store.rankings import Rankings
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
@@ -70,22 +70,29 @@ def tune(context: RunContext, run: Run) -> None:
         store.save(key, model, about)
 
 
-def scoring_network(context: RunContext, run: Run) -> nn.Module:
+def scoring_network(context: RunContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
-    Untouched images are scored by the common network before any tuning.
+    Args:
+        context: For the reference that the run depends on.
+        run: What is scored.
+        rankings: Of its row, which the network was tuned on; None for untouched images, which the common network scores
+            as it is.
     """
     common = context.common_network(run)
-    tuned = run.cell.estimator != CLEAN
-    key = _tuned_key(common, row_rankings(context, run)) if tuned else common.key
+    key = _tuned_key(common, rankings) if rankings else common.key
     return _load(context, common, key).to(device())
 
 
 def row_rankings(context: RunContext, run: Run) -> Rankings:
-    """Return the rankings of a run's row: what is removed from the image that they belong to."""
+    """Return the rankings of a run's row, each image's own, also for a run that hands them to other images.
+
+    Raises:
+        ValueError: It has none: untouched images, or `random-redrawn`.
+    """
     estimator = run.cell.ranked_by
     if estimator is None:
-        raise ValueError(f"{run.cell.estimator} has no rankings, so no network is tuned on them")
+        raise ValueError(f"{run.cell.estimator} has no rankings")
     return context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
 
 

@@ -78,11 +78,11 @@ class DegradedImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        images = _rows(self.pixels, index)
+        images = rows_of(self.pixels, index)
         if self.removed is None:
             return images.float()
         _, channels, height, width = images.shape
-        removed = unpack(_rows(self.removed, index), (channels, height, width), self.unit)
+        removed = unpack(rows_of(self.removed, index), (channels, height, width), self.unit)
         return degrade(images, removed, self.fill)
 
 
@@ -105,7 +105,7 @@ class RemovedMaps:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return maps float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
-        removed = unpack(_rows(self.removed, index), self.shape, self.unit)
+        removed = unpack(rows_of(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
 
@@ -134,13 +134,13 @@ class RedrawnImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
-        images = _rows(self.pixels, index)
+        images = rows_of(self.pixels, index)
         count, channels, height, width = images.shape
         drawn = (count, channels if self.unit is Unit.SCALAR else 1, height, width)
         removed = torch.rand(drawn, generator=self.generator) < self.t
         return degrade(images, sent(removed, images.device), self.fill)
 
 
-def _rows(data: Tensor, index: Tensor) -> Tensor:
+def rows_of(data: Tensor, index: Tensor) -> Tensor:
     """Return rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
     return data.index_select(0, sent(index, data.device))

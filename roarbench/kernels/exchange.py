@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from roarbench.devices import sent
-from roarbench.kernels.degrade import degrade, unpack
+from roarbench.kernels.degrade import degrade, rows_of, unpack
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut
 from roarbench.terms import Unit
@@ -47,7 +47,7 @@ class ExchangedImages:
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
             packed[rows] = removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
-        images = self.pixels.index_select(0, sent(index, self.pixels.device))
+        images = rows_of(self.pixels, index)
         removed = unpack(sent(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
         return degrade(images, removed, self.fill)
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -162,15 +162,16 @@ class _Shrunk:
     Degrading and shrinking them anew took a third of a small network's training (docs/performance.md).
     """
 
-    def __init__(self, inputs: Inputs) -> None:
-        assert isinstance(inputs, Fixed)
-        self._inputs, self.full = inputs, inputs.shape[2]
+    def __init__(self, inputs: Inputs, full: int) -> None:
+        self._inputs, self.full = inputs, full
         self._images = torch.empty(0)
 
     @classmethod
-    def fits(cls, inputs: Inputs) -> bool:
-        """Return whether all inputs are the same at every reading, and few enough to be held."""
-        return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * _FLOAT <= _HELD
+    def of(cls, inputs: Inputs) -> Self | None:
+        """Return room for the inputs; None where they are not the same at every reading, or too many to be held."""
+        if not isinstance(inputs, Fixed) or len(inputs) * math.prod(inputs.shape) * _FLOAT > _HELD:
+            return None
+        return cls(inputs, inputs.shape[2])
 
     def at(self, size: int) -> Tensor:
         """Return all inputs at a size, float32 (n, c, size, size); the last size that was asked for is kept."""
@@ -205,7 +206,7 @@ class _Training:
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
-        self._small = _Shrunk(inputs) if self._device.type == "cpu" and _Shrunk.fits(inputs) else None
+        self._small = _Shrunk.of(inputs) if self._device.type == "cpu" else None
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))

@@ -6,10 +6,11 @@ as any other's are (docs/decisions/0022-tune-the-common-network-on-every-row.md)
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.identity import fingerprint, record
-from roarbench.plan.recipes import Decay, Recipe
+from roarbench.plan.recipes import Decay, Recipe, find_recipe
 from roarbench.plan.runs import Point, Suite
 from roarbench.terms import Order, Retrain, Unit
 
@@ -19,7 +20,7 @@ _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
 
 @dataclass(frozen=True)
 class CommonNetwork:
-    """What fixes a network that has met the removed-maps of the controls, each on an image that it does not belong to.
+    """A network that has met the removed-maps of the controls on images of others, by all that fixes it.
 
     Attributes:
         dataset: Name of the data set.
@@ -52,9 +53,18 @@ class CommonNetwork:
 
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
     """Return the network that scores the rows of a suite in one order, unit and seed."""
-    families = tuple(find_estimator(name).fingerprint for name in CONTROLS)
-    tuning = fingerprint(record(tuning_of(suite.recipe_record)))
-    return CommonNetwork(suite.dataset, data, suite.model, suite.recipe, families, order, unit, seed, tuning)
+    place = (suite.dataset, data, suite.model, suite.recipe)
+    return CommonNetwork(*place, _families(), order, unit, seed, _tuning(suite.recipe))
+
+
+@cache
+def _families() -> tuple[str, ...]:
+    return tuple(find_estimator(name).fingerprint for name in CONTROLS)
+
+
+@cache
+def _tuning(recipe: str) -> str:
+    return fingerprint(record(tuning_of(find_recipe(recipe))))
 
 
 def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, int]]:

@@ -333,7 +333,7 @@ SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of eac
 
 
 class Likeness(NamedTuple):
-    """How alike a fast suite and the one that it shortens order the estimators, measured on a small version.
+    """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version.
 
     Attributes:
         of: The suite that it shortens.

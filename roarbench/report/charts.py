@@ -45,13 +45,7 @@ def _points(board: Board, row: Row) -> tuple[Estimate, ...]:
     """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
     if _height(board.protocol) is Height.ACCURACY:
         return (row.clean, *row.accuracies)
-    lerf = board.protocol.order is Order.LERF
-    return (Estimate(0.0, 0.0, 0.0), *(each if lerf else _negative(each) for each in row.differences))
-
-
-def _negative(number: Estimate) -> Estimate:
-    value, low, high = (None if each is None else -each + 0.0 for each in number)
-    return Estimate(value, high, low)
+    return (Estimate(0.0, 0.0, 0.0), *board.gains(row))
 
 
 def _started(row: Row) -> bool:

@@ -41,14 +41,14 @@ TITLE_POINTS = FONT_POINTS + 3
 
 
 class Axis(StrEnum):
-    """What the horizontal axis says; points lie at t, from left to right, either way."""
+    """Words on the horizontal axis; points lie at t, from left to right, either way."""
 
     REMOVED = "removed, t"
     KEPT = "kept = 1 - t"
 
 
 class Height(StrEnum):
-    """What the vertical axis says; values are fractions, either way."""
+    """Words on the vertical axis; values are fractions, either way."""
 
     ACCURACY = "test accuracy"
     GAIN = "gain over Random, points"

@@ -24,7 +24,6 @@ from roarbench.terms import (
     ROAR,
     SPECIFIC,
     SPECIFIC_LERF,
-    Order,
     Protocol,
     Retrain,
     Unit,
@@ -85,9 +84,8 @@ class SuiteTable:
 
     def gains(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at every level, in accuracy points, where common networks answer; else nothing."""
-        sign = POINTS if self.board.protocol.order is Order.LERF else -POINTS
-        found = (each.value for each in row.differences) if self.common else ()
-        return tuple(None if value is None else sign * value for value in found)
+        found = (each.value for each in self.board.gains(row))
+        return tuple(None if value is None else POINTS * value for value in found)
 
     @property
     def chance(self) -> float:

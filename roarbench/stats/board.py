@@ -15,7 +15,7 @@ from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.spread import References, Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
-from roarbench.terms import Protocol, Retrain
+from roarbench.terms import Order, Protocol, Retrain
 
 RANDOM, SOBEL, BLURRED = CONTROLS
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference
@@ -110,10 +110,21 @@ class Board:
     reference_rows: int = 0
     reference_freedom: float | None = None
 
+    def gains(self, row: Row) -> tuple[Estimate, ...]:
+        """Return a row's gain at every level above 0, in [-1, 1]; nothing where each row has networks of its own."""
+        if self.protocol.retrain is not Retrain.COMMON:
+            return ()
+        return row.differences if self.protocol.order is Order.LERF else tuple(map(_negative, row.differences))
+
     @property
     def one_network(self) -> bool:
         """Return whether all rows explain one network, so that everything here holds for it only."""
         return self.references == 1
+
+
+def _negative(number: Estimate) -> Estimate:
+    value, low, high = (None if each is None else -each + 0.0 for each in number)  # + 0: never -0
+    return Estimate(value, high, low)
 
 
 def board(

@@ -1,14 +1,12 @@
 """Networks that score many runs, on disk: the common ones, and those tuned on the masks of one row."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
-from filelock import FileLock
 from torch import nn
 
-from roarbench.files import writing
+from roarbench.files import locked
 from roarbench.store.references import load_weights, save_weights
 
 
@@ -38,21 +36,13 @@ class NetworkStore:
         """
         return load_weights(self._folder(key), "network")
 
-    @contextmanager
-    def lock(self, key: str) -> Iterator[None]:
+    def lock(self, key: str) -> AbstractContextManager[None]:
         """Keep two processes from training the same network.
 
         Raises:
-            StoreError: The folder cannot be written.
+            StoreError: The folder cannot be written; raised on entering.
         """
-        lock = FileLock(self._root / f".{key}.lock")
-        with writing(self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+        return locked(self._root / f".{key}.lock")
 
     def _folder(self, key: str) -> Path:
         return self._root / key

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from roarbench.calls import propose
 from roarbench.errors import StoreError
 from roarbench.estimators import SAMPLES, Estimator, find_estimator
-from roarbench.files import sha256, write_whole, writing
+from roarbench.files import locked, sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
@@ -163,10 +162,8 @@ class RankingsStore:
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
-            with writing(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                for start in starts:
-                    locks.enter_context(FileLock(folder / f"{group}-{split}-{start}.lock"))
+            for start in starts:
+                locks.enter_context(locked(folder / f"{group}-{split}-{start}.lock"))
             yield
 
     def has(self, spec: RankingSpec) -> bool:
@@ -240,7 +237,7 @@ class RankingsStore:
         parts = folder / "parts"
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder / "seal.lock"):
+            with locked(folder / "seal.lock"):
                 if not self.has(spec):
                     parts.mkdir(exist_ok=True)
                     about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}

@@ -10,19 +10,18 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.errors import StoreError
-from roarbench.files import sync, write_whole, writing
+from roarbench.files import locked, sync, write_whole, writing
 from roarbench.identity import record
 from roarbench.kernels.train import Normalisation
 from roarbench.plan.runs import Reference
@@ -51,21 +50,13 @@ class ReferenceStore:
         """Return where this reference lies, or will."""
         return self._root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
 
-    @contextmanager
-    def lock(self, reference: Reference) -> Iterator[None]:
+    def lock(self, reference: Reference) -> AbstractContextManager[None]:
         """Keep two processes from training the same reference.
 
         Raises:
-            StoreError: The folder cannot be written.
+            StoreError: The folder cannot be written; raised on entering.
         """
-        lock = FileLock(self._root / f".{reference.key}.lock")
-        with writing(self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+        return locked(self._root / f".{reference.key}.lock")
 
     def has(self, reference: Reference) -> bool:
         """Return whether its weights are there."""

@@ -107,15 +107,15 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(done)
     assert checksum(kept) == checksum(common.state_dict())
     recipe = tuning_of(find_recipe("planted@1"))
     tuned = trained(context, 1, 1_000_001, cuts(context, ["grad"], number=1), common, recipe)
-    found = networks.scoring_network(context.of(run), run)
+    found = networks.scoring_network(context.of(run), run, networks.row_rankings(context.of(run), run))
     assert checksum(found.state_dict()) == checksum(tuned.state_dict())
 
 
 def slow_answers(context, run, donors):
     """Correct answers of the network that scores a run; image i loses what image donors[i] ranks first."""
     own = context.of(run)
-    model = networks.scoring_network(own, run)
     rankings = networks.row_rankings(own, run)
+    model = networks.scoring_network(own, run, rankings)
     planes, layout = rankings.planes(Split.TEST)[:], rankings.layout
     bits = np.unpackbits(planes, axis=2)[:, :, : layout.features].astype(int)
     codes = sum(bits[:, plane] << (layout.planes - 1 - plane) for plane in range(layout.planes))
