@@ -20,7 +20,7 @@ from rich.console import Console
 
 from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS, find_estimator
-from roarbench.execution import jobs
+from roarbench.execution import importance
 from roarbench.execution.context import RunContext
 from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
@@ -55,12 +55,12 @@ def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
 def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
     """Return the first test images' bit-planes by estimator, uint8 (n, planes, width), in the precision asked for."""
     count = min(_SAMPLE, len(context.images(Split.TEST).labels))
-    maps = jobs.timed_maps(context, estimators, Split.TEST, 0, count)
+    maps = importance.timed_maps(context, estimators, Split.TEST, 0, count)
     computed = {part.precision for each in maps.values() for part in each.provenance.batches}
     if computed != {context.maps}:
         raise RunError(f"asked for maps in {context.maps}, this machine makes {', '.join(sorted(computed))}")
     layout = context.ranking_spec(find_estimator(estimators[0]), unit).layout
-    ties = tie_order(jobs.image_ids(Split.TEST, 0, count).numpy(), layout.features)
+    ties = tie_order(importance.image_ids(Split.TEST, 0, count).numpy(), layout.features)
     flat = {name: features(each.importance.numpy(), layout.shape, unit) for name, each in maps.items()}
     return {name: encode(sort_keys(values, ties), layout) for name, values in flat.items()}
 

@@ -22,7 +22,7 @@ from roarbench.datasets.planted import generate
 from roarbench.errors import RunError
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
-from roarbench.execution.jobs import image_ids
+from roarbench.execution.importance import image_ids
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.train import Normalisation, normalise
 from roarbench.plan.runs import Suite, expand

@@ -9,7 +9,7 @@ import torch
 from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpus, sent
 from roarbench.errors import MachineError
-from roarbench.execution import inputs, jobs, runner
+from roarbench.execution import importance, inputs, runner
 from roarbench.models import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_context
@@ -54,7 +54,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
             monkeypatch.setenv(SHARING, str(workers))
         assert gpu_memory() == bytes_each
         assert inputs.fits(context, width) is fit
-        assert jobs.images_at_once(context, 18) == at_once
+        assert importance.images_at_once(context, 18) == at_once
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:

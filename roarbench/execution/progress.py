@@ -14,7 +14,8 @@ from rich.table import Column
 from roarbench.datasets import decoding
 from roarbench.estimators.engine import passes
 from roarbench.execution.context import RunContext
-from roarbench.execution.scheduler import Event, Step
+from roarbench.execution.graph import Step
+from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.plan.common import tuning_of
 from roarbench.plan.keys import reference_epochs

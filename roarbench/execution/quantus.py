@@ -13,7 +13,7 @@ from torch import nn
 
 from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
 from roarbench.errors import CallerError
-from roarbench.execution import jobs
+from roarbench.execution import importance, jobs
 from roarbench.execution.context import RunContext
 from roarbench.store.provenance import code_version, provenance
 from roarbench.store.scores import Score, ScoreSpec, ScoresStore
@@ -104,8 +104,8 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
 def _explain(context: RunContext, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(context)
     count = min(images, len(context.images(Split.TEST).labels))
-    batch = jobs.shard_batch(context, Split.TEST, 0, count, context.reference_norm)
-    maps = jobs.timed_maps(context, [estimator], Split.TEST, 0, count)[estimator].importance
+    batch = importance.shard_batch(context, Split.TEST, 0, count, context.reference_norm)
+    maps = importance.timed_maps(context, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
     return QuantusInput(context.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
 

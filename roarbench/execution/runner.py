@@ -20,9 +20,10 @@ from roarbench.devices import gpus
 from roarbench.errors import CallerError
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
+from roarbench.execution.graph import steps
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
-from roarbench.execution.scheduler import Event, complete, steps
+from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
 from roarbench.models import build

@@ -13,7 +13,7 @@ from roarbench import devices
 from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import engine, find_estimator
 from roarbench.estimators.noise import noisy_copies
-from roarbench.execution import jobs
+from roarbench.execution import importance, jobs
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
@@ -70,11 +70,11 @@ def gradients(model, images, targets):
     return torch.stack(maps).numpy()
 
 
-def removed_by_hand(importance, split, t):
+def removed_by_hand(maps, split, t):
     """The round(t d) most important features of each image, bool (n, d), by Python's sort."""
-    flat = importance.reshape(len(importance), -1)
+    flat = maps.reshape(len(maps), -1)
     d = flat.shape[1]
-    ties = tie_order(jobs.image_ids(split, 0, len(flat)).numpy(), d)
+    ties = tie_order(importance.image_ids(split, 0, len(flat)).numpy(), d)
     removed = np.zeros(flat.shape, bool)
     for row, values, places in zip(removed, flat.tolist(), ties.tolist(), strict=True):
         ranking = sorted(range(d), key=lambda feature: (values[feature], places[feature]), reverse=True)
@@ -140,9 +140,9 @@ def test_truth_is_ranked_by_the_strength_of_its_features(context, split, t):
 def test_gradients_are_those_of_the_predicted_logit(context, split):
     targets = context.references.predictions(context.reference, split).targets
     maps = gradients(context.trained_reference(), normalised(context, split), targets)
-    for unit, importance in ((Unit.SCALAR, maps), (Unit.PIXEL, maps.sum(1))):
+    for unit, summed in ((Unit.SCALAR, maps), (Unit.PIXEL, maps.sum(1))):
         found = removed_in_store(context, "grad", unit, split, 0.5)
-        assert (found == removed_by_hand(importance, split, 0.5)).mean() > 0.995
+        assert (found == removed_by_hand(summed, split, 0.5)).mean() > 0.995
 
 
 def test_the_untrained_twin_explains_other_weights_by_the_references_targets(context):
@@ -175,9 +175,9 @@ def test_the_other_target_twin_explains_a_class_that_is_not_predicted(context):
 
 
 def test_training_and_test_images_have_ids_of_their_own(context):
-    train, test = jobs.image_ids(Split.TRAIN, 0, 1_300_000), jobs.image_ids(Split.TEST, 0, 50_000)
+    train, test = importance.image_ids(Split.TRAIN, 0, 1_300_000), importance.image_ids(Split.TEST, 0, 50_000)
     assert train.max() < test.min()
-    assert jobs.image_ids(Split.TEST, 512, 514).tolist() == test[512:514].tolist()
+    assert importance.image_ids(Split.TEST, 512, 514).tolist() == test[512:514].tolist()
     random = [removed_in_store(context, "random", Unit.SCALAR, split, 0.5)[:TEST] for split in Split]
     assert 0.4 < (random[0] == random[1]).mean() < 0.6  # 24 * 192 fair coins: 0.5 within 0.008
 
@@ -200,7 +200,8 @@ def test_shards_give_the_same_rankings_as_one_piece(context, tmp_path):
 
 
 def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "EXPLAINED", 8)
+    for module in (jobs, importance):
+        monkeypatch.setattr(module, "EXPLAINED", 8)
     folders = {"whole": [(0, 24)], "cut": [(8, 24), (0, 8)]}
     spec, seen = spec_of(context, "grad", Unit.SCALAR), {}
     for name, ranges in folders.items():
@@ -217,9 +218,10 @@ def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch)
 
 def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
-    monkeypatch.setattr(jobs, "EXPLAINED", 8)
+    for module in (jobs, importance):
+        monkeypatch.setattr(module, "EXPLAINED", 8)
     living, most = [], []
-    maps = jobs.importance_maps
+    maps = importance.importance_maps
 
     def watched(*arguments):
         found = maps(*arguments)
@@ -227,7 +229,7 @@ def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
         most.append(sum(seen() is not None for seen in living))
         return found
 
-    monkeypatch.setattr(jobs, "importance_maps", watched)
+    monkeypatch.setattr(importance, "importance_maps", watched)
     jobs.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
     assert len(most) == 5
     assert max(most) <= 2  # the last batch, and the one that is being made
@@ -264,9 +266,9 @@ def test_parts_that_are_there_are_not_made_again(context, tmp_path, monkeypatch)
     random, truth = (spec_of(other, name, Unit.SCALAR) for name in ("random", "truth"))
     jobs.rank_shard(other, [random], Split.TEST, 0, TEST)
     asked = []
-    maps = jobs.importance_maps
+    maps = importance.importance_maps
     monkeypatch.setattr(
-        jobs, "importance_maps", lambda some, *rest: asked.extend(e.id for e in some) or maps(some, *rest)
+        importance, "importance_maps", lambda some, *rest: asked.extend(e.id for e in some) or maps(some, *rest)
     )
     jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
     assert asked == ["truth"]
@@ -284,7 +286,7 @@ def test_the_reference_is_read_once_for_all_batches_and_again_when_it_changed(co
         with other.references.lock(other.reference):
             other.references.save(other.reference, context.network("resnet-planted", seed), 1.0)
         for start in (0, 8):
-            made = jobs.timed_maps(other, ["grad"], Split.TEST, start, start + 8)["grad"].importance
+            made = importance.timed_maps(other, ["grad"], Split.TEST, start, start + 8)["grad"].importance
         maps.append(made)
     assert len(read) == 2
     assert not torch.equal(*maps)
@@ -324,7 +326,8 @@ def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, mo
     shutil.copytree(context.workspace.references, other.workspace.references)
     spec = spec_of(other, "grad", Unit.SCALAR)
     for size, ranges in ((16, [(0, 20)]), (4, [(20, TRAIN), (0, TEST)])):
-        monkeypatch.setattr(jobs, "images_at_once", lambda context, estimators, size=size: size)
+        for module in (jobs, importance):
+            monkeypatch.setattr(module, "images_at_once", lambda context, estimators, size=size: size)
         for start, stop in ranges:
             split = Split.TRAIN if (start, stop) != (0, TEST) else Split.TEST
             jobs.rank_shard(other, [spec], split, start, stop)
@@ -354,7 +357,7 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, tmp_p
             continue
         kept, noise = 0, find_estimator(name).noise
         for split, count in COUNTS.items():
-            batch = jobs.shard_batch(other, split, 0, count, other.reference_norm)
+            batch = importance.shard_batch(other, split, 0, count, other.reference_norm)
             said = model(batch.images).argmax(1)
             kept += sum(
                 int((model(noisy_copies(batch.images, batch.ids, j, 0, noise)).argmax(1) == said).sum())

@@ -10,7 +10,8 @@ from roarbench.analysis.boards import collect
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.estimators.noise import other_images
 from roarbench.execution import networks
-from roarbench.execution.scheduler import complete, steps
+from roarbench.execution.graph import steps
+from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages

@@ -9,8 +9,9 @@ from rich.console import Console
 from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.execution import progress as module
+from roarbench.execution.graph import Step, steps
 from roarbench.execution.progress import Stages, Watch, cost
-from roarbench.execution.scheduler import Event, Step, steps
+from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_work
 from roarbench.plan.recipes import find_recipe

@@ -13,8 +13,9 @@ import torch
 
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import PAPER, find_estimator
-from roarbench.execution import jobs, scheduler
-from roarbench.execution.scheduler import Schedule, Step, complete, steps
+from roarbench.execution import graph, importance, jobs, scheduler
+from roarbench.execution.graph import Step, steps
+from roarbench.execution.scheduler import Schedule, complete
 from roarbench.kernels.augment import Augmentation
 from roarbench.plan.recipes import RECIPES, Decay, Recipe
 from roarbench.plan.runs import Block
@@ -43,9 +44,9 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    for module in (jobs, scheduler):
+    for module in (jobs, importance, graph):
         monkeypatch.setattr(module, "EXPLAINED", 16)
-    monkeypatch.setattr(scheduler, "SHARD", 16)
+    monkeypatch.setattr(graph, "SHARD", 16)
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +61,9 @@ def done(tmp_path_factory):
     context, engine = make_context(folder), InlineEngine()
     runs = make_runs(context)
     with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
-        for module in (jobs, scheduler):
+        for module in (jobs, importance, graph):
             patch.setattr(module, "EXPLAINED", 16)
-        patch.setattr(scheduler, "SHARD", 16)
+        patch.setattr(graph, "SHARD", 16)
         events = list(complete(context, runs, store, engine))
         yield context, runs, events, engine.done, store
 
@@ -584,18 +585,18 @@ def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
 
     def size(*names, side=64):
         specs = [context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
-        return scheduler._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
+        return graph._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (jobs, scheduler):
+        for module in (jobs, importance, graph):
             patch.setattr(module, "EXPLAINED", 64)
-        patch.setattr(scheduler, "SHARD", 512)
+        patch.setattr(graph, "SHARD", 512)
         assert size("random", "sobel") == 512
         assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
         assert size(*PAPER) == 64  # 400 looks
         assert size(*PAPER, side=32) == 192
         assert size(*PAPER, side=224) == 64
-        patch.setattr(scheduler, "device", lambda: torch.device("cuda"))
+        patch.setattr(graph, "device", lambda: torch.device("cuda"))
         assert size(*PAPER, side=224) == 512
 
 
@@ -603,17 +604,17 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
     context = make_context(tmp_path)
     runs = make_runs(context)
     explained = Counter()
-    maps = jobs.importance_maps
+    maps = importance.importance_maps
 
     def counted(estimators, model, batch, *rest):
         explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(estimators, model, batch, *rest)
 
-    monkeypatch.setattr(jobs, "importance_maps", counted)
-    for module in (jobs, scheduler):
+    monkeypatch.setattr(importance, "importance_maps", counted)
+    for module in (jobs, importance, graph):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
-        monkeypatch.setattr(scheduler, "SHARD", size)
+        monkeypatch.setattr(graph, "SHARD", size)
         events = complete(context, runs, store, InlineEngine())
         list(islice(events, count))
         events.close()
@@ -626,7 +627,7 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
 
 
 def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
-    maps = jobs.importance_maps
+    maps = importance.importance_maps
 
     def broken(estimators, model, batch, *rest):
         found = maps(estimators, model, batch, *rest)
@@ -634,7 +635,7 @@ def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, mon
             found["truth"][3, 0, 0, 0] = float("nan")
         return found
 
-    monkeypatch.setattr(jobs, "importance_maps", broken)
+    monkeypatch.setattr(importance, "importance_maps", broken)
     context = make_context(tmp_path)
     runs = make_runs(context)
     events = list(complete(context, runs, store, InlineEngine()))

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from roarbench.estimators import find_estimator
-from roarbench.execution.scheduler import complete, steps
+from roarbench.execution.graph import steps
+from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.runs import CLEAN, Block, expand, select

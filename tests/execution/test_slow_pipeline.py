@@ -11,8 +11,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.estimators import find_estimator
 from roarbench.execution.context import RunContext
+from roarbench.execution.graph import steps
 from roarbench.execution.jobs import Scored
-from roarbench.execution.scheduler import steps
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
 from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe

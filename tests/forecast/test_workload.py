@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.estimators import TWINS
 from roarbench.estimators.engine import importance_maps
-from roarbench.execution import jobs
+from roarbench.execution import importance, jobs
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
@@ -76,7 +76,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
     monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
-    monkeypatch.setattr(jobs, "importance_maps", maps)
+    monkeypatch.setattr(importance, "importance_maps", maps)
     monkeypatch.setattr(runs, "find_dataset", lambda name: tiny_suite.RECORD)
     context = tiny_suite.make_context(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:

@@ -20,7 +20,7 @@ from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.execution import entry as submitting
-from roarbench.execution import jobs, runner
+from roarbench.execution import importance, jobs, runner
 from roarbench.execution.context import RunContext
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.scheduler import complete
@@ -193,10 +193,10 @@ def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pyt
         asked.append((task.device, trust))
         raise RunError("that is enough")
 
-    monkeypatch.setattr(jobs, "explain", explained)
+    monkeypatch.setattr(importance, "explain", explained)
     for marks in ("", "~cuda", "~trusted", "~trusted~cuda"):
         with pytest.raises(RunError, match="that is enough"):
-            jobs.timed_maps(context, [entry.id + marks], Split.TEST, 0, 4)
+            importance.timed_maps(context, [entry.id + marks], Split.TEST, 0, 4)
     assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
 
 
@@ -215,9 +215,9 @@ def test_a_submission_that_the_system_killed_is_not_to_blame(tmp_path, monkeypat
     jobs.train_reference(context)
     death = SandboxExit(started=True, stopped=stopped, code=code, output=b"", cpu=1.0, wall=1.0, peak=1)
     answer = SandboxAnswer((), fault(SubmissionFault.DIED, "it ended"), False, 0.0, (), death)
-    monkeypatch.setattr(jobs, "explain", lambda *_, **__: answer)
+    monkeypatch.setattr(importance, "explain", lambda *_, **__: answer)
     with pytest.raises(RunError, match="died: it ended") as caught:
-        jobs.timed_maps(context, [entry.id], Split.TEST, 0, 4)
+        importance.timed_maps(context, [entry.id], Split.TEST, 0, 4)
     assert caught.type is error
 
 
@@ -225,12 +225,12 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
     suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
-    context, explain = make_context(tmp_path, suite), jobs.explain
+    context, explain = make_context(tmp_path, suite), importance.explain
     context.workspace.keep_submission(entry.id, entry.source)
-    monkeypatch.setattr(jobs, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
+    monkeypatch.setattr(importance, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
     assert do(context, make_runs(context, suite), store) == {}
     assert len(calls) == 2  # one of each split
-    batch = jobs.shard_batch(context, Split.TEST, 0, 24, context.reference_norm)
+    batch = importance.shard_batch(context, Split.TEST, 0, 24, context.reference_norm)
     for twin in ("", "~blurred"):
         (run,) = [run for run in make_runs(context, suite) if run.cell.estimator == entry.id + twin]
         stored = context.rankings.open(context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
@@ -253,10 +253,10 @@ def test_other_twins_explain_another_network_or_another_class(tmp_path: Path, mo
         parts[twin] = task.parts[0]
         raise RunError("that is enough")
 
-    monkeypatch.setattr(jobs, "explain", explained)
+    monkeypatch.setattr(importance, "explain", explained)
     for twin in ("", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            jobs.timed_maps(context, [entry.id + twin], Split.TEST, 0, 4)
+            importance.timed_maps(context, [entry.id + twin], Split.TEST, 0, 4)
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
     torch.testing.assert_close(weights["~untrained"], context.untrained_reference().state_dict()["linear.weight"])

@@ -1,0 +1,190 @@
+"""What is missing of a suite as a graph of jobs.
+
+Reference, then shards of images ranked by all estimators in one pass, then sealed rankings, then the networks that
+score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from math import prod
+from typing import NamedTuple
+
+from roarbench.devices import device
+from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
+from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.execution import jobs
+from roarbench.execution.context import RunContext
+from roarbench.execution.networks import train_common, tune
+from roarbench.plan.common import CommonNetwork
+from roarbench.plan.runs import CLEAN, Run
+from roarbench.store.rankings import RankingSpec, covers
+from roarbench.terms import Retrain, Split
+from roarbench.workers.local import Job
+
+SHARD = 512  # images that one job ranks at most
+_JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
+
+
+class Step(NamedTuple):
+    """A job with its place in the graph.
+
+    Attributes:
+        kind: `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready.
+        job: What a worker does.
+        needs: Names of the steps before it.
+        run: The run that it does, for `run`.
+        group: The submission that it ranks by; once it failed for some images, it is not tried for others.
+    """
+
+    kind: str
+    job: Job
+    needs: tuple[str, ...]
+    run: Run | None = None
+    group: str = ""
+
+
+def steps(context: RunContext, runs: list[Run]) -> list[Step]:
+    """Return everything that has to be done for these runs and is not yet in the stores."""
+    wanted = _rankings_needed(context, runs)
+    lacking = {spec: found for spec, found in wanted.items() if not context.rankings.has(spec)}
+    needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
+    ranking = [step for number in needs for step in _rank_steps(context.explaining(number), lacking, needs[number])]
+    sealing = list(_seal_steps(lacking, ranking))
+    networks = list(_network_steps(context, runs, lacking))
+    by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
+    scoring = [_run_step(context.of(run), run, lacking, needs) for run in by_seed]
+    explained = {name for step in (*ranking, *scoring) for name in step.needs}
+    training = [
+        Step("reference", Job(name, jobs.train_reference, (context.explaining(number),)), ())
+        for number, names in needs.items()
+        for name in names
+        if name in explained
+    ]
+    return [*training, *ranking, *sealing, *networks, *scoring]
+
+
+def _reference_needed(context: RunContext) -> tuple[str, ...]:
+    """Return the name of the step that makes a reference; empty if it is there."""
+    made = all(context.references.predicted(context.reference, split) for split in context.splits)
+    return () if made else (f"reference{_numbered(context)}",)
+
+
+def _numbered(context: RunContext) -> str:
+    """Return what the names of steps say of the reference, where there are several."""
+    return f" {context.number + 1}" if context.suite.references > 1 else ""
+
+
+Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, each with what it is made by
+
+
+def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
+    """Return the rankings that runs remove by, for every reference explained; those of controls once."""
+    cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
+    cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in CONTROLS}
+    found: Lacking = {}
+    for name, unit, number in sorted(cells):
+        if name != CLEAN and (estimator := ranked_by(name)):
+            made_by = context.explaining(0 if estimator.control else number)
+            found.setdefault(made_by.ranking_spec(estimator, unit), (estimator, made_by))
+    return found
+
+
+def _network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the networks that score several of these runs: the common ones, then one for each row."""
+    made: set[str] = set()
+    for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
+        own, common = context.of(run), context.common_network(run)
+        for step in (_common_step(context, common, lacking), *_tuning_step(own, run, lacking)):
+            if step.job.name not in made:
+                made.add(step.job.name)
+                yield step
+
+
+def _common_step(context: RunContext, common: CommonNetwork, lacking: Lacking) -> Step:
+    first = context.explaining(0)
+    specs = [first.ranking_spec(find_estimator(name), common.unit) for name in CONTROLS]
+    needs = tuple(seal_name(first, spec) for spec in specs if spec in lacking)
+    return Step("network", Job(_common_name(common), train_common, (context, common)), needs)
+
+
+def _tuning_step(context: RunContext, run: Run, lacking: Lacking) -> Iterator[Step]:
+    """Yield what tunes the common network on the row of a run; nothing for untouched images."""
+    if estimator := run.cell.ranked_by:
+        spec = context.ranking_spec(estimator, run.cell.unit)
+        needs = (_common_name(context.common_network(run)), *((seal_name(context, spec),) if spec in lacking else ()))
+        yield Step("tune", Job(_tuning_name(run, estimator), tune, (context, run)), needs)
+
+
+def _common_name(common: CommonNetwork) -> str:
+    return f"network {common.order} {common.unit} {common.seed}"
+
+
+def _tuning_name(run: Run, estimator: Estimator) -> str:
+    return f"tune {estimator.id} {run.cell.order} {run.cell.unit} {run.seed}"
+
+
+def _rank_steps(context: RunContext, lacking: Lacking, reference: tuple[str, ...]) -> Iterator[Step]:
+    """Yield what ranks by one reference, and by the controls where it is the first."""
+    groups: dict[str, list[RankingSpec]] = {}
+    mine = [(spec, estimator) for spec, (estimator, made_by) in lacking.items() if made_by == context]
+    for spec, estimator in sorted(mine, key=lambda item: not item[1].control):
+        groups.setdefault(job_group(estimator), []).append(spec)
+    for group, specs in groups.items():
+        controls = group == "controls"
+        named = group if controls else f"{group}{_numbered(context)}"
+        for todo, split, start, stop in _shards(context, specs):
+            job = Job(f"rank {named} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
+            submitted = todo[0].estimator_record.submitted
+            yield Step("rank", job, () if controls else reference, group=named if submitted else "")
+
+
+def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+    """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
+    size = _shard_size(specs)
+    for split in context.splits:
+        n = len(context.images(split).labels)
+        ranked = {spec: context.rankings.ranked(spec, split) for spec in specs}
+        ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
+        todo = {s: tuple(spec for spec in specs if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
+        for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
+            starts = list(batches)
+            if lacking:
+                yield lacking, split, starts[0], ends[starts[-1]]
+
+
+def _shard_size(specs: list[RankingSpec]) -> int:
+    """Return the images of one job, whole batches: on a core the fewer, the more passes each of them takes.
+
+    On a GPU `SHARD` images are a minute's work for a ResNet-50, and fewer would not keep it busy.
+    """
+    if device().type == "cuda":
+        return SHARD
+    looks = max(1, passes(spec.estimator_record for spec in specs).forward)
+    batches = _JOB // (looks * prod(specs[0].shape) * EXPLAINED)
+    return min(SHARD, max(1, int(batches)) * EXPLAINED)
+
+
+def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
+    needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
+    for step in ranking:
+        for spec in step.job.arguments[1]:
+            needs[spec].append(step.job.name)
+    for spec, names in needs.items():
+        made_by = lacking[spec][1]
+        yield Step("seal", Job(seal_name(made_by, spec), jobs.seal, (made_by, spec)), tuple(names))
+
+
+def seal_name(context: RunContext, spec: RankingSpec) -> str:
+    """Return the name of the step that finishes a ranking."""
+    return f"seal {spec.name} {spec.unit}{_numbered(context) if spec.reference else ''}"
+
+
+def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
+    needs = references[context.number] if run.cell.retrain is Retrain.NONE else ()
+    if estimator := run.cell.ranked_by:
+        spec = context.ranking_spec(estimator, run.cell.unit)
+        needs += (seal_name(context, spec),) if spec in lacking else ()
+    if run.cell.retrain is Retrain.COMMON:
+        tuned = run.cell.ranked_by
+        needs += (_tuning_name(run, tuned) if tuned else _common_name(context.common_network(run)),)
+    return Step("run", Job(run.key, jobs.score, (context, run)), needs, run)
