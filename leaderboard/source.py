@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leaderboard.text import plain
-from roarbench.analysis.boards import SuiteResults, collect_all
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.load import fits, only_part, with_entered
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes

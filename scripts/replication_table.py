@@ -13,7 +13,8 @@ from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suites import find_suite, leading
 from roarbench.stats.board import Board, Row, board

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators import find_estimator
 from roarbench.plan.runs import CLEAN

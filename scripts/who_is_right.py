@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.datasets.planted import generate
 from roarbench.errors import RunError
 from roarbench.estimators.base import Batch

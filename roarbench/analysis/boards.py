@@ -1,4 +1,4 @@
-"""From the results store to the boards of a suite. Nothing here imports torch or computes a score."""
+"""What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,19 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.faithfulness import score_specs
-from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.estimators import CONTROLS, find_estimator, of_other_images
-from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
-from roarbench.plan.suites import with_given
 from roarbench.stats.board import RANDOM, Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.spread import Spread, spread_of
-from roarbench.store.entries import submissions_of, unverified
-from roarbench.store.images import ImageNote
-from roarbench.store.results import Result, ResultsStore
+from roarbench.store.results import Result
 from roarbench.submissions.file import Submission
 from roarbench.terms import Protocol, Retrain, Unit
 
@@ -328,74 +322,3 @@ def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
         for name, value in result.provenance.computed_with.items():
             values[name].add(value)
     return {name: sorted(found) for name, found in values.items() if len(found) > 1}
-
-
-def collect(
-    suite: Suite,
-    store: ResultsStore,
-    limit: int | None = None,
-    data: str | None = None,
-    notes: Iterable[ImageNote] = (),
-) -> SuiteResults:
-    """Return what a store has of a suite.
-
-    Args:
-        suite: Which; `given` says what it explains.
-        store: Its results.
-        limit: Which version of the data set: this many images per split, or the whole.
-        data: Fingerprint of the images; those of the suite itself if not given.
-        notes: Where images came from, from `image_notes`.
-    """
-    versions = versions_of(suite, store, notes)
-    images = versions.own_images(limit) if data is None else data
-    return _results_of(versions, Version(images, limit, suite.given), store)
-
-
-def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
-    """Return all versions of a suite that a store has: on the whole data set, then on small ones, largest first.
-
-    Of one size the suite's own images and reference come first.
-    """
-    versions = versions_of(suite, store, notes)
-    found = [_results_of(versions, version, store) for version in versions.stored]
-    return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
-
-
-def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
-    suite = with_given(versions.suite, version.given)
-    keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
-    found = store.results(keys)
-    results = {point: found[key] for key, point in keys.items() if key in found}
-    return SuiteResults(
-        suite,
-        version.data,
-        version.limit,
-        results,
-        doubts=unverified(store.database, results.values()),
-        submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
-        quantus=_quantus(suite, store, version.data),
-        named=versions.names(version),
-        asked=versions.options(version),
-        references=_references(suite, version, store) if explains(suite) else {},
-        others=tuple(
-            Other(versions.describe(other), other.limit, versions.options(other))
-            for other in versions.stored
-            if other != version
-        ),
-    )
-
-
-def _references(suite: Suite, version: Version, store: ResultsStore) -> dict[int, Result]:
-    keys = [bind(suite, point, version.data, version.limit).key for point in reference_points(suite)]
-    found = store.results(keys)
-    return {number: found[key] for number, key in enumerate(keys) if key in found}
-
-
-def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
-    specs = score_specs(suite, data)
-    values = store.scores.values([spec.key for spec in specs.values()])
-    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
-    for (estimator, metric), spec in specs.items():
-        if spec.key in values:
-            found[estimator][metric] = values[spec.key]
-    return dict(found)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
 from roarbench.calls import propose
 from roarbench.datasets.loading import decode_dataset

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.boards import NEAR_CHANCE, SuiteResults, collect
+from roarbench.analysis.boards import NEAR_CHANCE, SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import panel
 from roarbench.datasets import PINNED
 from roarbench.plan.keys import bind

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import IMAGES, METRICS, score_specs
 from roarbench.estimators import find_estimator
 from roarbench.report.table import suite_table

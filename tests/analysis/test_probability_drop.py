@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import open_results
 from roarbench.analysis.probability_drop import falls
 from roarbench.plan.runs import CLEAN

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import collect, collect_all
+from roarbench.analysis.collecting import collect, collect_all
 from roarbench.analysis.load import what_else
 from roarbench.datasets import PINNED
 from roarbench.execution import runner

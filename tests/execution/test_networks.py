@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.estimators.noise import other_images
 from roarbench.execution import networks

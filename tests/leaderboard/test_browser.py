@@ -412,6 +412,7 @@ def test_static_entry_compare_and_back(driver: webdriver.Chrome, site: Path) -> 
     see(driver, pairs, ["gb against ig"])
     show(driver, driver.current_url)
     see(driver, lambda d: first(d, "h2"), "gb against ig")
+    assert pairs(driver) == ["gb against ig"] and "first=gb" in driver.current_url
 
 
 def pairs(driver: webdriver.Chrome) -> list[str]:
@@ -470,6 +471,7 @@ def test_static_names_that_are_unknown_are_said(driver: webdriver.Chrome, site: 
     see(driver, lambda d: d.find_element(By.ID, "unknown").is_displayed(), False)
     show(driver, f"{(site / name).as_uri()}#{choice}")
     see(driver, lambda d: d.find_element(By.ID, "unknown").text, UNKNOWN[asked])
+    assert driver.find_element(By.ID, "unknown").is_displayed()
 
 
 def test_static_back_and_forward_move_between_choices(driver: webdriver.Chrome, site: Path) -> None:
@@ -553,6 +555,7 @@ def test_app_filter_reaches_the_address_and_back(driver: webdriver.Chrome, addre
     see(driver, lambda d: query(d).get("search"), ["vargrad"])
     show(driver, driver.current_url)
     until(driver, lambda d: "1 of 9 rows" in texts(d))
+    assert rows(driver) == ["var-grad"]
 
 
 def pick(driver: webdriver.Chrome, label: str, option: str) -> None:
@@ -588,6 +591,7 @@ def test_app_back_and_forward_move_between_views(driver: webdriver.Chrome, addre
         look(view)
     driver.forward()
     look(views[1][1])
+    assert query(driver) == views[1][1][2]
 
 
 def follow(driver: webdriver.Chrome, link: str) -> None:
@@ -625,6 +629,7 @@ def test_app_opens_an_entry_from_its_name(driver: webdriver.Chrome, address: str
     follow(driver, "var-grad")
     see(driver, title, "var-grad - roarbench")
     until(driver, lambda d: "roarbench run --suite quick" in texts(d))
+    assert query(driver).get("estimator") == ["var-grad"]
 
 
 def test_app_by_keyboard_alone(driver: webdriver.Chrome, address: str) -> None:
@@ -684,6 +689,7 @@ def test_app_runs_are_live(driver: webdriver.Chrome, address: str, folder: Path)
     until(driver, lambda d: wanted in texts(d))
     script = "return [...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.textContent)"
     until(driver, lambda d: "the disk is full <b>![x](y)" in d.execute_script(script))
+    assert wanted in texts(driver)
 
 
 @pytest.mark.parametrize(("protocol", "level", "family"), SAVED[:2])

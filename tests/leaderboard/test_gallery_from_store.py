@@ -10,7 +10,8 @@ from leaderboard.gallery import IMAGES, gallery_file, read_gallery, save_gallery
 from leaderboard.snapshot import SuiteView
 from leaderboard.source import read_suites
 from leaderboard.static_pages import gallery_page
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.datasets import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset

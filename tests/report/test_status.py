@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import collect
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.runs import describe, expand

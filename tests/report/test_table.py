@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table

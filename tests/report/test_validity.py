@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from roarbench.analysis.boards import SuiteResults, collect
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import Panel, Twin, panel
 from roarbench.cli.main import app
 from roarbench.plan import suites
