@@ -2,6 +2,8 @@
 
 import math
 import sys
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,12 @@ def sample(value, error=1.0):
     """A gain whose 400 draws have this standard error, independent of those of others."""
     generator = np.random.default_rng(round(100 * abs(value)) + 7)
     return Sample(value, value + error * generator.normal(size=400))
+
+
+@pytest.fixture
+def agreements(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return import_module("agreement_table")
 
 
 def judged(program, protocol="roar", wrong=0, seconds=60.0, z=5.0, **verdicts):
@@ -88,6 +96,13 @@ def test_who_errs_least_leads_then_who_has_most_power_where_it_has_least(program
     assert order[-1] == ("kar", 1, 0, 8.0)
 
 
+def test_the_set_that_was_made_later_is_no_part_of_the_rule(program):
+    names = [protocol.name for protocol in program.ASKED]
+    everywhere = [judged(program, name, z=2.0 if name == "specific" else 1.0) for name in names]
+    blind = [replace(one, suite=program.BLIND, wrong=9, z=0.0) for one in everywhere]
+    assert program.leader([*everywhere, *blind])[0] == ("specific", 0, 0, 2.0)
+
+
 def test_a_training_is_three_passes_and_a_common_network_is_trained_once_a_seed(program):
     suite = find_suite("planted-protocols")
     roar, specific = (program.passes(suite, protocol) for protocol in (ROAR, SPECIFIC))
@@ -110,3 +125,12 @@ def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     assert f"**By the rule `{first[0]}` leads**" in page
     assert page.partition(program.START)[2].partition(program.END)[0].strip() == made
+
+
+@pytest.mark.slow
+def test_the_agreements_are_those_of_the_rows_in_docs(agreements, tmp_path):
+    assert command("import", ROOT / "docs" / "quick-2.parquet", "--store", tmp_path) == 0
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        made = agreements.table(agreements.read(store))
+    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert page.partition(agreements.START)[2].partition(agreements.END)[0].strip() == made

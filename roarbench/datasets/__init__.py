@@ -246,6 +246,12 @@ _TABLE = (
         about="planted with the features in two blobs anywhere, so that blurring helps (docs/planted.md)",
         config="smooth",
     ),
+    replace(
+        _PLANTED,
+        name="planted-placed",
+        about="planted with the features in the middle of every image (docs/planted.md)",
+        config="placed",
+    ),
 )
 DATASETS = {record.name: record for record in _TABLE}
 PINNED = {  # fingerprints of whole data sets that are known without a download
@@ -254,6 +260,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
     "planted": "268bf89edb78139910d041b0be188cde",
     "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",
     "planted-smooth": "43434e6ec57b38138bbcf72d71880d8d",
+    "planted-placed": "2afcfd5c53eeaee806d84c0b1d60d54c",
 }
 
 

@@ -5,11 +5,12 @@ An image of class k is a stripe pattern in noise, of a strength that differs fro
     x = GREY + AMPLITUDE * strength * pattern[k] + NOISE * e,    e standard normal, rounded and clipped to [0, 255]
 
 The pattern, +1 or -1, says which class it is; the strength, in (0, 1], says how much of it a feature carries. It is
-greatest near the image's centres, and where these are drawn makes three data sets (`DatasetRecord.config`):
+greatest near the image's centres, and where these are drawn makes four data sets (`DatasetRecord.config`):
 
     planted         one, anywhere in the middle half: where features are removed says nothing about the class
     planted-leaky   one, in the quarter of the image that belongs to the class: it says the class
     planted-smooth  two, anywhere: the true map is smooth, so blurring a noisy map brings it nearer to the truth
+    planted-placed  the middle of every image: the true map of one image is that of all, but for jitter
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ NOISE = 32
 DECAY = 5.0  # strength falls from 1 at the first feature of the ranking to exp(-DECAY) at the last
 JITTER = 1.0  # pixels: mixes neighbouring features and channels in the ranking
 STRIPE = 2  # pixels, width of a stripe
-LEAKY, SMOOTH = "leaky", "smooth"  # what `DatasetRecord.config` says; empty is `planted`
+LEAKY, SMOOTH, PLACED = "leaky", "smooth", "placed"  # what `DatasetRecord.config` says; empty is `planted`
 BLOBS = 2  # centres in an image of `planted-smooth`
 
 
@@ -62,7 +63,7 @@ def draw_centres(kind: str, labels: NDArray[np.int64], size: int, generator: np.
     """Draw the points near which features are strong, y and x in pixels, (images, centres, 2).
 
     Args:
-        kind: `LEAKY`, `SMOOTH` or empty.
+        kind: `LEAKY`, `SMOOTH`, `PLACED` or empty.
         labels: Int64 (images,); they count for `LEAKY` alone.
         size: Side of the images.
         generator: Source of the draws.
@@ -73,6 +74,8 @@ def draw_centres(kind: str, labels: NDArray[np.int64], size: int, generator: np.
         return (corner + generator.uniform(-size / 8, size / 8, (count, 2)))[:, np.newaxis]
     if kind == SMOOTH:
         return generator.uniform(0, size, (count, BLOBS, 2))
+    if kind == PLACED:
+        return np.full((count, 1, 2), size / 2)
     return generator.uniform(size / 4, 3 * size / 4, (count, 1, 2))
 
 

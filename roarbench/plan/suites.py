@@ -232,6 +232,11 @@ _TABLE = (
         "planted-smooth",
         *("truth-noisy", "truth-noisy-blurred"),
     ),
+    _known(
+        "planted-placed",
+        "the same where features stand at one place, so that another image's map is as good as the own one",
+        "planted-placed",
+    ),
     Suite(
         name="study-imagenette64",
         version=1,

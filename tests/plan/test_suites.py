@@ -56,6 +56,7 @@ FROZEN = {
     ("planted-protocols", 1): "241a3d6dafd93c5b94c4099016b9a18d",
     ("planted-leaky", 1): "67d1032249e8421a6646e493e68c85b5",
     ("planted-smooth", 1): "17d61766ab9811145dcfaf9705e7fff5",
+    ("planted-placed", 1): "b22f08f511d0423ea35b3572ba40ea12",
     ("quick", 2): "2d884a827368dabcc779c8bef3b4deae",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",
     ("cifar10", 2): "345ebcb1d1012ef1fdbdc567f89c1898",
@@ -237,7 +238,7 @@ def test_planted_judges_the_harness_both_ways():
         assert block.seeds > 1  # intervals need two
 
 
-@pytest.mark.parametrize("name", ["planted-protocols", "planted-leaky", "planted-smooth"])
+@pytest.mark.parametrize("name", ["planted-protocols", "planted-leaky", "planted-smooth", "planted-placed"])
 def test_each_protocol_is_asked_for_the_order_that_is_known(name):
     suite = find_suite(name)
     assert {block.protocol for block in suite.blocks} == {
