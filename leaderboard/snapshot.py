@@ -13,18 +13,17 @@ from leaderboard.compare import PairComparison, compare_pair
 from leaderboard.curves import curve_boards
 from leaderboard.gallery import Gallery, read_gallery
 from leaderboard.rows import BoardTable, Doubts, board_table
-from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, slug, units
+from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of, marks_of, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Suite
-from roarbench.plan.suites import VERSIONS
 from roarbench.report.table import marked
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.terms import ROAR, Protocol, Unit
+from roarbench.terms import Protocol, Unit
 
 Made = TypeVar("Made")
 
@@ -50,9 +49,8 @@ class SuiteView:
 
     @property
     def protocol(self) -> Protocol:
-        """Return the protocol of the first board: ROAR, if the suite has it."""
-        has = protocols(self.suite_results)
-        return ROAR if ROAR in has else has[0]
+        """Return the protocol of the first board."""
+        return protocols(self.suite_results)[0]
 
     @property
     def unit(self) -> Unit:
@@ -155,7 +153,7 @@ class LiveSnapshot:
         self._views: dict[Suite, list[SuiteView]] = {}
 
     def suites(self) -> dict[str, SuiteView]:
-        """Return the suites by slug, as the store is now.
+        """Return the suites by slug, in the order of the pages, as the store is now.
 
         A suite without new results stays the same object, with all that it has computed.
 
@@ -165,7 +163,7 @@ class LiveSnapshot:
         with self._lock:
             state = self.store.state()
             if state != self._state:
-                for suite in VERSIONS.values():
+                for suite in shown_order():
                     self._read(suite)
                 self._state = state
             return {view.slug: view for found in self._views.values() for view in found}

@@ -9,13 +9,14 @@ from typing import NamedTuple
 from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
-from roarbench.analysis.load import fits, only_part, with_entered
+from roarbench.analysis.entered import with_entered, without_idle
+from roarbench.analysis.load import fits, only_part
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
 from roarbench.plan.runs import Suite, describe
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
@@ -36,15 +37,21 @@ class Selection(NamedTuple):
 ALL = Selection()
 
 
+def shown_order() -> list[Suite]:
+    """Return all suites in the order of the pages: as they are listed, of each name the newest version first."""
+    listed = list(SUITES)
+    return sorted(VERSIONS.values(), key=lambda suite: (listed.index(suite.name), -suite.version))
+
+
 def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
-    """Return every suite that has at least one result, by slug.
+    """Return every suite that has at least one result, by slug, in the order of the pages.
 
     Args:
         store: The results.
         folder: The store's folder, with rankings and images if it has them.
         selection: Which boards are shown.
     """
-    found = [each for suite in VERSIONS.values() for each in read_suite(store, suite, folder, selection)]
+    found = [each for suite in shown_order() for each in read_suite(store, suite, folder, selection)]
     return {slug(each): each for each in found}
 
 
@@ -56,7 +63,7 @@ def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selec
     """
     notes = image_notes(store, folder, suite.dataset)
     versions = collect_all(with_entered(suite, store), store, notes)
-    found = [each for each in versions if fits(each, *selection, notes)]
+    found = [without_idle(each, suite, store) for each in versions if fits(each, *selection, notes)]
     return [with_kept(each, folder) for each in found if each.complete or not only_part(each, store)]
 
 
@@ -78,9 +85,10 @@ def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
 
 
 def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
-    """Return the protocols that a suite has, in the order of the vocabulary."""
+    """Return the protocols that a suite has: the one that leads it, then the others in the order of the vocabulary."""
     has = {block.protocol for block in suite_results.suite.blocks}
-    return tuple(protocol for protocol in PROTOCOLS.values() if protocol in has)
+    others = (protocol for protocol in PROTOCOLS.values() if protocol in has)
+    return tuple(dict.fromkeys((leading(suite_results.suite)[0], *others)))
 
 
 def units(suite_results: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:

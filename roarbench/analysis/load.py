@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.boards import Dropped, Other, SuiteResults
 from roarbench.analysis.collecting import collect, collect_all
+from roarbench.analysis.entered import with_entered, without_idle
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.calls import STORE, propose
@@ -13,9 +14,8 @@ from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Suite, expand
-from roarbench.plan.suites import VERSIONS, with_entries, with_given
+from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.plan.weights import explaining
-from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
 from roarbench.store.images import ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
@@ -76,7 +76,8 @@ def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResu
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = explaining(suite, asked.references, list(dict.fromkeys(known)))
     data = _images(suite, asked, notes, results) if asked.data else None
-    return with_kept(collect(with_entered(chosen, results), results, asked.limit, data, notes), asked.store)
+    found = collect(with_entered(chosen, results), results, asked.limit, data, notes)
+    return with_kept(without_idle(found, chosen, results), asked.store)
 
 
 def alike(asked: Question, suite: Suite, other: Suite) -> Question:
@@ -131,11 +132,6 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
     dataset = suite.dataset_record
     files = source_files(record(dataset), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
-
-
-def with_entered(suite: Suite, results: ResultsStore) -> Suite:
-    """Return a suite with what was submitted to it, and with its estimators by other parameters."""
-    return with_entries(suite, entered_ids(results.database, suite.dataset, suite.model))
 
 
 def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:

@@ -1,13 +1,14 @@
 """Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import expand
+from roarbench.plan.suites import SUITES, with_entries
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Retrain
 from tests.helpers.command_line import PART, RUNS, SMALL
 
 pytestmark = pytest.mark.slow
@@ -32,8 +33,9 @@ def fail(store: Path) -> str:
     """Note that a run of a submission failed; its key."""
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
-        cell = replace(row.run.cell, estimator=MINE, retrain=Retrain.IMAGES, t=0.5)
-        run = replace(row.run, cell=cell)
+        suite = with_entries(SUITES["planted"], [MINE])
+        points = (point for point in expand(suite) if point.cell.estimator == MINE)
+        run = bind(suite, next(points), row.run.data, row.run.limit)
         results.add_failure(run, "died of it")
     return run.key
 

@@ -6,6 +6,7 @@ import pytest
 
 from leaderboard.rows import board_table
 from leaderboard.snapshot import LiveSnapshot, SuiteView, live_snapshot
+from leaderboard.source import read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -54,6 +55,18 @@ def test_a_suite_that_begins_later_is_found(tmp_path: Path) -> None:
     assert snapshot.suites() == {}
     make_store(tmp_path, VERSIONS["quick", 1], images=40)
     assert set(snapshot.suites()) == {"quick-v1"}
+
+
+def test_the_newest_version_of_a_suite_comes_first(tmp_path: Path) -> None:
+    first, second = VERSIONS["quick", 1], VERSIONS["quick", 2]
+    live = LiveSnapshot(make_store(tmp_path, first, early, images=20), tmp_path)
+    assert list(live.suites()) == ["quick-v1"]
+    make_store(tmp_path, second, early, images=20)
+    make_store(tmp_path, SUITES["planted"], early, images=20)
+    wanted = ["quick-v2", "quick-v1", "planted-v1"]
+    assert list(live.suites()) == wanted
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite", read_only=True) as store:
+        assert list(read_suites(store, tmp_path)) == wanted
 
 
 def test_there_is_one_of_each_store(snapshot: LiveSnapshot, tmp_path: Path) -> None:
