@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
+from roarbench.execution.given_weights import load_given
 from roarbench.kernels.train import Normalisation
 from roarbench.models import build
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
+from roarbench.plan.recipes import Recipe
 from roarbench.plan.runs import Reference, Run, Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.folders import Workspace
@@ -126,6 +128,17 @@ class RunContext:
         """Build a network of this name for this data set, with the random weights of a seed."""
         record = self.data.record
         return build(model, record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
+
+    def start(self, model: str, recipe: Recipe, seed: int) -> nn.Module:
+        """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.
+
+        Raises:
+            CallerError: They cannot be fetched or read, or belong to another network.
+        """
+        network = self.network(model, seed)
+        if recipe.start:
+            load_given(recipe.start.partition("@")[0], network, self.data.record.channels)
+        return network
 
     def trained_reference(self) -> nn.Module:
         """Return the explained model, in eval mode."""

@@ -92,14 +92,16 @@ def train_reference(context: RunContext) -> str:
 
 def _make_reference(context: RunContext) -> str:
     """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
-    start, reference = time.perf_counter(), context.reference
-    model, norm = context.network(reference.model, reference.seed).to(device()), None
+    start, reference, norm = time.perf_counter(), context.reference, None
     checkpoint = context.checkpoint(reference.key)
     if reference.given:
+        model = context.network(reference.model, reference.seed).to(device())
         norm = load_given(context.given[context.number], model, context.data.record.channels)
     else:
+        recipe = find_recipe(reference.recipe)
+        model = context.start(reference.model, recipe, reference.seed).to(device())
         images, labels = untouched(context, Split.TRAIN), torch.from_numpy(context.data.train.labels)
-        fit(model, images, labels, context.norm, find_recipe(reference.recipe), reference.seed, checkpoint)
+        fit(model, images, labels, context.norm, recipe, reference.seed, checkpoint)
     context.references.save(reference, model, time.perf_counter() - start, norm)
     checkpoint.remove()
     return checkpoint.note
@@ -192,7 +194,7 @@ def score(context: RunContext, run: Run) -> Scored:
     elif run.cell.retrain is Retrain.COMMON:
         model = scoring_network(context, run, rankings)
     else:
-        model = context.network(run.cell.model, run.seed).to(device())
+        model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
     tested = _inputs(context, run, rankings, Split.TEST)

@@ -43,10 +43,11 @@ def train_common(context: RunContext, common: CommonNetwork) -> str:
         first = context.explaining(0)
         controls = [first.rankings.open(first.ranking_spec(find_estimator(name), common.unit)) for name in CONTROLS]
         cuts = [cut for rankings in controls for cut in cuts_of(rankings, common.order)]
-        model = context.network(common.model, common.seed).to(device())
+        recipe = find_recipe(common.recipe)
+        model = context.start(common.model, recipe, common.seed).to(device())
         inputs = exchanged(context, cuts, common.unit, common.seed)
         labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
-        fit(model, inputs, labels, context.norm, find_recipe(common.recipe), common.seed, checkpoint)
+        fit(model, inputs, labels, context.norm, recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
         store.save(common.key, model, about)
         checkpoint.remove()

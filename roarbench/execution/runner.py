@@ -29,6 +29,7 @@ from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
 from roarbench.models import build
 from roarbench.plan.keys import bind, explains, reference_points
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run, Suite, expand
 from roarbench.store.folders import Workspace
 from roarbench.store.provenance import cores
@@ -86,6 +87,12 @@ class Request:
         named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
         return self.references or tuple(named)
 
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Return the names of the published weights that trainings of the suite begin with."""
+        recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
+        return tuple(recipe.start.partition("@")[0] for recipe in recipes if recipe.start)
+
 
 class Finished(NamedTuple):
     """How a command's runs ended.
@@ -111,7 +118,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console: Where to say how it goes.
     """
     suite, workers = request.suite, request.workers
-    if request.weights:  # before hours of work
+    if request.weights or request.starts:  # before hours of work
         _try_weights(request)
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
     images = _decode(request, workspace, console)
@@ -187,8 +194,8 @@ def _try_weights(request: Request) -> None:
     record = request.suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     network = build(request.suite.model, record.classes, record.channels, record.size, generator)
-    for reference in request.weights:
-        load_given(reference, network, record.channels)
+    for given in (*request.weights, *request.starts):
+        load_given(given, network, record.channels)
 
 
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:

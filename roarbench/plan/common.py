@@ -89,4 +89,5 @@ def tuning_of(recipe: Recipe) -> Recipe:
         warmup=_TUNING_EPOCHS / 8,
         decay=Decay.LINEAR,
         sides=(1.0,),
+        start="",
     )

@@ -49,6 +49,7 @@ class Recipe:
             are shrunk before they are augmented (progressive resolution, Howard 2018). Tests are at full size.
         micro_batch: Images that go through the network at once; gradients add up to those of `batch` images before a
             step. Batch norm takes its statistics over this many, so it is part of what is computed. 0: `batch`.
+        start: `NAME@CHECKSUM` of the published weights that every training begins with; empty for random ones.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Recipe:
     smoothing: float = 0.1
     sides: tuple[float, ...] = (1.0,)
     micro_batch: int = 0
+    start: str = ""
 
     @property
     def title(self) -> str:
@@ -135,6 +137,17 @@ _TABLE = (
         _fast("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
         weight_decay=1e-4,
         sides=_TO_224,
+    ),
+    Recipe(
+        "imagenet-augmented",
+        version=1,
+        epochs=5,
+        batch=256,
+        peak=0.05,
+        warmup=0.5,
+        decay=Decay.LINEAR,
+        augmentation=Augmentation.CROP_FLIP,
+        start="torchvision:resnet50-v1@0676ba61",
     ),
     _fast("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
     _fast("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),

@@ -207,6 +207,19 @@ _TABLE = (
         given="torchvision:resnet50-v1@0676ba61",
     ),
     Suite(
+        name="imagenet-augmented",
+        version=1,
+        about="the paper's estimators on ImageNet by a published ResNet-50, tuned on removed-maps instead of retrained",
+        dataset="imagenet",
+        model="resnet50",
+        recipe="imagenet-augmented@1",
+        reference_recipe="imagenet@1",
+        blocks=tuple(
+            Block(protocol, (*_ALL, "random-blurred"), PAPER_LEVELS, seeds=3) for protocol in (SPECIFIC, AUGMENTED)
+        ),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(
         name="planted",
         version=1,
         about="generated images whose true ranking is known: the harness's own proof",

@@ -48,6 +48,7 @@ FROZEN = {
     ("imagenet-64", 1): "1d29ffb8e3c5d25a166bec39b121f3aa",
     ("imagenet-noretrain", 1): "fc55b59f995a38f824c10f64b207faed",
     ("imagenet-noretrain", 2): "f4c6bd12063c290b2cca905e09053013",
+    ("imagenet-augmented", 1): "61b65c54a62efcdf34a3e36a3aaa73eb",
     ("planted", 1): "94d5374ed05d245b0a4a066ffe7f8ac7",
     ("study-imagenette64", 1): "afc58ec7bf5d9aa9d0e066419505ec56",
     ("study-imagenette128", 1): "b8fbba0d1d49e7d0dd1bbe271e3d8c43",
