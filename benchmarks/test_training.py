@@ -1,17 +1,20 @@
-"""What a training that begins with small images costs: these made once against made in every step.
+"""What a training costs whose inputs are made once for all epochs, against those made in every step; and shrinking.
 
 Run: OMP_NUM_THREADS=1 pytest benchmarks/test_training.py --benchmark-only
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
-from roarbench.kernels import train
+from roarbench.kernels import held
+from roarbench.kernels.augment import shrink
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.train import Normalisation, fit
 from roarbench.models import build
@@ -38,10 +41,26 @@ def trained() -> str:
     return checksum(model.state_dict())
 
 
-@pytest.mark.parametrize("held", (2e9, 0.0), ids=("once", "every step"))
-def test_a_training(benchmark: Any, monkeypatch: pytest.MonkeyPatch, held: float) -> None:
-    monkeypatch.setattr(train, "_HELD", held)
+@pytest.mark.parametrize("most", (held.MOST, 0.0), ids=("once", "every step"))
+def test_a_training(benchmark: Any, monkeypatch: pytest.MonkeyPatch, most: float) -> None:
+    monkeypatch.setattr(held, "MOST", most)
+    benchmark.group = "a training by quick@2 on 1,024 images, CPU seconds"
     benchmark._timer = time.process_time
     found = benchmark.pedantic(trained, rounds=3, warmup_rounds=1)
-    monkeypatch.setattr(train, "_HELD", 2e9 - held)
+    monkeypatch.setattr(held, "MOST", 2e9 - most)
     assert found == trained()  # the other way: the same weights, bit for bit
+
+
+def pooled(images: Tensor, side: int) -> Tensor:
+    return interpolate(images, (side, side), mode="area")
+
+
+@pytest.mark.parametrize("side", (32, 48))
+@pytest.mark.parametrize("way", ("shrink", "interpolate"))
+def test_shrinking(benchmark: Any, way: str, side: int) -> None:
+    images = torch.rand(64, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    benchmark.group = f"64 images from {SIDE} to {side} pixels, CPU seconds"
+    benchmark._timer = time.process_time
+    ways: dict[str, Callable[[Tensor, int], Tensor]] = {"shrink": shrink, "interpolate": pooled}
+    found = benchmark.pedantic(ways[way], (images, side), rounds=20, iterations=10, warmup_rounds=2)
+    assert torch.equal(found, pooled(images, side))

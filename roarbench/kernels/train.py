@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +17,12 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
+from roarbench.kernels import held
 from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.held import MOVING, Held, movable, moved
 from roarbench.plan.recipes import Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
-_HELD = 2e9  # bytes of inputs at full size, of which smaller ones are held
-_READ = 256  # inputs that are shrunk at once
-_FLOAT = 4  # bytes of a float32
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -44,15 +43,6 @@ class Redrawn(Protocol):
     @property
     def generator(self) -> torch.Generator:
         """Return the source of the draws, on the processor."""
-
-
-@runtime_checkable
-class Fixed(Protocol):
-    """Inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Return channels, height and width of an input."""
 
 
 @runtime_checkable
@@ -156,33 +146,6 @@ class Batches:
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
 
-class _Shrunk:
-    """All inputs at a smaller size, made once for the epochs that take them; bit for bit what every epoch would make.
-
-    Degrading and shrinking them anew took a third of a small network's training (docs/performance.md).
-    """
-
-    def __init__(self, inputs: Inputs, full: int) -> None:
-        self._inputs, self.full = inputs, full
-        self._images = torch.empty(0)
-
-    @classmethod
-    def of(cls, inputs: Inputs) -> Self | None:
-        """Return room for the inputs; None where they are not the same at every reading, or too many to be held."""
-        if not isinstance(inputs, Fixed) or len(inputs) * math.prod(inputs.shape) * _FLOAT > _HELD:
-            return None
-        return cls(inputs, inputs.shape[2])
-
-    def at(self, size: int) -> Tensor:
-        """Return all inputs at a size, float32 (n, c, size, size); the last size that was asked for is kept."""
-        if self._images.shape[-1:] != (size,):
-            self._images = torch.empty(0)  # its room, before the next one takes its own
-            n = len(self._inputs)
-            parts = (torch.arange(start, min(start + _READ, n)) for start in range(0, n, _READ))
-            self._images = torch.cat([shrink(self._inputs.batch(part), size) for part in parts])
-        return self._images
-
-
 class _Training:
     """A training under way: all that a checkpoint has to hold.
 
@@ -206,7 +169,7 @@ class _Training:
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
-        self._small = _Shrunk.of(inputs) if self._device.type == "cpu" else None
+        self._held = self._hold(inputs)
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
@@ -256,8 +219,7 @@ class _Training:
 
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
-        images = _scaled(augment(self._read(index), self._recipe.augmentation, self._generator), self._scale)
-        labels = self._labels.index_select(0, sent(index, self._device))
+        images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
@@ -265,14 +227,33 @@ class _Training:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
+    def _images(self, index: Tensor) -> Tensor:
+        """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""
+        kind = self._recipe.augmentation
+        if self._held is not None and kind in MOVING:
+            size = self._side(self._held.full)
+            return moved(self._held.at(size), index, size, kind, self._generator)
+        return _scaled(augment(self._read(index), kind, self._generator), self._scale)
+
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
-        if self._small is not None:
-            size = side(self._recipe, self.step, self.steps, self._small.full)
-            if size < self._small.full:
-                return self._small.at(size).index_select(0, index)
+        if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
+            return self._held.at(size).index_select(0, index)
         degraded = self._inputs.batch(index).to(self._device)
-        return shrink(degraded, side(self._recipe, self.step, self.steps, degraded.shape[3]))
+        return shrink(degraded, self._side(degraded.shape[3]))
+
+    def _side(self, full: int) -> int:
+        return side(self._recipe, self.step, self.steps, full)
+
+    def _hold(self, inputs: Inputs) -> Held | None:
+        """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
+        if self._device.type != "cpu" or not held.fits(inputs):
+            return None
+        if (kind := self._recipe.augmentation) not in MOVING:
+            return Held(inputs, lambda images: images)
+        taken = torch.bfloat16 if self._bf16 else torch.float32  # as the first convolution would round them itself
+        mean, std = self._scale
+        return Held(inputs, lambda images: movable(images.sub(mean).div_(std).to(taken), kind))
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:

@@ -110,7 +110,7 @@ def test_shift_and_flip_at_once_is_one_after_the_other() -> None:
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([16, 28, 32, 64]))
 def test_shift_makes_no_new_values(seed: int, size: int) -> None:
     images = torch.randint(0, 256, (3, 2, size, size), generator=seeded(seed)).float()
-    out = shift(images, reach(images), seeded(seed))
+    out = shift(images, reach(size), seeded(seed))
     for before, after in zip(images, out, strict=True):
         assert set(after.unique().tolist()) <= set(before.unique().tolist())
 
@@ -118,7 +118,7 @@ def test_shift_makes_no_new_values(seed: int, size: int) -> None:
 def test_shift_reaches_every_place() -> None:
     dot = torch.zeros(800, 1, 32, 32)
     dot[:, :, 16, 16] = 1
-    places = shift(dot, reach(dot), seeded(0)).flatten(1).argmax(1)
+    places = shift(dot, reach(32), seeded(0)).flatten(1).argmax(1)
     expected = {32 * y + x for y in range(14, 19) for x in range(14, 19)}
     assert set(places.tolist()) == expected
 
@@ -253,6 +253,13 @@ def test_shrink_slowly(side: int) -> None:
     before = images.clone()
     torch.testing.assert_close(shrink(images, side).double(), torch.from_numpy(expected), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(images, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("full", "side"), [(64, 32), (64, 48), (224, 192), (21, 18), (64, 16), (63, 21), (224, 160)])
+def test_shrink_is_adaptive_pooling_bit_for_bit(full: int, side: int) -> None:
+    images = pictures(3, size=full)
+    expected = interpolate(images, size=(side, side), mode="area")
+    torch.testing.assert_close(shrink(images, side), expected, rtol=0, atol=0)
 
 
 def test_shrink_to_the_full_side_is_nothing() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
-from roarbench.kernels import train
+from roarbench.kernels import held, train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
@@ -352,32 +352,47 @@ def test_images_grow_over_the_training() -> None:
     assert seen[-1].shape[2:] == (8, 8)
 
 
-def test_small_images_are_made_once_and_are_those_that_every_epoch_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bit for bit: the same weights with and without, and as many readings as sizes instead of steps."""
+def degraded_pictures() -> tuple[DegradedImages, Tensor]:
     generator = seeded(1)
-    pixels = torch.randint(0, 256, (300, 3, 8, 8), dtype=torch.uint8, generator=generator)
-    removed = torch.randint(0, 256, (300, 24), dtype=torch.uint8, generator=generator)
-    inputs = DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR)
-    labels = torch.arange(300) % 4
-    recipe = replace(RECIPE, epochs=8, batch=50, augmentation=Augmentation.SHIFT_FLIP, sides=(0.5, 0.75, 1.0, 1.0))
+    pixels = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8, generator=generator)
+    removed = torch.randint(0, 256, (300, 96), dtype=torch.uint8, generator=generator)
+    return DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR), torch.arange(300) % 4
+
+
+@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize("kind", Augmentation)
+def test_held_images_are_those_that_every_step_would_make(
+    monkeypatch: pytest.MonkeyPatch, kind: Augmentation, precision: Precision
+) -> None:
+    """Bit for bit: the same weights with and without."""
+    inputs, labels = degraded_pictures()
+    recipe = replace(RECIPE, epochs=4, batch=50, augmentation=kind, sides=(0.5, 0.75, 1.0, 1.0), precision=precision)
+    weights = []
+    for most in (2e9, 0):
+        monkeypatch.setattr(held, "MOST", most)
+        model = build("resnet-planted", 4, 3, 16, seeded(0))
+        fit(model, inputs, labels, NORM, recipe, seed=5)
+        weights.append(model.state_dict())
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [(Augmentation.SHIFT_FLIP, 3), (Augmentation.CROP_FLIP, 2)])
+def test_held_images_are_read_once_for_each_size(
+    monkeypatch: pytest.MonkeyPatch, kind: Augmentation, sizes: int
+) -> None:
+    """Crops are taken of images at full size, which are not held: they are read in every step."""
+    inputs, labels = degraded_pictures()
     read: list[int] = []
+    whole = DegradedImages.batch
 
     def counted(self: DegradedImages, index: Tensor) -> Tensor:
         read.append(len(index))
         return whole(self, index)
 
-    whole = DegradedImages.batch
     monkeypatch.setattr(DegradedImages, "batch", counted)
-    weights = []
-    for held in (2e9, 0):
-        monkeypatch.setattr(train, "_HELD", held)
-        model = build("resnet-planted", 4, 3, 8, seeded(0))
-        fit(model, inputs, labels, NORM, recipe, seed=5)
-        weights.append(model.state_dict())
-    assert read[:4] == [256, 44, 256, 44]  # both small sizes
-    assert read[4:] == [50] * (24 + 48)  # half of the first training's steps, all of the second one's
-    for one, other in zip(*(found.values() for found in weights), strict=True):
-        assert torch.equal(one, other)
+    recipe = replace(RECIPE, epochs=8, batch=50, augmentation=kind, sides=(0.5, 0.75, 1.0, 1.0))
+    fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, recipe, seed=5)
+    assert sum(read) == sizes * 300 + (3 - sizes) * 4 * 300
 
 
 # --- checkpoints
