@@ -70,6 +70,8 @@ class SuiteResults:
         references: The untouched test images scored by each reference, by its number; those not scored are missing.
         kept: Share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator,
             the mean over its rankings; missing where no ranking at hand says it.
+        watched: How many looks were planned at rows whose trainings were stopped or went on by what they showed, by
+            kind of network and estimator.
     """
 
     suite: Suite
@@ -84,6 +86,7 @@ class SuiteResults:
     others: tuple[Other, ...] = ()
     references: dict[int, Result] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
+    watched: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -119,11 +122,11 @@ class SuiteResults:
     def reference_accuracy(self) -> float | None:
         """Return the mean accuracy of the references on untouched images, in [0, 1]; None if not all were scored.
 
-        Scored must be those that most rows explain.
+        Scored must be those that most rows explain, and all that any row explains.
         """
         usual = self._usual_weights
         held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
-        if len(held) < self.suite.references:
+        if not held or len(held) < (len(usual) if self.watched else self.suite.references):
             return None
         return sum(row.correct for row in held) / sum(row.total for row in held)
 
@@ -151,8 +154,8 @@ class SuiteResults:
 
     def scores(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> Scores | None:
         """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it."""
-        asked = (protocol, unit, fill)
-        blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == asked]
+        place = (protocol, unit, fill)
+        blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
         if not blocks:
             return None
         rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
@@ -166,7 +169,8 @@ class SuiteResults:
         checks = frozenset(name for name in rows if not find_estimator(name).placed)
         mixed = frozenset(self.mixed(protocol, unit, fill))
         references = {at: names for at, names in explained.items() if all(names)}
-        scores = Scores(rows, levels, correct, mixed, checks, references)
+        looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
+        scores = Scores(rows, levels, correct, mixed, checks, references, watched=looks)
         if protocol.retrain is not Retrain.COMMON:
             return scores
         return replace(scores, differences=_differences(scores, held, protocol))

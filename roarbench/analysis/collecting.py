@@ -12,6 +12,7 @@ from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
 from roarbench.store.results import Result, ResultsStore
+from roarbench.store.watched import watched_rows
 
 
 def collect(
@@ -61,6 +62,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         named=versions.names(version),
         asked=versions.options(version),
         references=_references(suite, version, store) if explains(suite) else {},
+        watched=watched_rows(store.database, suite.title, version.data, version.limit, version.given),
         others=tuple(
             Other(versions.describe(other), other.limit, versions.options(other))
             for other in versions.stored

@@ -1,5 +1,6 @@
 """The options that commands share: one at a time, and as records that several commands take."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -184,6 +185,26 @@ MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where it
 Metrics = Annotated[
     Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")
 ]
+UntilDecided = Annotated[
+    bool,
+    typer.Option(
+        "--until-decided", help="Train only where a verdict against Random is open, one seed after the other."
+    ),
+]
+Interesting = Annotated[
+    float | None,
+    typer.Option(
+        "--difference",
+        metavar="D",
+        help="Smallest difference of interest, in accuracy points: it is enough to know that there is none.",
+    ),
+]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--budget", metavar="TIME", help="End after this long, such as 2h, 90m or 1h30m.", show_default="none"
+    ),
+]
 Engine = Annotated[Literal["local"], typer.Option("--engine", help="Where the work is done.")]
 Workers = Annotated[
     int | None,
@@ -231,6 +252,52 @@ class SubmissionOptions:
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device is not Device.CPU):
             raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
+
+
+@dataclass(frozen=True)
+class CourseOptions:
+    """When a run ends, if it is to end before all is done."""
+
+    until_decided: UntilDecided = False
+    difference: Interesting = None
+    budget: Budget = ""
+
+    def __post_init__(self) -> None:
+        if not self.until_decided and (self.difference is not None or self.budget):
+            raise CallerError("--difference and --budget say when a course ends; add --until-decided")
+        check_difference(self.difference)
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the budget; None without one."""
+        return parse_duration("--budget", self.budget) if self.budget else None
+
+
+def check_difference(difference: float | None) -> None:
+    """Refuse a smallest difference of interest that is none.
+
+    Raises:
+        CallerError: It is not above 0 and below 100 points.
+    """
+    if difference is not None and not 0 < difference < 100:
+        raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2")
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means.
+
+    Raises:
+        CallerError: It means none, or no time at all.
+    """
+    found = re.fullmatch(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s)?", text.strip())
+    try:
+        parts = [float(part) if part else 0.0 for part in found.groups()] if found else []
+    except ValueError:
+        parts = []
+    seconds = sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=False))
+    if seconds <= 0:
+        raise CallerError(f"{option} is '{text}'; write a time such as 2h, 90m or 1h30m")
+    return seconds
 
 
 @dataclass(frozen=True)

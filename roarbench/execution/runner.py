@@ -72,6 +72,7 @@ class Request:
         references: Where the given weights of each reference are, if the suite does not name published ones.
         workers: How many processes.
         pace: How fast a submission makes its maps, where it was measured.
+        until: When to stop, by `time.monotonic`, at the end of the next job; None for when all is done.
     """
 
     suite: Suite
@@ -80,6 +81,7 @@ class Request:
     references: tuple[str, ...] = ()
     workers: int = 1
     pace: Pace | None = None
+    until: float | None = None
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     images = _decode(request, workspace, console)
     store.images.add(workspace.decoded(suite.dataset))
     context = RunContext(workspace, images.folder, suite, request.weights)
-    suite_results = _collect(suite, store, images.fingerprint, images.limit)
+    suite_results = collected(suite, store, images.fingerprint, images.limit)
     _tell_reference(suite_results, console)
     todo = _missing(suite_results, context)
     if not todo:
@@ -140,11 +142,14 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             watch.note(event)
             failed += bool(event.failure and event.step.run)
             if event.step.run in _scores(suite_results):
-                _tell_reference(_collect(suite, store, suite_results.data, suite_results.limit), console)
-    return Finished(_collect(suite, store, suite_results.data, suite_results.limit), failed, context)
+                _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
+            if request.until is not None and time.monotonic() >= request.until:
+                break
+    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
 
 
-def _collect(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+    """Return what a store has of a suite on these images."""
     return collect(suite, store, limit, data, store.images.all())
 
 
@@ -205,7 +210,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     specs = score_specs(suite_results.suite, suite_results.data)
     for estimator in complete_scores(finished.context, specs, store.scores):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    scored = _collect(suite_results.suite, store, suite_results.data, suite_results.limit)
+    scored = collected(suite_results.suite, store, suite_results.data, suite_results.limit)
     return finished._replace(suite_results=scored)
 
 

@@ -298,6 +298,30 @@ def select(
     return replace(suite, blocks=tuple(block for block in blocks if block.estimators), references=references)
 
 
+def with_seeds(suite: Suite, seeds: Mapping[tuple[Retrain, str], int]) -> Suite:
+    """Return the part of a suite in which every row has so many trainings, and no more than the suite gives it.
+
+    Args:
+        suite: Which.
+        seeds: By kind of network and estimator; 1 for those that are not in it.
+    """
+    blocks = [part for block in suite.blocks for part in _with_seeds(block, seeds)]
+    most = max(
+        (block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE), default=suite.references
+    )
+    return replace(suite, blocks=tuple(blocks), references=min(suite.references, most))
+
+
+def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Iterator[Block]:
+    retrain = block.protocol.retrain
+    if retrain is Retrain.NONE:
+        yield block
+        return
+    counts = {name: min(block.seeds, seeds.get((retrain, name), 1)) for name in block.estimators}
+    for count in dict.fromkeys(counts.values()):
+        yield replace(block, estimators=tuple(name for name in counts if counts[name] == count), seeds=count)
+
+
 def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
     """Return the runs whose key is not stored yet, in order."""
     return [run for run in runs if run.key not in done]

@@ -17,6 +17,7 @@ from roarbench.plan.runs import Suite
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.verdicts import FALSE_DISCOVERIES
 from roarbench.terms import (
     AUGMENTED,
     AUGMENTED_LERF,
@@ -31,6 +32,7 @@ from roarbench.terms import (
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
+STOPPED = "‡"  # beside a row that has fewer trainings than it might have got
 _ABOUT = {  # what a gain is where it is not the area between two networks' curves
     **dict.fromkeys(
         (SPECIFIC, SPECIFIC_LERF),
@@ -167,7 +169,8 @@ class SuiteTable:
     @property
     def remarks(self) -> str:
         """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-        parts = (self._certainty, floor_words(self._floors), *self._mixtures, self._machines, self._noise, self._checks)
+        parts = (self._certainty, self._watched, floor_words(self._floors), *self._mixtures, self._machines)
+        parts += (self._noise, self._checks)
         return " ".join(part for part in (*parts, self._quantus_columns) if part)
 
     @property
@@ -202,6 +205,19 @@ class SuiteTable:
         differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
         more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
         return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+
+    @property
+    def _watched(self) -> str:
+        """Return what was allowed for where rows were looked at while their trainings went on, and who stopped."""
+        rows = [row for row in self.board.rows if row.looks]
+        if not rows or self.board.covers is Covers.NOTHING:
+            return ""
+        which = "These rows were" if len(rows) == len(self.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
+        text = (
+            f"{which} looked at after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
+            f"looks together, and the chance of any wrong verdict is {FALSE_DISCOVERIES:.0%} at most."
+        )
+        return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
 
     @property
     def _noise(self) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from roarbench.analysis.probability_drop import Fall
 from roarbench.analysis.validity import Grade
 from roarbench.report.latex import latex_table
-from roarbench.report.table import CONFUSED, SuiteTable, suite_trains
+from roarbench.report.table import CONFUSED, STOPPED, SuiteTable, suite_trains
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -133,7 +133,7 @@ def _wide(columns: list[_Column]) -> int:
 
 
 def _cells(table: SuiteTable, row: Row) -> list[str]:
-    signs = (CONFUSED * (row.estimator in table.confused), table.sign(row.estimator))
+    signs = (STOPPED * row.stopped, CONFUSED * (row.estimator in table.confused), table.sign(row.estimator))
     other = [interval(row.over_other_image), row.other_image.verdict.value if row.other_image else MISSING]
     above, nothing = table.above_masks.get(row.estimator, {}), Estimate()
     return [
@@ -225,6 +225,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "gain_low": row.gain.low,
         "gain_high": row.gain.high,
         "seeds": row.seeds,
+        "looks": row.looks or None,
         "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,

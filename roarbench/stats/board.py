@@ -13,6 +13,7 @@ from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
 from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
+from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.spread import References, Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
 from roarbench.terms import Order, Protocol, Retrain
@@ -53,6 +54,7 @@ class Row:
         over_other_image: Its gain minus that of its maps handed to other images, in accuracy points: what it knows
             about this image. Missing without that twin's curve.
         other_image: The comparison with that twin.
+        looks: How many looks at it were planned while its trainings went on; 0 where nobody looked.
     """
 
     estimator: str
@@ -70,6 +72,18 @@ class Row:
     predicted: Estimate = Estimate()
     over_other_image: Estimate = Estimate()
     other_image: Comparison | None = None
+    looks: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether it has fewer trainings than it might have got."""
+        return 0 < self.seeds < self.looks
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Return those that it has."""
+        found = (self.random, self.sobel, self.random_blurred, self.other_image)
+        return tuple(each for each in found if each is not None)
 
 
 @dataclass(frozen=True)
@@ -260,24 +274,34 @@ class _Judge:
     gains: Mapping[str, Sample]
     replicated: Mapping[str, Sample]
 
-    def estimate(self, sample: Sample | None) -> Estimate:
+    def share(self, estimator: str) -> float:
+        """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
+        looks = self.scores.watched.get(estimator)
+        return share(looks) if looks else 1.0
+
+    def confidence(self, estimators: Collection[str]) -> float:
+        """Return the confidence of one interval that makes for the board's over all looks at these rows."""
+        return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
+
+    def estimate(self, sample: Sample | None, estimator: str) -> Estimate:
         if sample is None:
             return Estimate()
-        return Estimate(sample.value) if self.covers is Covers.NOTHING else estimate(sample, self.bootstrap.confidence)
+        nothing = self.covers is Covers.NOTHING
+        return Estimate(sample.value) if nothing else estimate(sample, self.confidence([estimator]))
 
     def accuracy(self, estimator: str, t: float) -> Estimate:
-        value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
+        value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
         if self.draws.differences:
-            return self.estimate(self.draws.differences.accuracy((estimator, t)))
+            return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
-        return self.estimate(one.minus(random) if one and random else None)
+        return self.estimate(one.minus(random) if one and random else None, estimator)
 
     def predicted(self, estimator: str) -> Estimate:
         repeated = self.covers not in (Covers.NOTHING, Covers.IMAGES)
-        return self.estimate(self.replicated.get(estimator)) if repeated else Estimate()
+        return self.estimate(self.replicated.get(estimator), estimator) if repeated else Estimate()
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
@@ -286,7 +310,7 @@ class _Judge:
         return {name: self.gains[name] for name in rows if name in self.gains}
 
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
-        return Pairs.of(list(gains.values()), self.bootstrap.confidence)
+        return Pairs.of(list(gains.values()), self.confidence(gains))
 
     def over(self, control: str) -> dict[str, Sample]:
         """Return gains minus the control's; empty where the control has none.
@@ -310,7 +334,10 @@ class _Judge:
             return {}
         pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
         pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
-        return compare({(name, control): d for (name, control), d in pairs.items() if name != control})
+        pairs = {(name, control): d for (name, control), d in pairs.items() if name != control}
+        watched = {key: d for key, d in pairs.items() if key[0] in self.scores.watched}
+        found = compare(pairs) | compare_watched(watched, {key: self.share(key[0]) for key in watched})
+        return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
 
     def places(self, rows: Collection[str]) -> dict[str, Place]:
         """Return the places among these rows."""
@@ -333,16 +360,17 @@ def _rows(
             clean=judge.accuracy(*UNTOUCHED),
             accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
             differences=tuple(judge.difference(name, t) for t in scores.levels),
-            gain=judge.estimate(judge.gains.get(name)),
-            over_sobel=judge.estimate(over_sobel.get(name)),
+            gain=judge.estimate(judge.gains.get(name), name),
+            over_sobel=judge.estimate(over_sobel.get(name), name),
             random=comparisons.get((name, RANDOM)),
             sobel=comparisons.get((name, SOBEL)),
             random_blurred=comparisons.get((name, BLURRED)),
             place=positions.get(name),
             check=name in scores.checks,
             predicted=judge.predicted(name),
-            over_other_image=judge.estimate(judge.over_other_image.get(name)),
+            over_other_image=judge.estimate(judge.over_other_image.get(name), name),
             other_image=comparisons.get((name, OTHER_IMAGE)),
+            looks=scores.watched.get(name, 0),
         )
         for name in shown
     )

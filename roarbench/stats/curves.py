@@ -33,6 +33,8 @@ class Scores:
         differences: Of every cell, its answers minus those that it is held against (another image's removed-maps, or
             Random's) of the same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None
             where each cell has networks of its own.
+        watched: Rows that were looked at while their trainings went on, with the number of looks planned: intervals and
+            verdicts allow for it (`sequential`).
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
@@ -46,6 +48,7 @@ class Scores:
     checks: frozenset[str] = frozenset()
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
     differences: "Scores | None" = None
+    watched: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0005"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0006"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -159,6 +159,20 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
     Column("code_version", Text, nullable=False),
     Column("created", UtcDateTime, nullable=False),
     Index("ix_forgotten_key", "key"),
+)
+
+watched = Table(  # rows looked at while their trainings went on; missing from stores older than 0006
+    "watched",
+    metadata,
+    Column("key", String(32), primary_key=True),  # hash of the rest
+    Column("suite", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("limit", Integer),
+    Column("given", Text, nullable=False),
+    Column("retrain", Text, nullable=False),
+    Column("estimator", Text, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
 )
 
 reproductions = Table(  # rows that this store's owner computed again

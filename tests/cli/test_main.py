@@ -360,7 +360,10 @@ def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
 STORED = {"--store", "--db"}
 IMAGES = {"--data", "--reference", "--limit", "--format"}
 FLAGS = {  # that scripts rely on
-    "run": {"--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers", *STORED, *IMAGES},
+    "run": {
+        *("--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers"),
+        *("--until-decided", "--difference", "--budget", *STORED, *IMAGES),
+    },
     "plan": {"--suite", "--submission", *STORED, *IMAGES},
     "status": {"--suite", *STORED, *IMAGES},
     "table": {"--suite", *STORED, *IMAGES},
@@ -392,6 +395,18 @@ BAD = [
     ),
     (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
     (("run", *SMALL, "--seeds", "0"), "Invalid value for '--seeds'"),
+    (
+        ("run", *SMALL, "--until-decided", "--budget", "soon"),
+        "--budget is 'soon'; write a time such as 2h, 90m or 1h30m",
+    ),
+    (
+        ("run", *SMALL, "--budget", "2h"),
+        "--difference and --budget say when a course ends; add --until-decided",
+    ),
+    (
+        ("run", *SMALL, "--until-decided", "--difference", "0"),
+        "--difference is 0; write accuracy points above 0 and below 100, such as 2",
+    ),
     (("run", *SMALL, "--workers", "0"), "Invalid value for '--workers'"),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("plan", *SMALL, "--seeds", "1000000000"), "Invalid value for '--seeds'"),

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from roarbench.cli.options import Device, SubmissionOptions, command
+from roarbench.cli.options import Device, SubmissionOptions, command, parse_duration
 from roarbench.errors import CallerError
 
 
@@ -38,6 +38,19 @@ def call(*words: str) -> str:
 def test_the_fields_of_a_record_are_options() -> None:
     assert call("north", "--colour", "red", "--coats", "3", "--dry") == "north Paint(colour='red', coats=3) True\n"
     assert call("north", "--colour", "red") == "north Paint(colour='red', coats=2) False\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), (("2h", 7200), ("90m", 5400), ("45s", 45), ("1h30m", 5400), ("1.5d", 129600), (" 2h ", 7200))
+)
+def test_a_time_is_read_with_its_units(text, seconds):
+    assert parse_duration("--budget", text) == seconds
+
+
+@pytest.mark.parametrize("text", ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"))
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
+        parse_duration("--budget", text)
 
 
 def test_a_field_without_a_default_is_demanded() -> None:

@@ -10,7 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.identity import canonical, fingerprint, record
-from roarbench.plan.runs import CLEAN, Block, Cell, Point, Reference, Run, Suite, expand, missing, run_of, select
+from roarbench.plan.runs import (
+    CLEAN,
+    Block,
+    Cell,
+    Point,
+    Reference,
+    Run,
+    Suite,
+    expand,
+    missing,
+    run_of,
+    select,
+    with_seeds,
+)
 from roarbench.plan.suites import find_suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Precision, Retrain, Unit
 
@@ -235,6 +248,24 @@ def test_select_sets_seeds_only_where_something_is_trained():
 def test_select_of_all_is_the_suite():
     assert select(SUITE) == SUITE
     assert select(SUITE, SUITE.estimators) == SUITE
+
+
+def test_with_seeds_asks_for_so_many_of_each_row_and_never_for_more_than_the_suite():
+    part = with_seeds(SUITE, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
+    assert set(expand(part)) == set(expand(SUITE))  # it has two of these, and one of all others
+    bare = expand(with_seeds(SUITE, {}))
+    assert {point.seed for point in bare} == {0}
+    assert {point.cell for point in bare} == {point.cell for point in expand(SUITE)}
+    one = expand(with_seeds(SUITE, {(Retrain.IMAGES, "grad"): 2}))
+    assert {p.cell.estimator for p in one if p.seed == 1} == {CLEAN, "grad"}
+
+
+def test_with_seeds_needs_no_more_references_than_trainings():
+    quick = find_suite("quick")
+    assert with_seeds(quick, {}).references == 1
+    assert with_seeds(quick, {(Retrain.COMMON, "grad"): 2}).references == 2
+    only_scored = replace(SUITE, blocks=SUITE.blocks[3:])
+    assert with_seeds(only_scored, {}) == only_scored
 
 
 def test_estimators_come_once_in_order():

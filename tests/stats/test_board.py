@@ -3,37 +3,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.stats.board import Board, Covers, Row, board, unjudged
+from roarbench.stats.board import Covers, board, unjudged
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
+from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR
-
-IMAGES = 600
-BOOTSTRAP = Bootstrap(400, seed=3)
-STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0, "weak": 0.15}
-MAIN = ("random", "sobel", "good", "bad", "same")
-
-
-def synthetic(seeds: int, names: tuple[str, ...] = MAIN, levels: tuple[float, ...] = (0.5, 0.9)) -> Scores:
-    """A board on which `good` falls fastest and `bad` slowest; every cell has its own luck."""
-    difficulty = np.random.default_rng(0).normal(size=IMAGES)
-    correct: dict[Point, Bits] = {}
-    for point in (UNTOUCHED, *((name, t) for name in names for t in levels)):
-        name, t = point
-        generator = np.random.default_rng([ord(letter) for letter in name] + [round(100 * t)])
-        hidden = difficulty + 0.5 * generator.normal(size=(seeds, IMAGES)) + 0.03 * generator.normal(size=(seeds, 1))
-        correct[point] = hidden > -1.0 + t * (1 + STRENGTHS.get(name, 0.0))
-    return Scores(names, levels, correct)
+from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
 def without(scores: Scores, *points: Point) -> Scores:
     return replace(scores, correct={point: bits for point, bits in scores.correct.items() if point not in points})
-
-
-def row(judged: Board, name: str) -> Row:
-    return next(one for one in judged.rows if one.estimator == name)
 
 
 def test_verdicts_places_and_gains_come_out_as_built() -> None:

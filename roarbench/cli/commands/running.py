@@ -11,6 +11,7 @@ import typer
 from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.options import (
+    CourseOptions,
     Device,
     Engine,
     Metrics,
@@ -37,12 +38,14 @@ def run(
     work: WorkOptions,
     metrics: Metrics = None,
     submitted: SubmissionOptions,
+    course: CourseOptions,
     format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
-    suite = requested_suite(asked, work.references)
+    suite, budget = requested_suite(asked, work.references), course.seconds
     from roarbench.analysis.load import open_results
     from roarbench.analysis.noisy_copies import with_kept
+    from roarbench.execution.course import Wish, run_until_decided
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import Request, add_scores, run_suite, workers_here
     from roarbench.plan.suites import leading
@@ -60,7 +63,10 @@ def run(
             entry, pace = submit(submitted.submission, mode, results, workspace, err)
             suite = requested_suite(asked, work.references, entry)
         request = Request(suite, work.data, work.limit, work.references, count, pace)
-        finished = run_suite(request, workspace, results, err)
+        if course.until_decided:
+            finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, err)
+        else:
+            finished = run_suite(request, workspace, results, err)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, err)
         where = results.where

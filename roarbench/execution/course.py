@@ -1,0 +1,127 @@
+"""What `run --until-decided` does: trainings go where a verdict against Random is open."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from rich.console import Console
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.course import next_seeds, open_with
+from roarbench.errors import CallerError
+from roarbench.execution.runner import Finished, Request, collected, run_suite
+from roarbench.plan.runs import Suite, with_seeds
+from roarbench.plan.suites import leading
+from roarbench.stats.board import RANDOM, Board
+from roarbench.store.folders import Workspace
+from roarbench.store.results import ResultsStore
+from roarbench.store.watched import WatchedRow, note_watched
+from roarbench.terms import Protocol, Retrain
+
+Seeds = dict[tuple[Retrain, str], int]  # trainings by kind of network and estimator
+
+
+class Wish(NamedTuple):
+    """When a course ends, beside when all is settled.
+
+    Attributes:
+        difference: The smallest difference from Random's gain that is of interest, in accuracy points; None if all are.
+        budget: Seconds by the clock, up to the end of the job that is under way then; None for as long as it takes.
+    """
+
+    difference: float | None = None
+    budget: float | None = None
+
+
+def run_until_decided(
+    request: Request, wish: Wish, workspace: Workspace, store: ResultsStore, console: Console
+) -> Finished:
+    """Do one training of every row, then one more of those whose verdict against Random is open, and so on.
+
+    Rows that share a kind of network get the same trainings under all protocols that it answers for.
+
+    Args:
+        request: What is asked for; no row gets more trainings than its suite has.
+        wish: When to stop.
+        workspace: Where images, references and rankings lie.
+        store: Where results go.
+        console: Where to say how it goes.
+    """
+    until = None if wish.budget is None else time.monotonic() + wish.budget
+    questions = asked_of(request.suite)
+    seeds: Seeds = {}
+    whole = None
+    while True:
+        part = replace(request, suite=with_seeds(request.suite, seeds), until=until)
+        finished = run_suite(part, workspace, store, console)
+        data, limit = finished.suite_results.data, finished.suite_results.limit
+        if whole is None:  # before anybody looks
+            note_watched(store.database, _short(collected(request.suite, store, data, limit), questions))
+        whole = collected(request.suite, store, data, limit)
+        goals: Seeds = {}
+        for protocol in questions:
+            goals |= _goals(whole, protocol, wish.difference, console)
+        spent = until is not None and time.monotonic() >= until
+        if not goals or spent or finished.failed:
+            console.print(_sum(whole, questions, bool(goals) and spent), soft_wrap=True)
+            return finished._replace(suite_results=whole)
+        seeds |= goals
+
+
+def asked_of(suite: Suite) -> list[Protocol]:
+    """Return the protocols whose verdicts are to be settled: those that a run shows, as far as trainings decide them.
+
+    Raises:
+        CallerError: There is none.
+    """
+    found = [protocol for protocol in leading(suite) if protocol.retrain not in (Retrain.NONE, Retrain.MASKS)]
+    if not found:
+        has = ", ".join(dict.fromkeys(block.protocol.name for block in suite.blocks))
+        raise CallerError(
+            f"no verdict of suite '{suite.name}' under {has} hangs on trainings; leave --until-decided out"
+        )
+    return found
+
+
+def planned(suite: Suite, protocol: Protocol) -> dict[str, int]:
+    """Return the trainings that a suite has for each row of a protocol, in its first unit."""
+    blocks = [block for block in suite.blocks if block.protocol == protocol]
+    mine = [block for block in blocks if block.unit is blocks[0].unit]
+    return {name: max(b.seeds for b in mine if name in b.estimators) for block in mine for name in block.estimators}
+
+
+def _board(whole: SuiteResults, protocol: Protocol) -> Board:
+    unit = next(block.unit for block in whole.suite.blocks if block.protocol == protocol)
+    board = whole.board(protocol, unit)
+    assert board is not None, "the suite has it"
+    return board
+
+
+def _short(whole: SuiteResults, questions: list[Protocol]) -> Iterator[WatchedRow]:
+    """Yield the rows that have not all their trainings: whether they get them will hang on what is seen."""
+    for protocol in questions:
+        most = planned(whole.suite, protocol)
+        for row in _board(whole, protocol).rows:
+            if max(1, row.seeds) < most[row.estimator]:
+                place = (whole.suite.title, whole.data, whole.limit, whole.suite.given)
+                yield WatchedRow(*place, protocol.retrain, row.estimator, most[row.estimator])
+
+
+def _goals(whole: SuiteResults, protocol: Protocol, difference: float | None, console: Console) -> Seeds:
+    """Return what is to be trained next for a protocol, and tell how far it is."""
+    board = _board(whole, protocol)
+    rows = [row for row in board.rows if not row.check and row.estimator != RANDOM]
+    left = [row.estimator for row in rows if open_with(row, difference)]
+    said = f"{len(rows) - len(left)} of {len(rows)} rows are settled against Random"
+    console.print(f"{protocol.name}: {said}{'; open: ' if left else ''}{', '.join(left)}", soft_wrap=True)
+    goals = next_seeds(board, planned(whole.suite, protocol), difference)
+    return {(protocol.retrain, name): goal for name, goal in goals.items()}
+
+
+def _sum(whole: SuiteResults, questions: list[Protocol], spent: bool) -> str:
+    """Return in a line what the course took of what the suite plans, and whether the budget ended it."""
+    plans = [(_board(whole, protocol), planned(whole.suite, protocol)) for protocol in questions]
+    taken = sum(min(row.seeds, most[row.estimator]) for board, most in plans for row in board.rows)
+    whole_number = sum(sum(most.values()) for _, most in plans)
+    return f"{taken} of {whole_number} trainings of rows{'; the budget is spent' if spent else ''}"

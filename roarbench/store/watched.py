@@ -1,0 +1,68 @@
+"""Rows that somebody looked at while their trainings went on. Nothing here imports torch.
+
+Whether more trainings come has then hung on those that were there, and intervals and verdicts have to allow for it,
+whoever shows them later: so it is noted before the first look, and never taken back.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import insert, inspect, select
+
+from roarbench.identity import fingerprint, record
+from roarbench.store.database import Database, matching
+from roarbench.store.schema import watched
+
+
+@dataclass(frozen=True)
+class WatchedRow:
+    """A row of a suite's boards; one row.
+
+    Attributes:
+        suite: Title of the suite, with version and replication.
+        data: Fingerprint of the images.
+        limit: Images per split if the data set was made small; None for the whole.
+        given: As `Suite.given`.
+        retrain: Which networks answer for it.
+        estimator: Its id.
+        looks: How many looks were planned, one after each training.
+    """
+
+    suite: str
+    data: str
+    limit: int | None
+    given: str
+    retrain: str
+    estimator: str
+    looks: int
+
+    @property
+    def key(self) -> str:
+        """Return the hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+
+def note_watched(database: Database, rows: Iterable[WatchedRow]) -> None:
+    """Note rows that will be looked at; one that is noted already stays as it is."""
+    new = {row.key: row for row in rows}
+    with database.write() as connection:
+        known = {row.key for row in matching(connection, select(watched.c.key), watched.c.key, new)}
+        fresh = [
+            {"key": key, "created": datetime.now(UTC), **vars(row)} for key, row in new.items() if key not in known
+        ]
+        if fresh:
+            connection.execute(insert(watched), fresh)
+
+
+def watched_rows(
+    database: Database, suite: str, data: str, limit: int | None, given: str
+) -> dict[tuple[str, str], int]:
+    """Return the looks that were planned, the most of them, by kind of network and estimator."""
+    asked = (watched.c.suite == suite, watched.c.data == data, watched.c.given == given)
+    columns = select(watched.c.retrain, watched.c.estimator, watched.c.looks).where(*asked)
+    with database.read() as connection:
+        if not inspect(connection).has_table(watched.name):
+            return {}
+        rows = connection.execute(columns.where(watched.c.limit.is_not_distinct_from(limit)).order_by(watched.c.looks))
+        return {(row.retrain, row.estimator): row.looks for row in rows}

@@ -1,0 +1,66 @@
+"""Which trainings come next: those of rows that are open, and of the controls that they are held against."""
+
+from dataclasses import replace
+
+import pytest
+
+from roarbench.analysis.course import next_seeds, open_with, settled
+from roarbench.estimators import CONTROLS
+from roarbench.stats.board import Board, board
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.terms import ROAR, SPECIFIC
+from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
+
+PLANNED = {"random": 3, "sobel": 3, "grad": 3, "ig": 3, "gb": 2}
+OPEN = Comparison(Verdict.SAME, 0.5, 1.0, Estimate(0.5, -1.0, 2.0))
+FOUND = Comparison(Verdict.BETTER, 0.001, 0.01, Estimate(4.0, 1.0, 7.0))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "difference", "done"),
+    (
+        (FOUND, None, True),
+        (FOUND._replace(verdict=Verdict.WORSE), None, True),
+        (OPEN, None, False),
+        (OPEN, 2.0, False),  # 2 points are not excluded
+        (OPEN, 2.1, True),
+        (OPEN._replace(difference=Estimate(-0.5, -2.0, 1.0)), 2.0, False),
+        (OPEN._replace(difference=Estimate(0.5)), 2.1, False),  # without an interval nothing is excluded
+    ),
+)
+def test_settled_is_a_word_or_that_nothing_of_interest_is_left(comparison, difference, done):
+    assert settled(comparison, difference) is done
+
+
+def made(**comparisons: Comparison | None) -> Board:
+    """A board of rows with 1 training each and these comparisons with Random."""
+    whole = board(synthetic(2), ROAR, BOOTSTRAP)
+    rows = tuple(
+        replace(row(whole, "good"), estimator=name, seeds=1, random=found, sobel=OPEN, random_blurred=None)
+        for name, found in comparisons.items()
+    )
+    return replace(whole, rows=rows)
+
+
+def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with():
+    judged = made(random=None, sobel=FOUND, grad=FOUND, ig=OPEN)
+    assert next_seeds(judged, PLANNED, None) == {"ig": 2, "random": 2}
+    assert next_seeds(replace(judged, protocol=SPECIFIC), PLANNED, None) == {"ig": 2}  # Random's gain is 0 there
+    assert next_seeds(judged, PLANNED, 2.1) == {}
+    assert next_seeds(judged, PLANNED, None, CONTROLS) == {name: 2 for name in ("random", "sobel", "grad", "ig")}
+
+
+def test_no_row_gets_more_than_is_planned():
+    judged = made(random=None, gb=OPEN)
+    two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
+    assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}
+    assert next_seeds(two, PLANNED, None) == {}
+    assert next_seeds(judged, {}, None) == {}
+
+
+def test_without_intervals_all_is_open_and_checks_never_are():
+    judged = made(random=None, grad=None)
+    bare = replace(judged, rows=tuple(replace(each, sobel=None) for each in judged.rows))
+    assert [open_with(each, None) for each in bare.rows] == [(), ("random",)]
+    assert open_with(replace(bare.rows[1], check=True), None) == ()

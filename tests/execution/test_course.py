@@ -1,0 +1,142 @@
+"""`run --until-decided`: one training of every row, then more where the verdict against Random is open."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from roarbench.analysis.collecting import collect
+from roarbench.errors import CallerError
+from roarbench.execution import course
+from roarbench.execution.course import Wish, asked_of, planned, run_until_decided
+from roarbench.execution.runner import Finished, Request
+from roarbench.plan.runs import Block, Cell, expand
+from roarbench.plan.suites import find_suite
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.folders import Workspace
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
+from tests.helpers.made_up import DATA, SUITE, answers, result, usual
+
+ROWS = ("random", "sobel", "grad", "var-grad", "ig")
+TWO_POINTS = Wish(difference=2.0)
+SUITE_5 = replace(
+    SUITE,
+    name="five",
+    blocks=(Block(ROAR, ROWS, (0.3, 0.9), seeds=5), Block(MASK_ONLY, ROWS, (0.9,), seeds=5)),
+    references=5,
+)
+
+
+def far_apart(cell: Cell) -> float:
+    """All rows differ much from Random, but ig: it equals Random."""
+    return usual(cell if cell.estimator != "ig" else replace(cell, estimator="random"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture
+def begun(monkeypatch, store):
+    """What `run_suite` was asked for; it makes results up."""
+    asked = []
+
+    def pretend(request, workspace, results, console):
+        asked.append(request)
+        there = collect(request.suite, results, data=DATA).results
+        for point in expand(request.suite):
+            if point not in there:
+                results.add(result(request.suite, point, answers(point, far_apart(point.cell))))
+        return Finished(collect(request.suite, results, data=DATA), 0, None)
+
+    monkeypatch.setattr(course, "run_suite", pretend)
+    return asked
+
+
+def run(store, tmp_path, wish=TWO_POINTS, suite=SUITE_5):
+    said = io.StringIO()
+    done = run_until_decided(Request(suite), wish, Workspace(tmp_path), store, Console(file=said, width=200))
+    return done.suite_results, said.getvalue().splitlines()
+
+
+def seeds_of(suite_results):
+    board = suite_results.board(ROAR, Unit.SCALAR)
+    return {row.estimator: row.seeds for row in board.rows}
+
+
+def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp_path):
+    found, said = run(store, tmp_path, Wish())
+    seeds = seeds_of(found)
+    assert seeds["ig"] == seeds["random"] == 5  # equal to Random: never settled without a smallest difference
+    assert max(seeds["grad"], seeds["var-grad"]) < 5
+    verdicts = {row.estimator: row.random.verdict for row in found.board(ROAR, Unit.SCALAR).rows if row.random}
+    assert verdicts["var-grad"] is Verdict.BETTER and verdicts["grad"] is Verdict.WORSE
+    assert verdicts["ig"] is Verdict.SAME
+    assert said[0] == "roar: 0 of 4 rows are settled against Random; open: sobel, grad, var-grad, ig"
+    assert said[-2].endswith("; open: ig")
+    assert said[-1] == f"{sum(seeds.values())} of 25 trainings of rows"
+    assert [max(block.seeds for block in request.suite.blocks) for request in begun] == [1, 2, 3, 4, 5]
+    assert all(block.seeds == 1 for request in begun for block in request.suite.blocks if block.protocol == MASK_ONLY)
+
+
+def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_path):
+    found, said = run(store, tmp_path, Wish(difference=5.0))
+    assert seeds_of(found)["ig"] < 5
+    assert said[-2] == "roar: 4 of 4 rows are settled against Random"
+
+
+def test_every_table_after_it_allows_for_the_looks(begun, store, tmp_path):
+    run(store, tmp_path, Wish())
+    later = collect(SUITE_5, store, data=DATA)
+    plain = replace(later, watched={})
+    one, other = (next(r for r in x.board(ROAR, Unit.SCALAR).rows if r.estimator == "grad") for x in (later, plain))
+    assert (one.gain.low, one.gain.high) != (other.gain.low, other.gain.high)
+    assert one.gain.low < other.gain.low < other.gain.high < one.gain.high
+    text = render(suite_table(later, "roar", None, None), "markdown")
+    assert "| grad ‡ |" in text and "| ig |" in text
+    assert "looked at after each of up to 5 trainings" in text and "‡ Stopped early." in text
+    assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
+
+
+def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):
+    for point in expand(SUITE_5):
+        if point.cell.estimator != "ig":
+            store.add(result(SUITE_5, point, answers(point, far_apart(point.cell))))
+    before = collect(SUITE_5, store, data=DATA).board(ROAR, Unit.SCALAR)
+    found, _ = run(store, tmp_path)
+    after = found.board(ROAR, Unit.SCALAR)
+    assert {row.estimator: row.looks for row in after.rows} == dict.fromkeys(ROWS, 0) | {"ig": 5}
+    width = {row.estimator: row.gain.high - row.gain.low for row in after.rows}
+    assert before is not None and width["ig"] > width["grad"]
+
+
+def test_a_budget_ends_it_and_says_so(begun, store, tmp_path):
+    found, said = run(store, tmp_path, Wish(budget=1e-9))
+    assert len(begun) == 1 and begun[0].until is not None
+    assert set(seeds_of(found).values()) == {1}
+    assert said[-1] == "5 of 25 trainings of rows; the budget is spent"
+
+
+def test_a_course_goes_on_where_it_stopped(begun, store, tmp_path):
+    run(store, tmp_path, Wish(budget=1e-9))
+    whole, _ = run(store, tmp_path)
+    assert seeds_of(whole)["grad"] > 1
+
+
+def test_what_no_training_decides_is_refused():
+    suite = replace(SUITE, blocks=(Block(MORF, ROWS, (0.9,), seeds=1),))
+    with pytest.raises(CallerError, match=r"^no verdict of suite 'made-up' under morf hangs on trainings; leave"):
+        asked_of(suite)
+
+
+def test_planned_are_the_seeds_of_the_suite():
+    quick = find_suite("quick")
+    assert planned(quick, ROAR) == dict.fromkeys(("random", "grad", "sgsq-grad", "var-grad", "ig", "gb"), 3) | (
+        dict.fromkeys(("random-blurred", "sobel", "sobel-released"), 1)
+    )

@@ -1,0 +1,88 @@
+"""Looks while trainings go on: the error is shared, the words are adjusted, the intervals are as wide as that takes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roarbench.stats.board import board
+from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.sequential import compare_watched, share
+from roarbench.stats.verdicts import Verdict, p_values
+from roarbench.terms import ROAR
+from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
+
+
+def sample(value: float, seed: int = 0) -> Sample:
+    return Sample(value, value + np.random.default_rng(seed).normal(size=4000))
+
+
+def test_every_look_spends_the_same_share_and_together_they_spend_all():
+    assert [share(looks) * looks for looks in (1, 2, 3, 5)] == [1.0] * 4
+
+
+def test_each_p_is_divided_by_its_share_and_then_holm_adjusts_them():
+    found = {"a": sample(4.0), "b": sample(2.6, 1), "c": sample(-2.4, 2), "d": sample(0.3, 3)}
+    shares = {"a": 0.5, "b": 1.0, "c": 0.5, "d": 0.5}
+    judged = compare_watched(found, shares)
+    ps = dict(zip(found, p_values(list(found.values())), strict=True))
+    spent = {name: ps[name] / shares[name] for name in found}
+    largest, slow = 0.0, {}
+    for place, name in enumerate(sorted(spent, key=lambda name: spent[name])):  # step-down by hand
+        largest = max(largest, (4 - place) * spent[name])
+        slow[name] = min(1.0, largest)
+    assert {name: one.q for name, one in judged.items()} == pytest.approx(slow, rel=1e-12)
+    assert {name: one.p for name, one in judged.items()} == ps
+    assert {name: one.verdict for name, one in judged.items()} == {
+        "a": Verdict.BETTER,
+        "b": Verdict.BETTER,
+        "c": Verdict.SAME,
+        "d": Verdict.SAME,
+    }
+    assert compare_watched({"c": found["c"]}, {"c": 1.0})["c"].verdict is Verdict.WORSE
+    assert compare_watched({}, {}) == {}
+
+
+def test_a_wrong_word_over_a_course_of_five_looks_is_rarer_than_one_in_twenty():
+    """Growing means of noise: whoever looks five times at 5% is wrong in one course of seven, with shares in few."""
+    generator = np.random.default_rng(0)
+    noise = np.cumsum(generator.normal(size=(300, 5)), axis=1) / np.sqrt(np.arange(1, 6))
+    draws = generator.normal(size=1000)
+    said = {
+        part: [
+            any(compare_watched({0: Sample(z, z + draws)}, {0: part})[0].verdict is not Verdict.SAME for z in course)
+            for course in noise
+        ]
+        for part in (1.0, share(5))
+    }
+    assert np.mean(said[1.0]) > 0.1
+    assert np.mean(said[share(5)]) < 0.05
+
+
+def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs():
+    scores = synthetic(3)
+    plain, watched = (board(each, ROAR, BOOTSTRAP) for each in (scores, replace(scores, watched={"good": 5})))
+    wide = board(scores, ROAR, Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99))
+    assert row(watched, "good").gain == row(wide, "good").gain != row(plain, "good").gain
+    assert row(watched, "good").differences == row(wide, "good").differences
+    assert row(watched, "good").predicted == row(wide, "good").predicted
+    assert row(watched, "bad") == replace(row(plain, "bad"), place=row(watched, "bad").place)
+    assert (row(watched, "good").looks, row(watched, "bad").looks) == (5, 0)
+    assert (row(watched, "good").stopped, row(watched, "bad").stopped) == (True, False)
+    all_seeds = board(replace(scores, watched={"good": 3}), ROAR, BOOTSTRAP)
+    assert not row(all_seeds, "good").stopped
+
+
+def test_places_hold_at_the_narrowest_share_of_the_rows_shown():
+    scores = synthetic(3)
+    watched = board(replace(scores, watched={"good": 5}), ROAR, BOOTSTRAP)
+    wide = board(scores, ROAR, Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99))
+    assert {one.estimator: one.place for one in watched.rows} == {one.estimator: one.place for one in wide.rows}
+
+
+def test_a_comparison_says_by_how_much():
+    scores = synthetic(3)
+    found = row(board(scores, ROAR, BOOTSTRAP), "good")
+    assert found.random is not None and found.sobel is not None
+    assert found.random.difference == found.gain  # Random's own gain is 0
+    assert found.sobel.difference == found.over_sobel
