@@ -29,6 +29,8 @@ PROTOCOLS = {
     "specific": "Specific gain: on the same network, what an image's own removed-map costs more than that of another "
     "image by the same row",
     "specific-lerf": "Specific LeRF gain: the same, the least important features removed",
+    "specific-class": "Specific gain within classes: the same, but the other image is of the same class, so that both "
+    "masks tell it",
     "roar-exchanged": "ROAR exchanged: a new network trained on images that carry other images' removed-maps, tested "
     "on each image's own",
     "kar-exchanged": "KAR exchanged: the same, the least important features removed",

@@ -42,6 +42,10 @@ class Precision(StrEnum):
     BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
 
 
+OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
+SAME_CLASS = "same-class"  # the same, with another image of its own class
+
+
 class Protocol(NamedTuple):
     """A named question: an order with a network.
 
@@ -49,14 +53,19 @@ class Protocol(NamedTuple):
         name: What `--protocol` takes.
         order: Which end of the ranking is removed first.
         retrain: Which network is scored.
-        paired: Each image is answered twice, with its own removed-map and with that of another image; the gain is the
-            difference.
+        against: Each image is answered twice, with its own removed-map and with that of another image, which this twin
+            of the row hands it; the gain is the difference. Empty where each image is answered once.
     """
 
     name: str
     order: Order
     retrain: Retrain
-    paired: bool = False
+    against: str = ""
+
+    @property
+    def paired(self) -> bool:
+        """Return whether each image is answered twice."""
+        return bool(self.against)
 
 
 ROAR = Protocol("roar", Order.MORF, Retrain.IMAGES)
@@ -64,8 +73,9 @@ KAR = Protocol("kar", Order.LERF, Retrain.IMAGES)
 MORF = Protocol("morf", Order.MORF, Retrain.NONE)
 LERF = Protocol("lerf", Order.LERF, Retrain.NONE)
 MASK_ONLY = Protocol("mask-only", Order.MORF, Retrain.MASKS)
-SPECIFIC = Protocol("specific", Order.MORF, Retrain.COMMON, paired=True)
-SPECIFIC_LERF = Protocol("specific-lerf", Order.LERF, Retrain.COMMON, paired=True)
+SPECIFIC = Protocol("specific", Order.MORF, Retrain.COMMON, OTHER_IMAGE)
+SPECIFIC_LERF = Protocol("specific-lerf", Order.LERF, Retrain.COMMON, OTHER_IMAGE)
+SPECIFIC_CLASS = Protocol("specific-class", Order.MORF, Retrain.COMMON, SAME_CLASS)
 AUGMENTED = Protocol("augmented", Order.MORF, Retrain.COMMON)
 AUGMENTED_LERF = Protocol("augmented-lerf", Order.LERF, Retrain.COMMON)
 ROAR_EXCHANGED = Protocol("roar-exchanged", Order.MORF, Retrain.EXCHANGED)
@@ -74,7 +84,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         *(ROAR, KAR, MORF, LERF, MASK_ONLY),
-        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF),
+        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF, SPECIFIC_CLASS),
         *(ROAR_EXCHANGED, KAR_EXCHANGED),
     )
 }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.estimators import CONTROLS, find_estimator, of_other_images
+from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
 from roarbench.stats.board import RANDOM, Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
@@ -283,7 +283,7 @@ def _differences(scores: Scores, held: Mapping[tuple[str, float], Mapping[int, R
     references: dict[tuple[str, float], tuple[str, ...]] = {}
     mixed = set(scores.mixed)
     for name, t in scores.correct:
-        against = name if t == 0 else of_other_images(name) if protocol.paired else RANDOM
+        against = name if t == 0 else f"{name}~{protocol.against}" if protocol.paired else RANDOM
         mixed |= {name} if against in scores.mixed else set()
         own, others = held[name, t], held.get((against, t), {})
         if seeds := [seed for seed in own if seed in others]:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from roarbench.analysis.agreements import Compared, agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.estimators import OTHER_IMAGE, TWINS
+from roarbench.estimators import TWINS
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.shares import share
-from roarbench.terms import Unit
+from roarbench.terms import OTHER_IMAGE, Unit
 from roarbench.text import interval
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone

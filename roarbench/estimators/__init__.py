@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.identity import fingerprint, record
+from roarbench.terms import OTHER_IMAGE, SAME_CLASS
 
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
@@ -20,7 +21,7 @@ BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's sid
 SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
 TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: NAME@hash~trusted
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
-OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
+HANDED = (OTHER_IMAGE, SAME_CLASS)  # twins that remove what their parent ranks first in another image
 SEED = 0  # of the noise, the random control, the other targets and the other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
 
@@ -117,7 +118,7 @@ class Estimator:
     @property
     def mapped(self) -> bool:
         """Return whether it has importance maps; `random-redrawn` is drawn while training and has none."""
-        return self.form != "redrawn" and self.twin != OTHER_IMAGE
+        return self.form != "redrawn" and self.twin not in HANDED
 
     @property
     def placed(self) -> bool:
@@ -181,6 +182,7 @@ TWINS = {
     "untrained": "the same on the reference's network with random weights",
     "other-target": "its map of a random class that the reference does not predict",
     OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
+    SAME_CLASS: "its maps handed to other images of the same class: nothing about this image but its class",
 }
 
 
@@ -270,16 +272,11 @@ def ranked_by(name: str) -> Estimator | None:
         UnknownName: There is no estimator of this id.
     """
     estimator = find_estimator(name)
-    estimator = find_estimator(estimator.parent) if estimator.twin == OTHER_IMAGE else estimator
+    estimator = find_estimator(estimator.parent) if estimator.twin in HANDED else estimator
     return estimator if estimator.mapped else None
-
-
-def of_other_images(name: str) -> str:
-    """Return the id of the twin that removes from each image what this estimator ranks first in another one."""
-    return f"{name}~{OTHER_IMAGE}"
 
 
 def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.base == "random":  # its blurred twin is a row of its own
-        return (OTHER_IMAGE,) if parent.mapped else ()
-    return ("blurred", OTHER_IMAGE) if parent.control else tuple(TWINS)
+        return HANDED if parent.mapped else ()
+    return ("blurred", *HANDED) if parent.control else tuple(TWINS)

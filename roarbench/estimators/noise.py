@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import sent
+from roarbench.errors import CallerError
 from roarbench.estimators import NOISE
 
 
@@ -20,6 +21,7 @@ class _Purpose(IntEnum):
     RANDOM = 1
     TARGET = 2
     OTHER_IMAGE = 3
+    SAME_CLASS = 4
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
@@ -83,6 +85,30 @@ def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
     order = _chance(seed, _Purpose.OTHER_IMAGE, first).permutation(n)
     others = np.empty(n, np.int64)
     others[order] = np.roll(order, 1)
+    return others
+
+
+def other_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
+    """Return for each image another one of its class, int64 (n,): every image is another one's exactly once.
+
+    The images of a class stand in a circle in random order, and each is given the one before it.
+
+    Args:
+        labels: Int64 (n,), of each class none or two images at least.
+        first: As `other_images` takes it.
+        seed: Of all such pairings.
+
+    Raises:
+        CallerError: A class has one image alone.
+    """
+    order = _chance(seed, _Purpose.SAME_CLASS, first).permutation(len(labels))
+    others = np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        if len(members) == 1:
+            found = f"class {label} has one image, so no other one of its class can be handed to it"
+            raise CallerError(f"{found}; expected two of each class, write a larger --limit")
+        others[members] = np.roll(members, 1)
     return others
 
 

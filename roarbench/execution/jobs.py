@@ -18,7 +18,7 @@ from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import SEED
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.estimators.noise import other_images
+from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids, images_at_once, timed_maps
@@ -36,7 +36,7 @@ from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings, RankingSpec
 from roarbench.store.references import Predictions
-from roarbench.terms import Precision, Retrain, Split
+from roarbench.terms import SAME_CLASS, Precision, Retrain, Split
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -260,16 +260,20 @@ def _rankings(context: RunContext, run: Run) -> Rankings | None:
     """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
     if (estimator := run.cell.ranked_by) is None:
         return None
-    rankings = row_rankings(context, run)
-    if estimator.id == run.cell.estimator:
+    rankings, row = row_rankings(context, run), run.cell.estimator_record
+    if estimator == row:
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {
-        split: rankings.planes(split)[other_images(len(rankings.planes(split)), int(image_ids(split, 0, 1)), seed)]
-        for split in read
-    }
+    same_class = row is not None and row.twin == SAME_CLASS
+    given = {split: rankings.planes(split)[_pairing(context, split, seed, same_class)] for split in read}
     return replace(rankings, splits=given)
+
+
+def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
+    """Return for each image of a split the other one whose map it is handed."""
+    labels, first = context.images(split).labels, int(image_ids(split, 0, 1))
+    return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
 
 
 def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:

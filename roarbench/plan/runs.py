@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from roarbench.datasets import DatasetRecord, find_dataset
-from roarbench.estimators import Estimator, find_estimator, of_other_images, ranked_by
+from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
@@ -269,7 +269,7 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
         cell = Cell(*place, CLEAN, MORF.order, clean, "mean", Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
-        for name in (estimator, of_other_images(estimator)) if protocol.paired else (estimator,):
+        for name in (estimator, f"{estimator}~{protocol.against}") if protocol.paired else (estimator,):
             cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
             yield Point(cell, seed)
 

@@ -18,6 +18,7 @@ from roarbench.terms import (
     ROAR,
     ROAR_EXCHANGED,
     SPECIFIC,
+    SPECIFIC_CLASS,
     Precision,
     Protocol,
     Retrain,
@@ -315,6 +316,14 @@ _QUICK_2 = replace(
     references=3,
 )
 
+_QUICK_CLASS = replace(
+    _QUICK_2,
+    name="quick-class",
+    version=1,
+    about="quick's networks, each image beside another one of its class, so that no mask's class counts",
+    blocks=(Block(SPECIFIC_CLASS, (*CONTROLS, *_QUICK_2_ROWS), (0.1, 0.5, 0.9), seeds=3),),
+)
+
 
 def _crossed(name: str, references: int, recipe: str = "") -> Suite:
     """Make the second version of a suite: several references, and each seed ranked by one of them."""
@@ -335,6 +344,7 @@ def _crossed(name: str, references: int, recipe: str = "") -> Suite:
 
 _SECOND = (
     _QUICK_2,
+    _QUICK_CLASS,
     *(_crossed(name, 5) for name in ("imagenette64", "cifar10", "cifar10-fast", "imagenette", "imagenette-fast")),
     _crossed("fashion-mnist", 5, "fashion-mnist@2"),
     _crossed("imagenette-brief", 3),

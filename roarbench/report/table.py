@@ -24,6 +24,7 @@ from roarbench.terms import (
     PROTOCOLS,
     ROAR,
     SPECIFIC,
+    SPECIFIC_CLASS,
     SPECIFIC_LERF,
     Protocol,
     Retrain,
@@ -40,6 +41,8 @@ _ABOUT = {  # what a gain is where it is not the area between two networks' curv
         "A map that ignores the image has 0, Random above all; below 0 the map draws the image, and the network reads "
         "the drawing.",
     ),
+    SPECIFIC_CLASS: "Gain: what an image's own removed-map costs the network more than that of another image of the "
+    "same class by the same row. Both masks tell the class; a map that knows no more of the image has 0.",
     **dict.fromkeys(
         (AUGMENTED, AUGMENTED_LERF),
         "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's.",

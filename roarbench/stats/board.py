@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from roarbench.estimators import CONTROLS, OTHER_IMAGE
+from roarbench.estimators import CONTROLS
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
 from roarbench.stats.draws import Draws, draw
@@ -16,7 +16,7 @@ from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.spread import References, Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
-from roarbench.terms import Order, Protocol, Retrain
+from roarbench.terms import OTHER_IMAGE, Order, Protocol, Retrain
 
 RANDOM, SOBEL, BLURRED = CONTROLS
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from scipy.stats import kendalltau
 
-from roarbench.estimators import OTHER_IMAGE
 from roarbench.stats.agreement import FEWEST_ROWS
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
+from roarbench.terms import OTHER_IMAGE
 
 _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 

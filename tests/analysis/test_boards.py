@@ -17,7 +17,7 @@ from roarbench.report.validity import doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, SPECIFIC, SPECIFIC_CLASS, Order, Protocol, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
@@ -255,15 +255,16 @@ def test_without_retraining_the_untouched_images_belong_to_the_curve(whole):
     assert set(places(mixed, MORF).values()) == {None}
 
 
-def test_a_row_whose_counterpart_on_other_images_is_mixed_has_no_gain():
-    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(SPECIFIC, MAIN, LEVELS, seeds=2)))
+@pytest.mark.parametrize(("protocol", "twin"), [(SPECIFIC, "grad~other-image"), (SPECIFIC_CLASS, "grad~same-class")])
+def test_a_row_whose_counterpart_on_other_images_is_mixed_has_no_gain(protocol, twin):
+    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(protocol, MAIN, LEVELS, seeds=2)))
 
     def of_others(point):
-        return (point.cell.estimator, point.seed) == ("grad~other-image", 1)
+        return (point.cell.estimator, point.seed) == (twin, 1)
 
     mixed = marked(held(suite), rankings=lambda point: ("b" if of_others(point) else "a") * 32)
-    assert set(mixed.mixed(SPECIFIC, Unit.SCALAR)) == {"grad~other-image"}
-    rows = {row.estimator: row for row in mixed.board(SPECIFIC, Unit.SCALAR).rows}
+    assert set(mixed.mixed(protocol, Unit.SCALAR)) == {twin}
+    rows = {row.estimator: row for row in mixed.board(protocol, Unit.SCALAR).rows}
     assert [name for name, row in rows.items() if row.gain.value is None] == ["grad"]
     assert rows["grad"].place is None
 

@@ -3,12 +3,20 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roarbench.errors import CallerError
 from roarbench.estimators import SEED
-from roarbench.estimators.noise import noisy_copies, other_images, other_targets, random_importance
+from roarbench.estimators.noise import (
+    noisy_copies,
+    other_images,
+    other_images_of_class,
+    other_targets,
+    random_importance,
+)
 
 SHAPE = (3, 16, 16)
 
@@ -99,3 +107,20 @@ def test_every_image_is_another_ones_exactly_once():
         assert (others != np.arange(n)).all()
     assert (other_images(1000, 0, SEED) == other_images(1000, 0, SEED)).all()
     assert (other_images(1000, 0, SEED) != other_images(1000, 2**32, SEED)).mean() > 0.9
+
+
+def test_another_image_of_the_class_is_never_the_image_itself_and_each_is_one_once():
+    labels = np.random.default_rng(0).integers(0, 5, 400)
+    others = other_images_of_class(labels, 0, SEED)
+    assert sorted(others) == list(range(400))
+    assert (others != np.arange(400)).all()
+    assert (labels[others] == labels).all()
+    assert (others == other_images_of_class(labels, 0, SEED)).all()
+    assert (others != other_images_of_class(labels, 0, SEED + 1)).mean() > 0.9
+    assert (others != other_images_of_class(labels, 2**32, SEED)).mean() > 0.9
+
+
+def test_an_image_alone_in_its_class_is_handed_none():
+    assert (other_images_of_class(np.array([3, 0, 3, 0]), 0, SEED) == [2, 3, 0, 1]).all()
+    with pytest.raises(CallerError, match="class 3 has one image"):
+        other_images_of_class(np.array([3, 0, 0]), 0, SEED)

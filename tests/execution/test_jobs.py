@@ -489,6 +489,18 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(context, retrain):
     assert not np.array_equal(jobs.score(context, handed).correct, jobs.score(context, own).correct)
 
 
+def test_maps_of_the_same_class_come_from_another_image_of_it(context):
+    handed = run_of(context, "grad~same-class", retrain=Retrain.MASKS)
+    mine = removed_in_store(context, "grad", Unit.SCALAR, Split.TEST, 0.9)
+    layout = spec_of(context, "grad", Unit.SCALAR).layout
+    packed = removed_bits(jobs._rankings(context, handed).planes(Split.TEST), 0.9, Order.MORF, layout)
+    theirs = np.unpackbits(packed, axis=1, count=layout.features).astype(bool)
+    given = np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
+    labels = context.data.test.labels
+    assert (labels[given] == labels).all()
+    assert (given != np.arange(len(labels))).all()
+
+
 def test_a_run_opens_its_rankings_once(context, monkeypatch):
     """And hands them on once, where they are another image's: a copy of all planes."""
     run = run_of(context, "grad~other-image", retrain=Retrain.MASKS)
