@@ -1,4 +1,4 @@
-"""What a ranking costs: bit-planes by a partition against a full sort. Run: pytest benchmarks --benchmark-only."""
+"""What a ranking costs, its keys by a sort and by a partition. Run: pytest benchmarks --benchmark-only."""
 
 import time
 from collections.abc import Callable
@@ -35,6 +35,17 @@ def test_bit_planes(benchmark: Any, size: str) -> None:
     benchmark._timer = time.process_time
     planes = benchmark(lambda: encode(sort_keys(importance, ties), layout))
     assert (planes.shape, planes.dtype) == ((len(importance), layout.planes, layout.width), np.uint8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("way", ("sort", "partition"))
+def test_keys_at_the_boundaries(benchmark: Any, size: str, way: str) -> None:
+    layout, importance, ties = drawn(size)
+    keys, places = sort_keys(importance, ties), list(layout.boundaries)
+    benchmark.group = f"keys at {len(places)} boundaries, {size}, CPU seconds"
+    benchmark._timer = time.process_time
+    ways = {"sort": lambda: np.sort(keys, axis=1), "partition": lambda: np.partition(keys, places, axis=1)}
+    assert (benchmark(ways[way])[:, places] == np.sort(keys, axis=1)[:, places]).all()
 
 
 @pytest.mark.parametrize("size", SIZES)

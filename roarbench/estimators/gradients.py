@@ -41,9 +41,9 @@ def base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     maps = logit_gradients(model, images, targets, rules, note)
     if "ig" in bases:
-        total = maps["grad"].clone()
+        total, start = maps["grad"].clone(), torch.empty_like(images).copy_(black)  # broadcast once, not in every step
         for i in range(1, IG_STEPS):
-            point = torch.lerp(black, images, i / IG_STEPS)
+            point = torch.lerp(start, images, i / IG_STEPS)
             total += logit_gradients(model, point, targets, {"grad"})["grad"]
         maps["ig"] = (images - black) * total / IG_STEPS
     return {base: maps[base] for base in bases}

@@ -64,5 +64,6 @@ class SmallResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
         x = self.blocks(self.relu(self.norm(self.conv(x))))
-        logits: Tensor = self.linear(x.mean(dim=(2, 3)))
+        places = x.permute(0, 2, 3, 1)  # the gradient of this mean lies channels last, as what comes before it does
+        logits: Tensor = self.linear(places.mean(dim=(1, 2)))
         return logits

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.errors import CallerError
+from roarbench.estimators import IG_STEPS
 from roarbench.estimators.gradients import base_maps, logit_gradients
 
 BASES = {"grad", "gb", "ig"}
@@ -133,3 +134,14 @@ def test_one_image_does_not_change_anothers_map(model, batch, black):
     part = base_maps(model, batch.images[1:3], batch.targets[1:3], black, BASES)
     for base in BASES:
         torch.testing.assert_close(whole[base][1:3], part[base], rtol=1e-10, atol=1e-12)
+
+
+def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit(model, batch, black):
+    images = batch.images.float().contiguous(memory_format=torch.channels_last)
+    model, black = copy.deepcopy(model).float(), black.float()
+    total = logit_gradients(model, images, batch.targets, {"grad"})["grad"]
+    for i in range(1, IG_STEPS):
+        point = torch.lerp(black, images, i / IG_STEPS)
+        total = total + logit_gradients(model, point, batch.targets, {"grad"})["grad"]
+    found = base_maps(model, images, batch.targets, black, {"ig"})["ig"]
+    torch.testing.assert_close(found, (images - black) * total / IG_STEPS, rtol=0, atol=0)

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -150,3 +151,29 @@ def test_other_failures_of_torchvision_are_not_hidden(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(RuntimeError, match="no libjpeg"):
         vision._resnet_module()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
+def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(
+    precision: torch.dtype, memory_format: torch.memory_format
+) -> None:
+    """Maps and trained weights of published suites hang on every bit."""
+    model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0))
+    images = torch.randn(8, 3, 64, 64, generator=torch.Generator().manual_seed(1)).contiguous(
+        memory_format=memory_format
+    )
+
+    def results(forward: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        model.zero_grad()
+        given = images.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
+            logits = forward(given)
+        logits.float().square().sum().backward()  # type: ignore[no-untyped-call]
+        return [logits.detach(), *(part.grad.clone() for part in (given, *model.parameters()) if part.grad is not None)]
+
+    def plain(x: Tensor) -> Tensor:
+        x = model.blocks(model.relu(model.norm(model.conv(x))))  # type: ignore[operator]
+        return model.linear(x.mean(dim=(2, 3)))  # type: ignore[operator, no-any-return]
+
+    torch.testing.assert_close(results(model), results(plain), rtol=0, atol=0)
