@@ -17,7 +17,7 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
-from roarbench.plan.common import tuning_of
+from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import reference_epochs
 from roarbench.plan.runs import Point, describe
 from roarbench.store.rankings import RankingSpec
@@ -42,7 +42,7 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
     if step.kind == "network":
         return context.suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
-        return tuning_of(context.suite.recipe_record).epochs * train * rates.train
+        return tuning_cost(context.suite.recipe_record) * train * rates.train
     if step.run is None:
         return 0.0
     trained = step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)

@@ -145,5 +145,5 @@ def make_plan(
         work = work._replace(images_decoded=0)
     rates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
-    count = operations(work, suite_cost(suite).flops)
+    count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
     return Plan(suite_results.title, len(points), len(suite_results.results), work, count, estimates, workers)

@@ -1,5 +1,6 @@
 """How fast a machine works: measured on the spot for a second or two, or assumed from published figures."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -114,22 +115,29 @@ _RANK = 2.5e-8  # seconds of a core for each feature
 def assume(suite: Suite, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
     record, flops = suite.dataset_record, suite_cost(suite).flops
+    area = suite.recipe_record.area
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
         decode=_DECODE * (_PHOTO * record.size) ** 2,
-        train=_TRAIN * flops / machine.train,
+        train=_TRAIN * area * flops / machine.train,
         predict=flops / machine.predict,
         explain=_EXPLAIN * flops / machine.explain,
         rank=_RANK * record.channels * record.size**2,
     )
 
 
-def operations(work: Work, flops: int) -> float:
-    """Return floating-point operations of all networks, from those of one image's forward pass."""
+def operations(work: Work, flops: int, area: float = 1.0) -> float:
+    """Return floating-point operations of all networks.
+
+    Args:
+        work: What there is to do.
+        flops: Of one image's forward pass at full size.
+        area: Mean share of a full image's pixels that a training image has.
+    """
     scored, explained = work.images_scored, work.images_explained
-    return flops * (_TRAIN * work.images_trained + scored + _EXPLAIN * explained)
+    return flops * (_TRAIN * area * work.images_trained + scored + _EXPLAIN * explained)
 
 
 def measure(suite: Suite) -> Rates:
@@ -140,12 +148,13 @@ def measure(suite: Suite) -> Rates:
     steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)
     explained = _affordable(_EXPLAIN * flops, EXPLAINED, where)
     n = max(batch * steps, explained)
-    inputs = _made_up(record, n, where)
+    inputs, trained = _made_up(record, n, where), max(batch, math.ceil(steps * batch / recipe.epochs))
+    few = _made_up(record, trained, where)  # seen as often as in a training, which makes them once for all epochs
     generator = torch.Generator().manual_seed(0)
     model = build(suite.model, record.classes, record.channels, record.size, generator).to(where)
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     labels = torch.randint(record.classes, (n,), generator=generator)
-    short = replace(recipe, batch=batch, epochs=steps * batch / n)
+    short = replace(recipe, batch=batch, epochs=steps * batch / trained)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
     precision = precision_used(suite.maps, where)
     grad = [find_estimator("grad")]
@@ -161,7 +170,7 @@ def measure(suite: Suite) -> Rates:
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_timed(lambda: decode_image(photo, record)),
-        train=_timed(lambda: fit(model, inputs, labels, norm, short, 0)) / (steps * batch),
+        train=_timed(lambda: fit(model, few, labels[:trained], norm, short, 0)) / (steps * batch),
         predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,

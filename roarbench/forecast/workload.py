@@ -7,9 +7,11 @@ from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
 from roarbench.estimators import CONTROLS, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.kernels import held
+from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.plan.common import common_trainings, tuning_of, tunings
+from roarbench.plan.common import common_trainings, tuning_cost, tunings
 from roarbench.plan.keys import needs_reference, ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.recipes import Recipe
 from roarbench.plan.runs import Point, Suite
@@ -18,6 +20,7 @@ from roarbench.terms import Retrain, Split, Unit
 PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
 _COPIES = 3  # weights, gradients, momentum
+_KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
 _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
 
 
@@ -30,7 +33,8 @@ class Work(NamedTuple):
         scorings: Runs that only score the reference, or a network that several runs share.
         images_decoded: Images of both splits, if they are not decoded yet.
         images_reference: Training images times epochs, of the references.
-        images_retrained: The same, over all other trainings, and the tuning of common networks.
+        images_retrained: The same, over all other trainings; images that common networks are tuned on are at full size
+            and count for as many of the recipe's mean size.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
         images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
@@ -91,7 +95,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         scorings=len(points) - own,
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
-        images_retrained=(retrained * recipe.epochs + tuned * tuning_of(recipe).epochs) * train,
+        images_retrained=(retrained * recipe.epochs + tuned * tuning_cost(recipe)) * train,
         images_scored=len(points) * test + reference * ranked,
         images_explained=sum(passes(shared).forward for shared in explained) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
@@ -119,8 +123,14 @@ def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
     bits = train * features // 8
-    training = step * _FLOAT + (bits if bits < _HELD else 0) if trains else 0
+    training = step * _FLOAT + (bits if bits < _HELD else 0) + _held_images(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)
+
+
+def _held_images(recipe: Recipe, train: int, features: int) -> int:
+    """Return bytes of what is made of all training images for all epochs, on a processor."""
+    kept = recipe.augmentation in held.MOVING and train * features * _FLOAT <= held.MOST
+    return round(train * features * _KEPT) if kept else 0
 
 
 def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, Unit, int]]:

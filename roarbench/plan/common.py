@@ -91,3 +91,9 @@ def tuning_of(recipe: Recipe) -> Recipe:
         sides=(1.0,),
         start="",
     )
+
+
+def tuning_cost(recipe: Recipe) -> float:
+    """Return how many epochs of a training by this recipe take as long as the tuning of a network, at full size."""
+    tuning = tuning_of(recipe)
+    return tuning.epochs * tuning.area / recipe.area

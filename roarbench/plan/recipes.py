@@ -69,6 +69,11 @@ class Recipe:
     start: str = ""
 
     @property
+    def area(self) -> float:
+        """Return the mean share of a full image's pixels that a training image has."""
+        return sum(side**2 for side in self.sides) / len(self.sides)
+
+    @property
     def title(self) -> str:
         """Return `name@version`, as suites and runs name it."""
         return f"{self.name}@{self.version}"

@@ -1,5 +1,7 @@
 """How fast it goes: a clock that tests move on, budgets, and assumptions against what they are taken from."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -80,7 +82,29 @@ def test_a_suite_of_large_steps_is_measured_with_few_images(monkeypatch):
     monkeypatch.setattr(rates, "predict", lambda *rest: None)
     monkeypatch.setattr(rates, "importance_maps", lambda some, model, batch, *rest: seen.update(maps=len(batch.ids)))
     measure(find_suite("imagenette64"))
-    assert seen == {"train": 4, "batch": 2, "maps": 4}
+    assert seen == {"train": 2, "batch": 2, "maps": 4}
+
+
+def test_images_are_seen_as_often_as_in_a_training(monkeypatch):
+    """What is made once for all epochs then weighs as little as it will."""
+    seen = []
+
+    def fit(model, inputs, labels, norm, short, seed):
+        assert len(labels) == len(inputs)
+        seen.append((len(inputs), short.epochs))
+
+    monkeypatch.setattr(rates, "fit", fit)
+    for name in ("quick", "quick@1"):  # ten epochs and three: seven steps of 64 images fit the budget
+        measure(find_suite(name))
+    assert seen[::2] == [(64, 7.0), (150, pytest.approx(7 * 64 / 150))]
+
+
+def test_small_images_cost_less():
+    """Sides of 1/2, 1/2, 3/4 and 1 are 33/64 of the pixels."""
+    quick = find_suite("quick")
+    full = replace(quick, recipe="study-cifar10@2")
+    assert assume(quick, CORE).train == pytest.approx(33 / 64 * assume(full, CORE).train)
+    assert operations(WORK, 64, 33 / 64) == 3 * 33 * 15 + 64 * (3 + 2 * 5)
 
 
 def test_real_rates_are_seconds_above_zero():

@@ -181,11 +181,14 @@ def test_the_papers_eighteen_are_one_shared_pass():
 
 
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
-    """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits."""
+    """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits.
+
+    And all images in bfloat16, 72 pixels a side with what is mirrored around them.
+    """
     cost = network_cost("resnet-quick", 10, 3, 64)
     step = 128 * (cost.activations + SCALARS) + 3 * cost.parameters  # 128 images at once: the batch of cifar10@1
     jobs = count_work(SUITE, expand(SUITE), (), None)
-    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8
+    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
     assert count_work(SUITE, expand(SUITE), (), 20).memory < jobs.memory / 2
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from roarbench.errors import UnknownName
+from roarbench.plan.common import tuning_cost
 from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe, find_recipe, learning_rate, side
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
@@ -123,3 +124,11 @@ def test_titles_are_names_with_versions() -> None:
 def test_unknown_recipe_is_named() -> None:
     with pytest.raises(UnknownName, match="no recipe 'quik@1'; did you mean 'quick@1'"):
         find_recipe("quik@1")
+
+
+def test_tuning_at_full_size_costs_more_than_an_epoch_of_small_images() -> None:
+    """An epoch on whole images is as much work as 64/33 epochs by `quick@2`, whose images have 33/64 of the pixels."""
+    quick = find_recipe("quick@2")
+    assert quick.area == pytest.approx(33 / 64)
+    assert tuning_cost(quick) == pytest.approx(64 / 33)
+    assert tuning_cost(find_recipe("planted@1")) == 1
