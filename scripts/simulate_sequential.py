@@ -185,17 +185,31 @@ def fixed(looks: Looks, holm: bool) -> Course:
     return _course(judged, example, wrong(judged, example.truth), MOST * len(example.judged))
 
 
-def until_decided(looks: Looks, difference: float | None, controls: Collection[str]) -> Course:
-    """Train where verdicts are open, as `run --until-decided` does."""
+class Ended(NamedTuple):
+    """Where a course ended.
+
+    Attributes:
+        board: The last one.
+        seeds: Trainings of each row.
+        wrong: Whether any word at any look was wrong.
+    """
+
+    board: Board
+    seeds: dict[str, int]
+    wrong: bool
+
+
+def until_decided(looks: Looks, difference: float | None, controls: Collection[str] = ASKED, most: int = MOST) -> Ended:
+    """Train where verdicts are open, as `run --until-decided` does, up to the most trainings of a row."""
     example, erred = looks.example, False
-    planned = dict.fromkeys(example.judged, MOST)
-    seeds = dict.fromkeys(example.scores.estimators, MOST) | dict.fromkeys(example.judged, 1)
+    planned = dict.fromkeys(example.judged, most)
+    seeds = dict.fromkeys(example.scores.estimators, most) | dict.fromkeys(example.judged, 1)
     while True:
         judged = looks.board(seeds, planned)
         erred |= wrong(judged, example.truth)
         goals = next_seeds(judged, planned, difference, controls)
         if not goals:
-            return _course(judged, example, erred, sum(seeds[name] for name in example.judged))
+            return Ended(judged, seeds, erred)
         seeds |= goals
 
 
@@ -256,17 +270,18 @@ def stored(store: Path, protocol: Protocol) -> Drawing:
 
     def drawn(generator: np.random.Generator) -> Example:
         chosen = generator.permutation(count)[:MOST]
-        scores = _networks(whole, chosen)
-        scores = replace(scores, differences=_networks(whole.differences, chosen) if whole.differences else None)
+        scores = networks_of(whole, chosen)
         return Example(scores, protocol, known, scores.estimators)
 
     return drawn
 
 
-def _networks(scores: Scores, chosen: NDArray[np.int64]) -> Scores:
+def networks_of(scores: Scores, chosen: NDArray[np.int64]) -> Scores:
+    """Return the board of these networks alone."""
+    differences = networks_of(scores.differences, chosen) if scores.differences else None
     correct: dict[Point, Bits] = {point: bits[chosen] for point, bits in scores.correct.items()}
     names = {point: tuple(held[k] for k in chosen) for point, held in scores.references.items()}
-    return replace(scores, correct=correct, references=names, differences=None)
+    return replace(scores, correct=correct, references=names, differences=differences)
 
 
 def together(store: Path, protocol: Protocol) -> Scores:
@@ -301,7 +316,9 @@ def courses(world: Drawing, number: int, seed: int, difference: float | None) ->
     }
     for name, (rule, controls) in RULES.items():
         with patch("roarbench.stats.board._Judge.share", rule):
-            ended[name] = until_decided(looks, difference, controls)
+            end = until_decided(looks, difference, controls)
+        trainings = sum(end.seeds[row] for row in looks.example.judged)
+        ended[name] = _course(end.board, looks.example, end.wrong, trainings)
     return ended
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from roarbench.estimators import CONTROLS
-from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.board import RANDOM, Board, Covers, Row
 from roarbench.stats.verdicts import Comparison, Verdict
 
 ASKED = (RANDOM,)  # the controls that a course is to settle: with all of them it saves next to nothing (decision 0023)
@@ -39,7 +39,8 @@ def next_seeds(
     """Return the trainings that rows should have next, of those that should have more than they have.
 
     A row with an open comparison gets one more, and the control that it is compared with as many as the row: the luck
-    of both is in their difference. Random needs none under a protocol where its gain is 0 by construction.
+    of both is in their difference. Random needs none where its gain is 0 by construction, once it is known how much
+    trainings vary.
 
     Args:
         board: What the trainings so far say.
@@ -47,12 +48,13 @@ def next_seeds(
         difference: As in `settled`.
         controls: Comparisons with these are to be settled.
     """
+    known = board.protocol.paired and board.covers is not Covers.NOTHING  # Random's gain, and how trainings vary
     has = {row.estimator: row.seeds for row in board.rows}
     wanted: dict[str, int] = {}
     for row in board.rows:
         against = open_with(row, difference, controls)
         if against and row.seeds < planned.get(row.estimator, 0):
-            for name in (row.estimator, *(c for c in against if not (c == RANDOM and board.protocol.paired))):
+            for name in (row.estimator, *(c for c in against if c != RANDOM or not known)):
                 wanted[name] = max(wanted.get(name, 0), row.seeds + 1)
     goals = {name: min(goal, planned.get(name, 0)) for name, goal in wanted.items()}
     return {name: goal for name, goal in goals.items() if goal > has.get(name, 0)}

@@ -89,12 +89,26 @@ def draw_curves(chart: Chart, path: Path) -> None:
     Raises:
         CallerError: The file's ending is another one, it cannot be written, or no curve has a point.
     """
+    _format(path)
+    save_figure(make_figure(chart), path)
+
+
+def _format(path: Path) -> str:
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise CallerError(
             f"cannot draw '{path.name}': a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
         )
-    figure = make_figure(chart)
+    return ending
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, SVG or PDF; the same figure gives the same bytes.
+
+    Raises:
+        CallerError: The file's ending is another one, or it cannot be written.
+    """
+    ending = _format(path)
     part = path.with_name(path.name + ".part")
     try:
         with mpl.rc_context({"svg.hashsalt": "roarbench"}):

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.analysis.course import next_seeds, open_with, settled
 from roarbench.estimators import CONTROLS
-from roarbench.stats.board import Board, board
+from roarbench.stats.board import Board, Covers, board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.terms import ROAR, SPECIFIC
@@ -47,6 +47,8 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     judged = made(random=None, sobel=FOUND, grad=FOUND, ig=OPEN)
     assert next_seeds(judged, PLANNED, None) == {"ig": 2, "random": 2}
     assert next_seeds(replace(judged, protocol=SPECIFIC), PLANNED, None) == {"ig": 2}  # Random's gain is 0 there
+    blind = replace(judged, protocol=SPECIFIC, covers=Covers.NOTHING)
+    assert next_seeds(blind, PLANNED, None) == {"ig": 2, "random": 2}  # nothing says how trainings vary
     assert next_seeds(judged, PLANNED, 2.1) == {}
     assert next_seeds(judged, PLANNED, None, CONTROLS) == {name: 2 for name in ("random", "sobel", "grad", "ig")}
 

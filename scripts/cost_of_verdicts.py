@@ -1,0 +1,304 @@
+"""What does a verdict cost? Core-minutes against the share of the verdicts that all networks together give.
+
+    roarbench import docs/quick-2.parquet --store QUICK; roarbench import docs/protocols.parquet --store PLANTED
+    python scripts/cost_of_verdicts.py --quick QUICK --planted PLANTED
+
+On photographs: `quick` 2 and its replications hold nine networks under ROAR and twelve under the other protocols, each
+with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:
+one, two or three of them in a chance order, or a course of three looks that stops where verdicts are settled
+(`run --until-decided --difference 2`). On generated images: the pairs of rows whose known order is found.
+
+Cost is counted: passes of one image through the network (a training image counts three, an explained one as the
+forecast counts it) for maps, references, trainings and scoring of these rows, times the seconds of a pass in the
+quickest training of the store. Writes `roarbench/data/ways.json`, which `plan --question` reads, the picture, and the
+table of docs/protocols.md.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import who_is_right
+from matplotlib.figure import Figure
+from scipy.stats import norm
+from simulate_coverage import share_images
+from simulate_sequential import Example, Looks, Truth, networks_of, together, until_decided, words
+
+from roarbench.analysis.collecting import collect
+from roarbench.estimators import CONTROLS
+from roarbench.forecast.rates import operations
+from roarbench.forecast.workload import count_work, suite_cost
+from roarbench.plan.runs import Suite, expand, select, with_seeds
+from roarbench.plan.suites import find_suite
+from roarbench.report.figures import save_figure
+from roarbench.report.panels import FONT_POINTS, INK
+from roarbench.stats.board import RANDOM, Board
+from roarbench.stats.curves import Scores
+from roarbench.stats.verdicts import POWER, Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import AUGMENTED, ROAR, SPECIFIC, Protocol
+from roarbench.text import markdown_table
+
+ROOT = Path(__file__).parents[1]
+RECORD, PICTURE, PAGE = ROOT / "roarbench/data/ways.json", ROOT / "docs/cost.svg", ROOT / "docs/protocols.md"
+START, END = "<!-- cost: scripts/cost_of_verdicts.py -->", "<!-- end of the cost -->"
+SUITE = "quick"
+ASKED = (SPECIFIC, AUGMENTED, ROAR)
+MOST = 3  # seeds of the suite
+DIFFERENCE = 2.0  # points; the smallest of interest in a course
+ORDERS = 40  # chance orders of the networks
+UNTIL = "until decided"
+COLOURS = {"specific": "#0072B2", "augmented": "#009E73", "roar": "#D55E00", "roar-exchanged": "#CC79A7"}
+
+
+class Way(NamedTuple):
+    """One way to verdicts of the suite's explained rows beside Random, and what it was worth on stored answers.
+
+    Attributes:
+        suite: `NAME@VERSION`.
+        protocol: Name of the protocol.
+        seeds: The most trainings of a row.
+        until_decided: Whether it stops where verdicts are settled.
+        trainings: Of a row, the mean.
+        same: Share of the verdicts of all networks that it gives, in [0, 1]; `same_error` its standard error.
+        same_as_roar: The same of ROAR's verdicts by all its networks.
+        detectable: Smallest true gain that it calls different from Random with a chance of 80%, in accuracy points,
+            the median over rows; None where it gives no intervals.
+        core_minutes: Of the suite's explained rows, with references and maps.
+    """
+
+    suite: str
+    protocol: str
+    seeds: int
+    until_decided: bool
+    trainings: float
+    same: float
+    same_error: float
+    same_as_roar: float
+    detectable: float | None
+    core_minutes: float
+
+    @property
+    def name(self) -> str:
+        """Return how long it trains, in words."""
+        return UNTIL if self.until_decided else f"{self.seeds} seed{'s' * (self.seeds > 1)}"
+
+
+def rows_of(scores: Scores) -> tuple[str, ...]:
+    """Return the rows that explain a network."""
+    return tuple(name for name in scores.estimators if any(at == name for at, _ in scores.references))
+
+
+def beside_random(board: Board) -> dict[str, Verdict]:
+    """Return the verdicts of explained rows beside Random; none for rows without one."""
+    said = ((row, verdict) for (row, control), verdict in words(board) if control == RANDOM)
+    return {row: verdict for row, verdict in said if row not in CONTROLS}
+
+
+def alike(said: Mapping[str, Verdict], whole: Mapping[str, Verdict]) -> float:
+    """Return the share of the verdicts of `whole` that are the same word, in [0, 1]."""
+    return float(np.mean([said.get(name) is verdict for name, verdict in whole.items()]))
+
+
+def detectable(board: Board) -> float | None:
+    """Return the true gain that a row's comparison with Random finds with 80% power, the median over rows."""
+    halves = [
+        row.gain.high - row.gain.value
+        for row in board.rows
+        if row.estimator not in CONTROLS and row.gain.high is not None and row.gain.value is not None
+    ]
+    confidence = max(1 - (1 - board.bootstrap.confidence) / max(row.looks or 1 for row in board.rows), 0.0)
+    return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + confidence) / 2))) if halves else None
+
+
+def cost(suite: Suite, seconds: float) -> float:
+    """Return the core-minutes of a part of a suite, at so many seconds for the forward pass of an image."""
+    work = count_work(suite, expand(suite), (), None)
+    flops = suite_cost(suite).flops
+    return operations(work, flops) / flops * seconds / 60
+
+
+def part_of(protocol: Protocol, seeds: Mapping[str, int]) -> Suite:
+    """Return what of the suite has to be run for these rows with so many trainings."""
+    part = select(find_suite(SUITE), seeds, protocol=protocol)
+    return with_seeds(part, {(protocol.retrain, name): count for name, count in seeds.items()})
+
+
+def ways(store: Path, seconds: float) -> Iterator[Way]:
+    """Yield all ways, each of its protocol's networks in the same chance orders."""
+    suite = find_suite(SUITE)
+    pools = {protocol: together(store, protocol) for protocol in ASKED}
+    whole = {protocol: beside_random(_all(pool, protocol)) for protocol, pool in pools.items()}
+    for protocol, pool in pools.items():
+        rows, count = rows_of(pool), len(pool.correct[RANDOM, pool.levels[0]])
+        orders = [np.random.default_rng([0, number]).permutation(count)[:MOST] for number in range(ORDERS)]
+        looks = [Looks(_example(networks_of(pool, order), protocol), number) for number, order in enumerate(orders)]
+        for seeds, until in (*((n, False) for n in range(1, MOST + 1)), (MOST, True)):
+            boards, taken, costs = [], [], []
+            for each in looks:
+                if until:
+                    board, counts = until_decided(each, DIFFERENCE, most=MOST)[:2]
+                else:
+                    counts = dict.fromkeys(pool.estimators, seeds)
+                    board = each.board(counts, {})
+                boards.append(board)
+                taken.append(float(np.mean([counts[name] for name in rows])))
+                costs.append(cost(part_of(protocol, counts), seconds))
+            same = [alike(beside_random(board), whole[protocol]) for board in boards]
+            found = [value for board in boards if (value := detectable(board)) is not None]
+            yield Way(
+                f"{suite.name}@{suite.version}",
+                protocol.name,
+                seeds,
+                until,
+                round(float(np.mean(taken)), 2),
+                round(float(np.mean(same)), 3),
+                round(float(np.std(same) / np.sqrt(ORDERS)), 3),
+                round(float(np.mean([alike(beside_random(board), whole[ROAR]) for board in boards])), 3),
+                round(float(np.mean(found)), 2) if found else None,
+                round(float(np.mean(costs)), 2),
+            )
+
+
+def _example(scores: Scores, protocol: Protocol) -> Example:
+    return Example(scores, protocol, Truth({}, frozenset()), scores.estimators)
+
+
+def _all(pool: Scores, protocol: Protocol) -> Board:
+    """Judge the board of all networks."""
+    count = len(pool.correct[RANDOM, pool.levels[0]])
+    return Looks(_example(pool, protocol), 0).board(dict.fromkeys(pool.estimators, count), {})
+
+
+class Known(NamedTuple):
+    """A protocol on generated images: pairs of rows in the order that is known, and what they cost."""
+
+    protocol: str
+    found: float
+    core_minutes: float
+
+
+def known(store: ResultsStore) -> list[Known]:
+    """Return by protocol the share of the pairs that it settles rightly, and core-minutes, over all data sets."""
+    found = [each for each in who_is_right.read(store) if each.suite.name in who_is_right.NAMES]
+    rate = who_is_right.seconds_a_pass(found)
+    made = []
+    for protocol in who_is_right.ASKED:
+        judged = [who_is_right.judge(each, protocol, rate) for each in found]
+        pairs = sum(one.right + one.wrong + one.undecided for one in judged)
+        right, minutes = sum(one.right for one in judged), sum(one.seconds for one in judged) / 60
+        made.append(Known(protocol.name, round(right / pairs, 3), round(minutes, 2)))
+    return made
+
+
+@cache
+def seconds_a_pass(store: Path) -> float:
+    """Return the seconds of a forward pass of one image in the quickest training of `quick`."""
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        return who_is_right.seconds_a_pass([collect(find_suite(SUITE), results)])
+
+
+def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
+    """Return the tables of the page."""
+    rows = [
+        [
+            f"`{way.protocol}`",
+            way.name,
+            f"{way.trainings:.1f}",
+            "" if way.detectable is None else f"{way.detectable:.1f}",
+            f"{100 * way.same:.0f} ± {100 * way.same_error:.0f}",
+            f"{100 * way.same_as_roar:.0f}",
+            f"{way.core_minutes:.1f}",
+        ]
+        for way in made
+    ]
+    heads = ["protocol", "trainings", "of a row", "detectable", "verdicts recovered, %", "of ROAR's, %", "core-minutes"]
+    generated = [[f"`{one.protocol}`", f"{100 * one.found:.0f}", f"{one.core_minutes:.1f}"] for one in on_planted]
+    return "\n\n".join(
+        (
+            markdown_table(heads, rows),
+            markdown_table(["protocol", "pairs in the known order, %", "core-minutes"], generated),
+        )
+    )
+
+
+def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
+    """Draw both: a line for each protocol over its numbers of seeds, a diamond for the course that stops early."""
+    figure = Figure(figsize=(9.6, 3.9), facecolor="white", layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name in dict.fromkeys(way.protocol for way in made):
+        fixed = [way for way in made if way.protocol == name and not way.until_decided]
+        (course,) = (way for way in made if way.protocol == name and way.until_decided)
+        x, y = [way.core_minutes for way in fixed], [100 * way.same for way in fixed]
+        left.plot(x, y, "o-", color=COLOURS[name], markersize=4, label=f"{name}, 1 to {MOST} seeds")
+        left.errorbar(
+            course.core_minutes,
+            100 * course.same,
+            100 * course.same_error,
+            fmt="D",
+            color=COLOURS[name],
+            markerfacecolor="white",
+            label=f"{name}, {UNTIL}",
+        )
+    for one in on_planted:
+        right.plot(one.core_minutes, 100 * one.found, "o", color=COLOURS.get(one.protocol, "#777777"), markersize=5)
+        at = (one.core_minutes, 100 * one.found)
+        crowded = any(at[0] < other.core_minutes and one.found == other.found for other in on_planted)
+        to_left = crowded or 2 * at[0] > max(other.core_minutes for other in on_planted) and one.found < 1
+        side, offset = ("right", -6) if to_left else ("left", 6)
+        right.annotate(one.protocol, at, (offset, -3), textcoords="offset points", ha=side, fontsize=FONT_POINTS)
+    titles = (
+        "quick 2: verdicts beside Random that a board\nof all the protocol's networks gives",
+        "generated images: pairs of rows in the known\norder, three data sets",
+    )
+    for axes, title in zip((left, right), titles, strict=True):
+        axes.set_title(title, loc="left", fontsize=FONT_POINTS + 1, color=INK)
+        axes.set_xlim(0, None)
+        axes.set_xlabel("core-minutes", fontsize=FONT_POINTS, color=INK)
+        axes.set_ylabel("recovered, %", fontsize=FONT_POINTS, color=INK)
+        axes.set_ylim(-4, 108)
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
+    left.legend(fontsize=FONT_POINTS - 1, frameon=False)
+    return figure
+
+
+def record(made: Sequence[Way], on_planted: Sequence[Known]) -> dict[str, Any]:
+    """Return what is shipped, as plain values."""
+    return {
+        "difference": DIFFERENCE,
+        "orders": ORDERS,
+        "ways": [way._asdict() for way in made],
+        "planted": [one._asdict() for one in on_planted],
+    }
+
+
+def written(page: str, made: Sequence[Way], on_planted: Sequence[Known]) -> str:
+    """Return the page with these tables between its markers."""
+    before, _, rest = page.partition(START)
+    return f"{before}{START}\n{table(made, on_planted)}\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Write record, picture and table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", type=Path, required=True, help="a folder with `quick` 2 and its replications")
+    parser.add_argument("--planted", type=Path, required=True, help="a folder with the suites of generated images")
+    options = parser.parse_args()
+    share_images()
+    made = list(ways(options.quick, seconds_a_pass(options.quick)))
+    with ResultsStore.open(default_url(options.planted), read_only=True) as store:
+        on_planted = known(store)
+    RECORD.write_text(json.dumps(record(made, on_planted), indent=1) + "\n", "utf-8")
+    save_figure(picture(made, on_planted), PICTURE)
+    PAGE.write_text(written(PAGE.read_text("utf-8"), made, on_planted), "utf-8")
+    print(table(made, on_planted))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The cost of verdicts: the shipped record is what the rows beside it say, and page and picture are made from it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.command_line import command
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def program():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        import cost_of_verdicts
+
+        yield cost_of_verdicts
+    for name in ("cost_of_verdicts", "who_is_right", "simulate_sequential", "simulate_coverage", "simulate_specific"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def shipped(program):
+    held = json.loads(program.RECORD.read_text("utf-8"))
+    return [program.Way(**way) for way in held["ways"]], [program.Known(**one) for one in held["planted"]]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    folders = []
+    for name in ("quick-2", "protocols"):
+        folders.append(tmp_path_factory.mktemp(name))
+        assert command("import", ROOT / "docs" / f"{name}.parquet", "--store", folders[-1]) == 0
+    return folders
+
+
+def test_the_page_has_the_record_and_the_picture_is_drawn_from_it(program, shipped, tmp_path):
+    page = program.PAGE.read_text("utf-8")
+    assert program.written(page, *shipped) == page
+    from roarbench.report.figures import save_figure
+
+    save_figure(program.picture(*shipped), tmp_path / "cost.svg")
+    assert (tmp_path / "cost.svg").read_bytes() == program.PICTURE.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_record_of_fixed_seeds_is_what_the_rows_say(program, shipped, stores, monkeypatch):
+    monkeypatch.setattr(program, "ASKED", (program.ROAR,))
+    made = list(program.ways(stores[0], program.seconds_a_pass(stores[0])))
+    assert made == [way for way in shipped[0] if way.protocol == "roar"]
+    with ResultsStore.open(default_url(stores[1]), read_only=True) as store:
+        assert program.known(store) == shipped[1]
+
+
+def test_verdicts_are_counted_by_the_word(program):
+    whole = {"a": Verdict.BETTER, "b": Verdict.WORSE, "c": Verdict.SAME, "d": Verdict.BETTER}
+    assert program.alike(whole, whole) == 1
+    assert program.alike({"a": Verdict.BETTER, "b": Verdict.BETTER, "c": Verdict.SAME}, whole) == 0.5
+    assert program.alike({}, whole) == 0
+
+
+def test_more_trainings_cost_more_and_each_row_that_stops_saves(program):
+    rows = ("random", "grad", "ig")
+    costs = [program.cost(program.part_of(program.ROAR, dict.fromkeys(rows, seeds)), 1e-3) for seeds in (1, 2, 3)]
+    assert costs[0] < costs[1] < costs[2]
+    stopped = program.cost(program.part_of(program.ROAR, {"random": 3, "grad": 3, "ig": 1}), 1e-3)
+    assert costs[1] < stopped < costs[2]
