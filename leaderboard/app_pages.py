@@ -7,6 +7,7 @@ import streamlit as st
 from leaderboard import charts, pages
 from leaderboard.compare import comparison_records
 from leaderboard.curves import (
+    POINTS_TABLE,
     PUBLISHED,
     UNRETRAINED,
     ProbabilityTable,
@@ -44,6 +45,7 @@ from leaderboard.text import (
     LIMITS,
     PROTOCOLS,
     SUBMIT,
+    capital,
     damaged_rankings,
     plain,
     protocol_name,
@@ -56,6 +58,7 @@ from roarbench.terms import Unit
 from roarbench.text import interval
 
 _CHARTED = 30  # rows that the chart of gains has at most
+_BESIDE = 3  # figures in a row
 _NARROW = 170  # pixels of one of several lists of choices in a row
 
 
@@ -72,7 +75,7 @@ def board(session: Session) -> None:
         st.info("No row passes these filters.")
     if any(entry.gain.value is not None for entry in shown.rows):
         first = replace(shown, rows=shown.rows[:_CHARTED])
-        show_chart(charts.gain_chart(first), f"Gains over Random with intervals, {kept}")
+        show_chart(charts.gain_chart(first), f"{pages.gain_title(shown)} with intervals, {kept}")
         cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
         st.write(f"Bars are 95% intervals; {pages.bar_lines(shown)}.{cut}")
     st.write(shown.footnote)
@@ -133,7 +136,7 @@ def _rows(session: Session, shown: BoardTable, whole: BoardTable, wanted: Filter
 
 
 def curves(session: Session) -> None:
-    """Show accuracy against level, three protocols side by side."""
+    """Show gain or accuracy against level, several protocols side by side."""
     others = [name for name in session.names if name not in CONTROLS]
     chosen = session.choose_some("Estimators", others, "curves", others[:5], what="estimator {} here")
     what = "published data set {} here"
@@ -141,29 +144,35 @@ def curves(session: Session) -> None:
     tables = curve_tables(
         session.view.suite_results, session.view.curve_boards, chosen, "" if added == "none" else added
     )
-    for place, found in zip(st.columns(len(tables)), tables, strict=True):
-        with place:
-            st.subheader(protocol_name(found.protocol))
-            show_chart(charts.curve_chart(found), pages.figure_words(found))
-            st.write(found.caption)
-    if above := above_masks_table(session.view.evidence, session.view.table, chosen):
+    st.write(pages.better_words(tables))
+    drawn = [table for table in tables if table.drawn]
+    for three in (drawn[i : i + _BESIDE] for i in range(0, len(drawn), _BESIDE)):
+        for place, found in zip(st.columns(len(three)), three, strict=True):
+            with place:
+                st.subheader(protocol_name(found.protocol))
+                show_chart(charts.curve_chart(found), pages.figure_words(found))
+                st.write(pages.curve_caption(found))
+    if above := above_masks_table(session.view.evidence, session.view.roar_caption, chosen):
         tables = [*tables, above]
         st.subheader("ROAR, above masks alone")
         show_chart(charts.curve_chart(above), pages.figure_words(above))
         st.write(above.caption)
+    for found in tables:
+        if not found.drawn:
+            st.text(pages.level_words(found))
     st.write(
         "The controls are always shown, in grey. Published curves are dashed; they are of another data set and network."
     )
     points = curve_records(tables)
     with st.expander("The same numbers as a table"):
-        options = {"column_config": number_columns("%.3f", "accuracy", "low", "high")}
-        show_table(points, "Accuracy by protocol, estimator and level", **options)
+        options = {"column_config": number_columns("%.3f", "value", "low", "high")}
+        show_table(points, POINTS_TABLE, **options)
     download_buttons(points, f"curves-{session.slug}")
 
 
 def compare(session: Session) -> None:
     """Show two estimators compared on the same test images."""
-    names = session.names
+    names = [entry.estimator for entry in session.view.table.rows]
     left, right = st.columns(2)
     with left:
         first = session.choose("First", names, "first", what="estimator {} here")
@@ -175,14 +184,14 @@ def compare(session: Session) -> None:
         st.info("Choose two different estimators.")
         return
     if found.gain.value is not None:
-        st.text(f"Gain of {plain(first)} minus gain of {plain(second)}: {interval(found.gain)} accuracy points")
-    st.write(f"{found.caption}. A difference below 0 means that the first estimator lowers accuracy further.")
-    if found.levels:
-        show_chart(charts.comparison_chart(found), f"Accuracy difference per level. {found.caption}")
-        st.html(render_part("comparison", found, f"{plain(first)} against {plain(second)}"))
-        st.write(
-            "An image counts as destroyed where most networks get it wrong. The examples are numbers of test images."
+        st.text(
+            f"{found.gain_name} of {plain(first)} minus that of {plain(second)}: {interval(found.gain)} accuracy points"
         )
+    st.write(f"{found.caption}. {found.reading}")
+    if found.levels:
+        show_chart(charts.comparison_chart(found), f"{capital(found.heading)}, per level. {found.caption}")
+        st.html(render_part("comparison", found, f"{plain(first)} against {plain(second)}"))
+        st.write("The examples are numbers of test images.")
     download_buttons(comparison_records(found), f"compare-{session.slug}")
 
 
@@ -196,7 +205,7 @@ def cost(session: Session) -> None:
         return
     show_chart(charts.cost_chart(view.table), priced.summary)
     st.text(priced.summary)
-    show_records(priced.rows, "Gain in accuracy points, and cost")
+    show_records(priced.rows, f"{pages.gain_title(view.table)} in accuracy points, and cost")
     download_buttons(priced.points, f"cost-{session.slug}")
 
 
@@ -221,7 +230,7 @@ def entry(session: Session) -> None:
     boards = pages.entry_boards(list(session.suites.values()), name)
     show_records(boards, "Its row in each suite, gains in accuracy points")
     download_buttons(boards, "entry")
-    found = [row for row in session.view.table.rows if row.estimator == name]
+    found = [row for row in session.view.entries if row.estimator == name]
     if found:
         _in_suite(session.view, found[0])
 
@@ -234,7 +243,7 @@ def _in_suite(view: SuiteView, row: BoardRow) -> None:
         if reason:
             st.text(reason)
     _maps(view, row.estimator)
-    st.subheader("Validity panel")
+    st.subheader("Validity panel, of ROAR")
     for title, rows in pages.validity(view, row.estimator):
         show_records(rows, title)
     st.write("; ".join(legend(view.panel)))
@@ -326,7 +335,7 @@ def about(session: Session) -> None:
         with place:
             st.subheader(found.title)
             show_chart(charts.curve_chart(found), pages.figure_words(found))
-            st.write(found.caption)
+            st.write(pages.curve_caption(found))
     download_buttons(curve_records(toy_tables()), "toy")
     st.header("Limitations")
     st.write("\n".join(f"- {text}" for text in LIMITS))

@@ -1,6 +1,7 @@
 """Altair charts of frozen records. The app shows them as they are, the static pages as SVG."""
 
 import re
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -8,10 +9,12 @@ import altair as alt
 import vl_convert
 
 from leaderboard.compare import PairComparison
-from leaderboard.curves import ACCURACY, CurvePoint, CurveTable
+from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import plain
+from roarbench.report.gains import Height, gain_height
 from roarbench.stats.verdicts import Verdict
+from roarbench.terms import PROTOCOLS
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -25,11 +28,11 @@ _VERDICTS = {Verdict.BETTER: "#009E73", Verdict.WORSE: "#D55E00", Verdict.SAME: 
 
 
 def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
-    """Draw one bar per row: the interval of its gain on a common scale; Random at 0, other controls broken lines."""
+    """Draw one bar per row: the interval of its gain on a common scale; a line at 0, broken ones at controls' gains."""
     rows = [_gain_row(row) for row in table.rows if row.gain.value is not None]
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
-    title = "gain over Random, accuracy points"
+    title = gain_height(PROTOCOLS[table.protocol])
     kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
     legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
     colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=legend)
@@ -57,8 +60,8 @@ def _rule(x: float, dash: list[int]) -> alt.Chart:
 
 
 def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
-    """Draw accuracy against level with bands; controls grey, published curves dashed."""
-    rows = [_curve_row(point) for point in table.points if point.accuracy is not None]
+    """Draw accuracy, or gain, against level with bands; controls grey, published curves dashed."""
+    rows = [_curve_row(point) for point in table.points if point.value is not None]
     names = list(dict.fromkeys(row["estimator"] for row in rows))
     controls = {row["estimator"] for row in rows if row["control"]}
     others = [name for name in names if name not in controls]
@@ -72,10 +75,15 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("t:Q", title=axis, axis=alt.Axis(values=ticks, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
         color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
-        tooltip=[_tip("estimator"), _tip("source"), _tip("t", ".1f"), *(_tip(key, ".3f") for key in _BAND)],
+        tooltip=[
+            _tip("estimator"),
+            _tip("source"),
+            _tip("t", ".1f"),
+            *(_tip(key, "+.1f" if table.gains else ".3f") for key in _BAND),
+        ],
     )
-    bounds = alt.Scale(domain=[0, 1]) if table.quantity == ACCURACY else alt.Scale()
-    y = alt.Y("accuracy:Q", title=table.quantity, scale=bounds)
+    bounds = alt.Scale(domain=[0, 1]) if table.quantity == Height.ACCURACY else alt.Scale()
+    y = alt.Y("value:Q", title=table.quantity, scale=bounds)
     free = cycle(_OTHERS)
     marks = {name: _SHAPES.get(name) or next(free) for name in names}
     shape = alt.Shape(  # of points alone: a line with shapes would mark its band
@@ -88,7 +96,7 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     return _sized(alt.layer(bands, lines, points), width, 260)
 
 
-_BAND = ("accuracy", "low", "high")
+_BAND = ("value", "low", "high")
 
 
 def _curve_row(point: CurvePoint) -> dict[str, Any]:
@@ -97,16 +105,16 @@ def _curve_row(point: CurvePoint) -> dict[str, Any]:
         "control": point.control,
         "source": point.source,
         "t": point.t,
-        "accuracy": point.accuracy,
+        "value": point.value,
         "low": point.low,
         "high": point.high,
     }
 
 
 def comparison_chart(pair: PairComparison, width: int = 460) -> alt.LayerChart:
-    """Draw the difference of accuracy per level with its interval; below 0 the first destroys more."""
+    """Draw the difference of accuracy, or of gain, per level with its interval."""
     rows = [{"t": f"{level.t:g}", **level.difference._asdict()} for level in pair.levels]
-    title = "accuracy difference, points"
+    title = pair.heading
     base = alt.Chart(_data(rows)).encode(x=alt.X("t:N", title="removed, t", axis=alt.Axis(labelAngle=0)))
     bars = base.mark_rule(size=3, color=COLOURS[0], opacity=0.7).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     points = base.mark_point(filled=True, size=70, color=COLOURS[0], opacity=1).encode(
@@ -116,6 +124,7 @@ def comparison_chart(pair: PairComparison, width: int = 460) -> alt.LayerChart:
     return _sized(alt.layer(zero, bars, points), width, 240)
 
 
+_NEAR, _FACTOR = 0.05, 1.3  # share of the gains' range, and ratio of costs, within which names would overlap
 _ESTIMATE = ("value", "low", "high")
 
 
@@ -123,24 +132,43 @@ def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     """Draw gain against seconds per 1,000 images, with the frontier as steps."""
     priced = [row for row in table.rows if row.seconds and row.gain.value is not None]
     best = {row.estimator for row in frontier(priced)}
+    names = _labels(priced)
     rows = [
         {
             **_gain_row(row),
             "seconds": row.seconds,
             "best": row.estimator in best,
-            "name": plain(row.estimator, 30),
+            "name": names[row.estimator],
         }
         for row in priced
     ]
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="processor seconds for the maps of 1,000 images")
-    title = "gain over Random, accuracy points"
+    title = gain_height(PROTOCOLS[table.protocol])
     tips = [_tip("estimator"), _tip("seconds", ".3g"), _tip("gain", "+.1f")]
     base = alt.Chart(_data(rows)).encode(x=x, y=alt.Y("gain:Q", title=title), tooltip=tips)
     bars = base.mark_rule(opacity=0.4, color=COLOURS[0]).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS[0])
-    names = base.mark_text(align="left", dx=7, dy=-6, color=CONTROL).encode(text="name:N")
+    labels = base.mark_text(align="left", dx=7, dy=-6, color=CONTROL).encode(text="name:N")
     steps = base.transform_filter("datum.best").mark_line(interpolate="step-after", color=COLOURS[1], size=1.5)
-    return _sized(alt.layer(steps, bars, points, names), width, 340)
+    return _sized(alt.layer(steps, bars, points, labels), width, 340)
+
+
+def _labels(rows: Sequence[BoardRow]) -> dict[str, str]:
+    """Return what stands beside each point; of points that lie together the first has the names of all."""
+    gains = [row.gain.value or 0.0 for row in rows]
+    near = _NEAR * max(1.0, max(gains, default=0.0) - min(gains, default=0.0))
+    found: dict[str, list[BoardRow]] = {}
+    for row, gain in zip(rows, gains, strict=True):
+        beside = (
+            first
+            for first, *_ in found.values()
+            if abs((first.gain.value or 0.0) - gain) < near
+            and 1 / _FACTOR < (first.seconds or 0.0) / (row.seconds or 1.0) < _FACTOR
+        )
+        first = next(beside, row)
+        found.setdefault(first.estimator, []).append(row)
+    together = {name: ", ".join(plain(row.estimator, 30) for row in members) for name, members in found.items()}
+    return {row.estimator: together.get(row.estimator, "") for row in rows}
 
 
 def frontier(rows: list[BoardRow]) -> list[BoardRow]:

@@ -1,11 +1,11 @@
-"""What happens as features are removed, as frozen records: accuracies, the toy's, the predicted class's probability."""
+"""What happens as features are removed: gains, accuracies, the toy's, the predicted class's probability."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from leaderboard.rows import BoardTable, main_board
+from leaderboard.rows import main_board
 from leaderboard.source import lookup_estimator, main_rows, slug, units
 from leaderboard.text import plain, protocol_name
 from roarbench.analysis.boards import SuiteResults
@@ -13,14 +13,17 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.probability_drop import falls
 from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
+from roarbench.report.gains import Height, curve_height
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board
+from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import KAR, LERF, MORF, ROAR, Order, Protocol, Unit
+from roarbench.stats.curves import POINTS
+from roarbench.terms import AUGMENTED, KAR, LERF, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult, experiment
 
-SIDE_BY_SIDE = (ROAR, KAR, MORF)
-ACCURACY, ABOVE_MASKS = "test accuracy", "test accuracy above masks alone"
+SIDE_BY_SIDE = (SPECIFIC, AUGMENTED, ROAR, KAR, MORF)  # gains first
+ABOVE_MASKS = "test accuracy above masks alone"
+POINTS_TABLE = "Gain or accuracy by protocol, estimator and level, with intervals"
 PUBLISHED = tuple(HOOKER_DATASETS.values())
 
 
@@ -33,7 +36,7 @@ class CurvePoint:
         control: Never looks at the model.
         source: `measured`, or `published` for the paper's own numbers.
         t: Level, the fraction removed.
-        accuracy: In [0, 1], or a difference of two; None where it is missing.
+        value: Accuracy in [0, 1], a difference of two, or a gain in accuracy points; None where it is missing.
         low, high: Ends of its interval.
     """
 
@@ -41,7 +44,7 @@ class CurvePoint:
     control: bool
     source: str
     t: float
-    accuracy: float | None
+    value: float | None
     low: float | None = None
     high: float | None = None
 
@@ -54,9 +57,11 @@ class CurveTable:
         title: Suite and protocol.
         protocol: Its name.
         kept: The least important features go first, so that the axis says what is kept.
-        caption: Of what the numbers are, and what the bands are.
+        caption: Of what the numbers are.
         points: By estimator, then by level.
         quantity: What the points are.
+        bands: What the bands are; empty where nothing is said of them.
+        gains: The points are gains in accuracy points.
     """
 
     title: str
@@ -64,11 +69,27 @@ class CurveTable:
     kept: bool
     caption: str
     points: tuple[CurvePoint, ...]
-    quantity: str = ACCURACY
+    quantity: str = Height.ACCURACY
+    bands: str = ""
+    gains: bool = False
+
+    @property
+    def levels(self) -> list[float]:
+        """Return the levels above 0 that have a point."""
+        return sorted({point.t for point in self.points if point.value is not None and point.t > 0})
+
+    @property
+    def drawn(self) -> bool:
+        """Return whether there is a curve: one level is better told in words."""
+        return len(self.levels) > 1
+
+    def shows(self, names: Iterable[str]) -> bool:
+        """Return whether any of these estimators has a point."""
+        return not {point.estimator for point in self.points if point.value is not None}.isdisjoint(names)
 
 
 def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str], published: str = "") -> CurveTable:
-    """Return the chosen curves and the controls' under one protocol.
+    """Return the chosen curves and the controls' under one protocol: gains where common networks give them.
 
     Args:
         suite_results: The suite and its results.
@@ -84,7 +105,7 @@ def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str]
     points = [
         CurvePoint(row.estimator, lookup_estimator(row.estimator).control, "measured", t, *estimate)
         for row in rows
-        for t, estimate in zip((0.0, *board.levels), (row.clean, *row.accuracies), strict=True)
+        for t, estimate in zip((0.0, *board.levels), _measured(board, row), strict=True)
     ]
     added = _published(published, board.protocol, wanted) if published else []
     dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if added else ""
@@ -93,9 +114,20 @@ def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str]
         title=f"{suite_results.title}: {protocol_name(board.protocol.name)}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
-        caption=f"{described.caption}. Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
+        caption=described.caption,
         points=(*points, *added),
+        quantity=curve_height(board.protocol),
+        bands=f"{board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
+        gains=board.protocol.retrain is Retrain.COMMON,
     )
+
+
+def _measured(board: Board, row: Row) -> tuple[Estimate, ...]:
+    """Return a row's accuracies, or gains in accuracy points, from t = 0 on."""
+    if board.protocol.retrain is not Retrain.COMMON:
+        return (row.clean, *row.accuracies)
+    points = ((None if end is None else POINTS * end for end in gain) for gain in board.gains(row))
+    return (Estimate(0.0, 0.0, 0.0), *(Estimate(*ends) for ends in points))
 
 
 def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[CurvePoint]:
@@ -112,7 +144,7 @@ def _published(dataset: str, protocol: Protocol, wanted: set[str]) -> list[Curve
 
 
 def curve_boards(evidence: Evidence) -> list[Board]:
-    """Return the boards of ROAR, KAR and MoRF without retraining, those of them that the suite has."""
+    """Return the boards of the protocols side by side, those of them that the suite has."""
     found = [(protocol, units(evidence.suite_results, protocol)) for protocol in SIDE_BY_SIDE]
     boards = [main_board(evidence, protocol, has[0]) for protocol, has in found if has]
     return [board for board in boards if board]
@@ -121,16 +153,20 @@ def curve_boards(evidence: Evidence) -> list[Board]:
 def curve_tables(
     suite_results: SuiteResults, boards: Iterable[Board], chosen: Sequence[str], published: str = ""
 ) -> list[CurveTable]:
-    """Return the chosen curves of several protocols, to stand side by side."""
-    return [curve_table(suite_results, board, chosen, published) for board in boards]
+    """Return the chosen curves of several protocols, to stand side by side.
+
+    A protocol under which nothing of what was chosen was measured is left out: its controls stand elsewhere.
+    """
+    tables = [curve_table(suite_results, board, chosen, published) for board in boards]
+    return [table for table in tables if table.shows(chosen) or not chosen]
 
 
-def above_masks_table(evidence: Evidence, table: BoardTable, chosen: Iterable[str]) -> CurveTable | None:
+def above_masks_table(evidence: Evidence, caption: str, chosen: Iterable[str]) -> CurveTable | None:
     """Return the chosen curves' accuracy under ROAR minus that of masks alone; None for fewer than two levels.
 
     Args:
         evidence: Of the suite.
-        table: The suite's first board, whose caption says what the numbers are of.
+        caption: Of what the numbers under ROAR are.
         chosen: Ids; the controls come with them.
     """
     levels, wanted = evidence.masks.levels, {*CONTROLS, *chosen}
@@ -140,12 +176,12 @@ def above_masks_table(evidence: Evidence, table: BoardTable, chosen: Iterable[st
         for name in sorted(names, key=lambda name: name not in CONTROLS)
         for t in levels
     ]
-    if len(levels) < 2 or all(point.accuracy is None for point in points):
+    if len(levels) < 2 or all(point.value is None for point in points):
         return None
     note = "Minus the accuracy of networks that see only where features were removed; at 0 the images tell no more."
     title = f"{evidence.suite_results.title}: ROAR above masks alone"
-    kept = tuple(point for point in points if point.accuracy is not None)
-    return CurveTable(title, "roar", False, f"{table.caption}. {note}", kept, ABOVE_MASKS)
+    kept = tuple(point for point in points if point.value is not None)
+    return CurveTable(title, "roar", False, f"{caption}. {note}", kept, ABOVE_MASKS)
 
 
 def curve_records(tables: Iterable[CurveTable]) -> list[dict[str, Any]]:
@@ -172,9 +208,10 @@ def _table(result: ToyResult, retrain: bool) -> CurveTable:
     points = [point for curve in result.curves if curve.retrain == retrain for point in _points(result, curve)]
     caption = (
         f"The toy {kind}: {FEATURES} features, {INFORMATIVE} of them informative; mean test accuracy of "
-        f"{result.draws} draws, seed {result.seed}. Bands: two standard errors to each side."
+        f"{result.draws} draws, seed {result.seed}"
     )
-    return CurveTable(f"Toy, {kind}", "roar" if retrain else "morf", False, caption, tuple(points))
+    bands = "two standard errors to each side."
+    return CurveTable(f"Toy, {kind}", "roar" if retrain else "morf", False, caption, tuple(points), bands=bands)
 
 
 def _points(result: ToyResult, curve: ToyCurve) -> list[CurvePoint]:

@@ -1,31 +1,75 @@
 """What pages of the app and of the static board say in the same words: captions, costs, claims and legends."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from leaderboard.charts import frontier
-from leaderboard.curves import CurveTable
+from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.filters import SORTS
 from leaderboard.rows import BoardRow, BoardTable, other_gains_note
 from leaderboard.snapshot import SuiteView
-from leaderboard.text import HEADINGS, plain
+from leaderboard.text import HEADINGS, capital, plain, protocol_name
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.report.claims import claim_records
+from roarbench.report.gains import gain_name, zero_words
 from roarbench.report.validity import sections
+from roarbench.stats.bootstrap import Estimate
+from roarbench.terms import PROTOCOLS as TERMS
+from roarbench.terms import Order, Retrain
 from roarbench.text import MISSING, interval, place_interval, signed
 
 
 def figure_words(table: CurveTable) -> str:
     """Return what a figure of curves shows, for those who do not see it."""
-    points = [point for point in table.points if point.accuracy is not None and 0 < point.t < 1]
+    points = [point for point in table.points if point.value is not None and 0 < point.t < 1]
     ends = {(point.source == "published", point.estimator): point for point in points}
-    last = [
-        f"{plain(name, 40)}{' published' if published else ''} {100 * (point.accuracy or 0):.1f}%"
-        for (published, name), point in ends.items()
-    ]
+    last = [f"{_named(point)} {_point(table, point.value)}" for point in ends.values()]
     at = f" At t = {max(point.t for point in ends.values()):g}: {', '.join(last)}." if ends else ""
-    return f"{table.title}: {table.quantity} against the fraction removed. {table.caption}{at}"
+    return f"{table.title}: {_quantity(table)} against the fraction removed. {curve_caption(table)}{at}"
+
+
+def curve_caption(table: CurveTable) -> str:
+    """Return of what the curves of a figure are, and what their bands are."""
+    return f"{table.caption}. Bands: {table.bands}" if table.bands else table.caption
+
+
+def level_words(table: CurveTable) -> str:
+    """Return the points of a protocol with a single level, which has no curve, as a sentence."""
+    points = [point for point in table.points if point.value is not None and point.t > 0]
+    shown = [
+        f"{_named(point)} {interval(Estimate(point.value, point.low, point.high), partial(_point, table))}"
+        for point in points
+    ]
+    return (
+        f"{table.title}: {_quantity(table)} at t = {table.levels[0]:g}, the only level: {', '.join(shown)}. "
+        f"{table.caption}. In brackets {table.bands}"
+    )
+
+
+def _quantity(table: CurveTable) -> str:
+    return table.quantity.replace(", points", " in points")
+
+
+def _named(point: CurvePoint) -> str:
+    return f"{plain(point.estimator, 40)}{' published' if point.source == 'published' else ''}"
+
+
+def _point(table: CurveTable, value: float | None) -> str:
+    return signed(value or 0) if table.gains else f"{100 * (value or 0):.1f}%"
+
+
+def better_words(tables: Iterable[CurveTable]) -> str:
+    """Return which way curves are better, for the protocols of these tables."""
+    asked = [TERMS[name] for name in dict.fromkeys(table.protocol for table in tables)]
+    sides = {
+        "Larger gains are better": [p for p in asked if p.retrain is Retrain.COMMON],
+        "Lower accuracy is better": [p for p in asked if p.retrain is not Retrain.COMMON and p.order is Order.MORF],
+        "Higher accuracy is better": [p for p in asked if p.retrain is not Retrain.COMMON and p.order is Order.LERF],
+    }
+    named = {better: [protocol_name(p.name) for p in found] for better, found in sides.items()}
+    return " ".join(f"{better} under {' and '.join(names)}." for better, names in named.items() if names)
 
 
 class CostTable(NamedTuple):
@@ -69,7 +113,11 @@ def cost_table(table: BoardTable) -> CostTable:
     names = ", ".join(f"{plain(e.estimator, 40)} ({e.seconds:.3g} s, {signed(e.gain.value or 0)} points)" for e in best)
     absent = [plain(row.estimator, 40) for row in table.rows if row not in priced]
     unknown = f" Without gain or known cost: {', '.join(absent)}." if absent else ""
-    return CostTable(points, rows, f"None is better at the same or a smaller cost than: {names}.{unknown}")
+    return CostTable(
+        points,
+        rows,
+        f"{gain_title(table)} against cost. None is better at the same or a smaller cost than: {names}.{unknown}",
+    )
 
 
 class ClaimTable(NamedTuple):
@@ -92,7 +140,7 @@ def claims(views: Sequence[SuiteView]) -> list[ClaimTable]:
     own = [
         ClaimTable(
             f"On {view.suite_results.title}",
-            f"Mean test accuracies: {view.table.caption}",
+            f"Mean test accuracies: {view.roar_caption}",
             [_claim(row, "ours") for row in claim_records(view.evidence)],
         )
         for view in views
@@ -138,15 +186,22 @@ class ColumnSort(NamedTuple):
 
 def legend(table: BoardTable) -> str:
     """Return what a board's numbers are."""
+    doubt = f" {_DOUBT}" if table.marked else ""
     if not table.gained:
-        return f"Test accuracy of networks that see only where features were removed, at each level t. {_DOUBT}"
-    return f"Gain over Random in accuracy points, with its interval. {_DOUBT}"
+        return f"Test accuracy of networks that see only where features were removed, at each level t.{doubt}"
+    return f"{gain_title(table)} in accuracy points, with its interval.{doubt}"
+
+
+def gain_title(table: BoardTable) -> str:
+    """Return what the gain of a board is called, with a capital."""
+    return capital(gain_name(TERMS[table.protocol]))
 
 
 def bar_lines(table: BoardTable) -> str:
     """Return what the lines of a board's bars are."""
     kinds = {"sobel": "the dashed line Sobel", "random-blurred": "the dotted line the blurred random map"}
-    return ", ".join(["the line at 0 is Random", *(kinds[name] for name in table.lines)])
+    zero = zero_words(TERMS[table.protocol])
+    return ", ".join([f"the line at 0 is {zero}", *(kinds[name] for name in table.lines)])
 
 
 def empty_columns(table: BoardTable) -> list[str]:
@@ -164,32 +219,40 @@ def status(row: BoardRow, suite_results: SuiteResults) -> str:
     return row.status and row.status + small
 
 
+_OPTIONAL = ("vs Sobel", "vs Random blurred", "over other image", "vs other image", "KAR gain", "no-retrain gain")
+
+
 def entry_boards(views: Sequence[SuiteView], name: str) -> list[dict[str, Any]]:
-    """Return an estimator's row in each suite that has it."""
-    return [
-        {
-            "suite": view.suite_results.title,
-            "place": place_interval(row.place) if row.place else "",
-            "gain": interval(row.gain),
-            "vs Random": row.random,
-            "vs Sobel": row.sobel,
-            "vs Random blurred": row.blurred,
-            "over other image": interval(row.other_image),
-            "vs other image": row.vs_other_image,
-            "KAR gain": interval(row.kar),
-            "no-retrain gain": interval(row.unretrained),
-            "seeds": row.seeds,
-            "status": status(row, view.suite_results),
-            "numbers are of": f"{view.table.caption}. {_other_gains(view)}",
-        }
+    """Return an estimator's row on the leading boards of each suite that has it, without columns that are all empty."""
+    rows = [
+        _entry_board(view, table, row)
         for view in views
-        for row in view.table.rows
+        for table in view.leading
+        for row in table.rows
         if row.estimator == name
     ]
+    empty = {key for key in _OPTIONAL if all(row[key] in ("", MISSING) for row in rows)}
+    return [{key: value for key, value in row.items() if key not in empty} for row in rows]
 
 
-def _other_gains(view: SuiteView) -> str:
-    return other_gains_note(view.suite_results, view.table.unit, view.table.levels)
+def _entry_board(view: SuiteView, table: BoardTable, row: BoardRow) -> dict[str, Any]:
+    note = other_gains_note(view.suite_results, table.unit, table.levels)
+    return {
+        "suite": view.suite_results.title,
+        "protocol": protocol_name(table.protocol),
+        "place": place_interval(row.place) if row.place else "",
+        "gain": interval(row.gain),
+        "vs Random": row.random,
+        "vs Sobel": row.sobel,
+        "vs Random blurred": row.blurred,
+        "over other image": interval(row.other_image),
+        "vs other image": row.vs_other_image,
+        "KAR gain": interval(row.kar),
+        "no-retrain gain": interval(row.unretrained),
+        "seeds": row.seeds,
+        "status": status(row, view.suite_results),
+        "numbers are of": f"{table.caption}. {note}",
+    }
 
 
 def validity(view: SuiteView, name: str) -> list[tuple[str, list[dict[str, str]]]]:

@@ -11,12 +11,12 @@ from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
-from roarbench.report.table import SuiteTable
+from roarbench.report.table import SuiteTable, marked
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
-from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
+from roarbench.terms import KAR, MASK_ONLY, MORF, PROTOCOLS, ROAR, Protocol, Retrain, Unit
 
 _SOUND = Flag(Grade.NONE, "")
 _COLUMNS = {"KAR gain": KAR, "No-retrain gain": MORF}
@@ -144,6 +144,11 @@ class BoardTable:
     def gained(self) -> bool:
         """Return whether rows have gains and places; under mask-only they have accuracies alone."""
         return self.protocol != MASK_ONLY.name
+
+    @property
+    def marked(self) -> bool:
+        """Return whether the rows' marks, which weigh gains under ROAR, say something about this board."""
+        return marked(PROTOCOLS[self.protocol])
 
     @property
     def stem(self) -> str:

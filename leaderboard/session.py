@@ -51,8 +51,8 @@ class Session:
 
     @property
     def names(self) -> list[str]:
-        """Return the ids of its rows, by gain."""
-        return [entry.estimator for entry in self.view.table.rows]
+        """Return the ids of its estimators: the rows of the first board by gain, then those of others alone."""
+        return [entry.estimator for entry in self.view.entries]
 
     def set_title(self, title: str) -> None:
         """Show the page's title, at its top and in the browser."""

@@ -12,18 +12,19 @@ from typing import Any, TypeVar
 from leaderboard.compare import PairComparison, compare_pair
 from leaderboard.curves import curve_boards
 from leaderboard.gallery import Gallery, read_gallery
-from leaderboard.rows import BoardTable, Doubts, board_table
-from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_order, slug, units
+from leaderboard.rows import BoardRow, BoardTable, Doubts, board_table
+from leaderboard.source import ALL, Selection, main_rows, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of, marks_of, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Suite
+from roarbench.plan.suites import leading
 from roarbench.report.table import marked
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Protocol, Unit
+from roarbench.terms import ROAR, Protocol, Unit
 
 Made = TypeVar("Made")
 
@@ -87,6 +88,25 @@ class SuiteView:
         """Return the first board."""
         return self.board(self.protocol, self.unit, ())
 
+    @property
+    def leading(self) -> list[BoardTable]:
+        """Return the boards of the protocols that lead the suite, the first one first."""
+        return [
+            self.board(protocol, units(self.suite_results, protocol)[0], ())
+            for protocol in leading(self.suite_results.suite)
+        ]
+
+    @property
+    def entries(self) -> tuple[BoardRow, ...]:
+        """Return a row of every estimator: those of the first board, then what only boards of other protocols have."""
+        return self._kept("entries", self._entries)
+
+    @property
+    def roar_caption(self) -> str:
+        """Return of what the numbers under ROAR are; of the first board where the suite does not have it."""
+        has = units(self.suite_results, ROAR)
+        return (self.board(ROAR, has[0], ()) if has else self.table).caption
+
     def board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         """Return a board of the suite, with flags and costs."""
         return self._kept((protocol, unit, levels), lambda: self._board(protocol, unit, levels))
@@ -110,6 +130,15 @@ class SuiteView:
         seconds = dict(self.gallery.seconds) if self.gallery else {}
         doubts = self.doubts if marked(protocol) else Doubts({}, {}, {}, "")
         return board_table(self.evidence, protocol, unit, levels, doubts, seconds)
+
+    def _entries(self) -> tuple[BoardRow, ...]:
+        found = {row.estimator: row for row in self.table.rows}
+        for protocol in protocols(self.suite_results):
+            if found.keys() < set(main_rows(self.suite_results)):
+                board = self.board(protocol, units(self.suite_results, protocol)[0], ())
+                found = {**{row.estimator: row for row in board.rows}, **found}
+        first = [row.estimator for row in self.table.rows]
+        return tuple(found[name] for name in dict.fromkeys((*first, *found)))
 
     def _doubts(self) -> Doubts:
         found, masks = self.evidence, self.evidence.masks

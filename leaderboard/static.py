@@ -120,7 +120,7 @@ def export(views: Sequence[SuiteView], store: ResultsStore, folder: Path) -> int
 
 
 def _estimators(views: Iterable[SuiteView]) -> list[str]:
-    return list(dict.fromkeys(entry.estimator for view in views for entry in view.table.rows))
+    return list(dict.fromkeys(entry.estimator for view in views for entry in view.entries))
 
 
 def _entry_page(site: Site, name: str) -> None:

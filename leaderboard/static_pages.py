@@ -1,14 +1,22 @@
 """The fields of the templates of the static pages. A board page has its rows under every protocol, unit and level."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from leaderboard import charts, pages
 from leaderboard.charts import to_svg
 from leaderboard.compare import PairComparison, comparison_records
-from leaderboard.curves import PUBLISHED, CurveTable, above_masks_table, curve_records, curve_tables, toy_tables
+from leaderboard.curves import (
+    POINTS_TABLE,
+    PUBLISHED,
+    CurveTable,
+    above_masks_table,
+    curve_records,
+    curve_tables,
+    toy_tables,
+)
 from leaderboard.downloads import DECIMALS, header_fields
 from leaderboard.entry import HOOKER, command, runs_of, shared
 from leaderboard.gallery import Bytes, Gallery, degraded, heat, original
@@ -87,6 +95,7 @@ def board_page(view: SuiteView) -> dict[str, Any]:
     choices = boards(view)
     table = choices[0].table
     entries = {entry.estimator: entry for choice in reversed(choices) for entry in choice.table.rows}
+    entries |= {name: _with_doubts(entry, choices) for name, entry in entries.items()}
     first = [entry.estimator for entry in table.rows]
     names = [*first, *(name for name in entries if name not in first)]
     on = scale(table)
@@ -104,6 +113,15 @@ def board_page(view: SuiteView) -> dict[str, Any]:
     }
 
 
+def _with_doubts(entry: BoardRow, choices: Iterable[BoardOption]) -> BoardRow:
+    """Return a row with what speaks against it on the boards that have marks; the others hide it."""
+    for choice in choices:
+        for row in choice.table.rows if choice.table.marked else ():
+            if row.estimator == entry.estimator:
+                return replace(entry, flag=row.flag, sign=row.sign, marks=row.marks, above_masks=row.above_masks)
+    return entry
+
+
 def _data(view: SuiteView, choice: BoardOption, names: Iterable[str]) -> dict[str, Any]:
     table = choice.table
     entries = {entry.estimator: {"at": at, **_packed(entry, table)} for at, entry in enumerate(table.rows)}
@@ -115,6 +133,7 @@ def _data(view: SuiteView, choice: BoardOption, names: Iterable[str]) -> dict[st
         "level": choice.level,
         "legend": f"{legend(table)} In the bars {bar_lines(table)}." if table.gained else legend(table),
         "gained": table.gained,
+        "marked": table.marked,
         "scale": [round(end, DECIMALS) for end in scale(table)],
         "lines": table.lines,
         "rows": [entries.get(name) for name in names],
@@ -154,34 +173,41 @@ class FamilyFigures(NamedTuple):
 
     Attributes:
         name: The base that they are built on.
-        figures: SVG and words, one for each protocol.
-        overlaid: The same with the paper's curves added, by the paper's data set; only protocols that it has.
+        figures: SVG and words, one for each protocol with several levels.
+        sentences: What was measured under protocols with one level.
+        overlaid: The figures with the paper's curves added, by the paper's data set; only protocols that it has.
     """
 
     name: str
     figures: list[tuple[str, str]]
+    sentences: list[str]
     overlaid: dict[str, list[tuple[str, str]]]
 
 
 def curves_page(view: SuiteView) -> dict[str, Any]:
-    """Return the fields of the curves page: one row of figures per family, with the controls in each."""
+    """Return the fields of the curves page: the figures of each family that has anything, with the controls in each."""
     by_family: dict[str, list[str]] = {}
-    for row in view.table.rows:
+    for row in view.entries:
         if row.estimator not in CONTROLS:
             by_family.setdefault(row.family, []).append(row.estimator)
-    drawn, points = [], []
+    families, all_tables = [], []
     for family, names in by_family.items():
-        above = above_masks_table(view.evidence, view.table, names)
+        above = above_masks_table(view.evidence, view.roar_caption, names)
         tables = [*curve_tables(view.suite_results, view.curve_boards, names), *([above] if above else [])]
         overlaid = {dataset: _overlaid(view, names, dataset) for dataset in PUBLISHED}
-        drawn.append(
-            FamilyFigures(
-                plain(family), _drawn(tables), {dataset: _drawn(over) for dataset, over in overlaid.items() if over}
-            )
-        )
-        points += [row for row in curve_records([*tables, *(t for over in overlaid.values() for t in over)])]
-    once = {tuple(row.items()): row for row in points}  # the controls are in every family
-    return {"families": drawn, "points": list(once.values()), "published": PUBLISHED}
+        words = [pages.level_words(table) for table in tables if not table.drawn]
+        over = {dataset: _drawn(found) for dataset, found in overlaid.items() if found}
+        if tables:
+            families.append(FamilyFigures(plain(family), _drawn(tables), words, over))
+        all_tables += [*tables, *(table for found in overlaid.values() for table in found)]
+    once = {tuple(row.items()): row for row in curve_records(all_tables)}  # the controls are in every family
+    return {
+        "families": families,
+        "points": list(once.values()),
+        "points_table": POINTS_TABLE,
+        "published": PUBLISHED,
+        "better": pages.better_words(all_tables),
+    }
 
 
 def _overlaid(view: SuiteView, names: list[str], dataset: str) -> list[CurveTable]:
@@ -191,7 +217,8 @@ def _overlaid(view: SuiteView, names: list[str], dataset: str) -> list[CurveTabl
 
 
 def _drawn(tables: Iterable[CurveTable]) -> list[tuple[str, str]]:
-    return [(to_svg(charts.curve_chart(table)), pages.figure_words(table)) for table in tables]
+    """Return the figures of the protocols that have curves."""
+    return [(to_svg(charts.curve_chart(table)), pages.figure_words(table)) for table in tables if table.drawn]
 
 
 def compare_page(view: SuiteView) -> dict[str, Any]:
@@ -226,7 +253,7 @@ def gallery_page(view: SuiteView, save: Save) -> dict[str, Any]:
     shown, levels = view.gallery, view.table.levels
     if shown is None:
         return {"images": [], "pictures": [], "damaged": ""}
-    names = [entry.estimator for entry in view.table.rows if entry.estimator in shown.planes]
+    names = [entry.estimator for entry in view.entries if entry.estimator in shown.planes]
     images = [
         (number, save(original(shown, i)), [_column(shown, name, i, levels, save) for name in names])
         for i, number in enumerate(shown.numbers)
@@ -261,7 +288,8 @@ def cost_page(view: SuiteView) -> dict[str, Any]:
     return {
         "table": table,
         "svg": to_svg(charts.cost_chart(table)) if points else "",
-        "words": f"Gain against cost. {summary}",
+        "words": summary,
+        "gain": pages.gain_title(table),
         "points": points,
         "rows": rows,
     }
@@ -269,7 +297,7 @@ def cost_page(view: SuiteView) -> dict[str, Any]:
 
 def entry_page(views: Sequence[SuiteView], name: str, save: Save) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
-    found = [(view, row) for view in views for row in view.table.rows if row.estimator == name]
+    found = [(view, row) for view in views for row in view.entries if row.estimator == name]
     return {
         "boards": pages.entry_boards(views, name),
         "suites_in": [_in_suite(view, row, save) for view, row in found],

@@ -12,28 +12,39 @@ def plain(text: str, longest: int = LONGEST) -> str:
     return one_line(text, longest)
 
 
+def capital(words: str) -> str:
+    """Return words with a capital at their beginning; the others stay as they are."""
+    return words[:1].upper() + words[1:]
+
+
 def plain_lines(text: str) -> str:
     """Return a file from outside as lines of plain text: what could move or hide letters becomes a space."""
     return "\n".join(printable(line) for line in text.expandtabs(4).splitlines())
 
 
+_COMMON = (
+    "one network for all rows, trained on images that carry other images' removed-maps and tuned on those of each row"
+)
 PROTOCOLS = {
     "roar": "ROAR: the most important features removed, a new network trained on what is left",
     "kar": "KAR: the least important features removed, a new network trained on what is left",
     "morf": "MoRF, not retrained: the most important features removed, the reference scored as it is",
     "lerf": "LeRF, not retrained: the least important features removed, the reference scored as it is",
     "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
-    "augmented": "Augmented: one network for all rows, trained on images that carry other images' removed-maps and "
-    "tuned on those of each row; the most important features removed",
-    "augmented-lerf": "Augmented LeRF: the same network, the least important features removed",
-    "specific": "Specific gain: on the same network, what an image's own removed-map costs more than that of another "
-    "image by the same row",
-    "specific-lerf": "Specific LeRF gain: the same, the least important features removed",
-    "specific-class": "Specific gain within classes: the same, but the other image is of the same class, so that both "
-    "masks tell it",
+    "augmented": f"Augmented: on {_COMMON}, the gain of the row's own removed-maps over Random's, the most important "
+    "features removed",
+    "augmented-lerf": f"Augmented LeRF: on {_COMMON}, the gain of the row's own removed-maps over Random's, the least "
+    "important features removed",
+    "specific": f"Specific gain: on {_COMMON}, what an image's own removed-map costs more than that of another image "
+    "by the same row",
+    "specific-lerf": f"Specific LeRF gain: on {_COMMON}, what an image's own removed-map costs less than that of "
+    "another image by the same row, the least important features removed",
+    "specific-class": f"Specific gain within classes: on {_COMMON}, what an image's own removed-map costs more than "
+    "that of another image of its class by the same row, so that both masks tell the class",
     "roar-exchanged": "ROAR exchanged: a new network trained on images that carry other images' removed-maps, tested "
     "on each image's own",
-    "kar-exchanged": "KAR exchanged: the same, the least important features removed",
+    "kar-exchanged": "KAR exchanged: a new network trained on images that carry other images' removed-maps, tested on "
+    "each image's own, the least important features removed",
 }
 
 
@@ -79,8 +90,9 @@ COLUMNS = {
     "estimator": "The id that the command line takes. Controls never look at the model; an estimator that does not "
     "beat them has shown nothing. (!) means that there is a reason to doubt the row, which its "
     "page gives, and (!!) a strong one.",
-    "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Above 0 is "
-    "better than Random.",
+    "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Under "
+    "specific gain the area is that of what an image's own removed-map costs more than another image's, at each level. "
+    "Above 0 is better than Random either way, whose specific gain is 0.",
     "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
     "interval. These are not gains and give no places.",
     "random": "A test against Random, at a false discovery rate of 5% over the board. Not significantly different does "

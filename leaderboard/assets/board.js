@@ -126,6 +126,7 @@ function writeOther(cell, values) {
 
 function writeRow(row, values, board) {
   row.values = values;
+  row.marked = board.marked;
   if (!values) return;
   const cell = (name) => row.querySelector("." + name);
   writeSpan(cell("gain"), values.gain);
@@ -143,24 +144,27 @@ function writeRow(row, values, board) {
 function writeBoard(table, board) {
   const texts = { about: board.about + ".", caption: board.caption + ".", footnote: board.footnote, legend: board.legend };
   for (const [id, text] of Object.entries(texts)) document.getElementById(id).textContent = text;
-  table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained"].join(" ");
+  table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained", board.marked ? "" : "unmarked"].join(" ");
   table.rowsInOrder.forEach((row, index) => writeRow(row, board.rows[index], board));
   for (const whole of document.querySelectorAll("[data-whole]")) {
     whole.hidden = whole.dataset.whole !== `${board.protocol} ${board.unit}`;
   }
 }
 
-// What is left of a row's accuracy beside that of masks alone: value, lower and upper end.
-function above(row) {
-  return row.dataset.above.split(" ").map(number);
+// What speaks against a row; nothing does on a board without marks. Above: what is left of its accuracy beside that of
+// masks alone, with lower and upper end.
+function doubts(row) {
+  if (!row.marked) return { flag: "", sign: "", twin: null, masks: null, above: [null, null, null] };
+  const { flag, sign, twin, masks, above } = row.dataset;
+  return { flag, sign, twin: number(twin), masks: number(masks), above: above.split(" ").map(number) };
 }
 
 function value(row, key) {
   const { gain, accuracies, kar, unretrained, other, groups, ...others } = row.values;
+  const { twin, masks, above } = doubts(row);
   const numbers = {
     place: groups === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
-    "no-retrain": unretrained[0], "other-image": other[0], twin: number(row.dataset.twin),
-    masks: number(row.dataset.masks), above: above(row)[0],
+    "no-retrain": unretrained[0], "other-image": other[0], twin, masks, above: above[0],
     seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(), ...others,
   };
   return numbers[key] === "" ? null : numbers[key];
@@ -261,8 +265,8 @@ function startBoard(table, form, boards) {
 function record(row, board) {
   const { gain, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, groups, seeds, date, status, gap } =
     row.values;
-  const { name, about, family, control, flag, sign, twin, masks, seconds } = row.dataset;
-  const left = above(row);
+  const { name, about, family, control, seconds } = row.dataset;
+  const { flag, sign, twin, masks, above } = doubts(row);
   const { place, low, high } = row.place || { place: null, low: null, high: null };
   const levels = accuracies.flatMap((accuracy, number) => ["", "_low", "_high"].map((end, part) =>
     [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));
@@ -271,8 +275,8 @@ function record(row, board) {
     tie_groups: (groups || []).join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
     vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
     over_other_image: other[0], over_other_image_low: other[1], over_other_image_high: other[2],
-    vs_other_image: vsOther || null, flag: flag || null, sign: sign || null, blurred_twin_share: number(twin),
-    masks_share: number(masks), above_masks: left[0], above_masks_low: left[1], above_masks_high: left[2],
+    vs_other_image: vsOther || null, flag: flag || null, sign: sign || null, blurred_twin_share: twin,
+    masks_share: masks, above_masks: above[0], above_masks_low: above[1], above_masks_high: above[2],
     seconds_per_1000_images: number(seconds), seeds, date: date || null, status: status || null,
     no_place_because: gap || null, ...Object.fromEntries(levels),
   };

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 from roarbench.analysis.published import Curve, published_curves
 from roarbench.estimators import find_estimator
-from roarbench.report.figures import Axis, Chart, Height
+from roarbench.report.figures import Axis, Chart
+from roarbench.report.gains import Height, curve_height
 from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import Order, Protocol, Retrain
+from roarbench.terms import Order
 
 
 def chart(table: SuiteTable, published: str = "") -> Chart:
@@ -31,19 +32,13 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         curves=tuple(_curve(row, (0.0, *board.levels), _points(board, row)) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
-        height=_height(board.protocol),
+        height=curve_height(board.protocol),
     )
-
-
-def _height(protocol: Protocol) -> Height:
-    if protocol.paired:
-        return Height.SPECIFIC
-    return Height.GAIN if protocol.retrain is Retrain.COMMON else Height.ACCURACY
 
 
 def _points(board: Board, row: Row) -> tuple[Estimate, ...]:
     """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
-    if _height(board.protocol) is Height.ACCURACY:
+    if curve_height(board.protocol) is Height.ACCURACY:
         return (row.clean, *row.accuracies)
     return (Estimate(0.0, 0.0, 0.0), *board.gains(row))
 

@@ -17,6 +17,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from roarbench.errors import CallerError
+from roarbench.report.gains import Height
 from roarbench.report.panels import (
     FONT_POINTS,
     INK,
@@ -45,14 +46,6 @@ class Axis(StrEnum):
 
     REMOVED = "removed, t"
     KEPT = "kept = 1 - t"
-
-
-class Height(StrEnum):
-    """Words on the vertical axis; values are fractions, either way."""
-
-    ACCURACY = "test accuracy"
-    GAIN = "gain over Random, points"
-    SPECIFIC = "specific gain, points"
 
 
 @dataclass(frozen=True)

@@ -14,40 +14,16 @@ from roarbench.analysis.validity import Flag, Mark, flags_of, floor_words, floor
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
+from roarbench.report.gains import about_gain
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.terms import (
-    AUGMENTED,
-    AUGMENTED_LERF,
-    PROTOCOLS,
-    ROAR,
-    SPECIFIC,
-    SPECIFIC_CLASS,
-    SPECIFIC_LERF,
-    Protocol,
-    Retrain,
-    Unit,
-)
+from roarbench.terms import PROTOCOLS, ROAR, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
 STOPPED = "‡"  # beside a row that has fewer trainings than it might have got
-_ABOUT = {  # what a gain is where it is not the area between two networks' curves
-    **dict.fromkeys(
-        (SPECIFIC, SPECIFIC_LERF),
-        "Gain: what an image's own removed-map costs the network more than that of another image by the same row. "
-        "A map that ignores the image has 0, Random above all; below 0 the map draws the image, and the network reads "
-        "the drawing.",
-    ),
-    SPECIFIC_CLASS: "Gain: what an image's own removed-map costs the network more than that of another image of the "
-    "same class by the same row. Both masks tell the class; a map that knows no more of the image has 0.",
-    **dict.fromkeys(
-        (AUGMENTED, AUGMENTED_LERF),
-        "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's.",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -260,7 +236,7 @@ class SuiteTable:
         if not self.judged:
             return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
         text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
-        text = f"{_ABOUT.get(board.protocol, '')} {text}".lstrip()
+        text = f"{about_gain(board.protocol)} {text}".lstrip()
         if board.reference_freedom is not None:
             text += (
                 f" Spread over {board.references} references from {board.reference_rows} rows "

@@ -35,7 +35,7 @@ def test_curves_hold_the_chosen_and_the_controls(quick: SuiteResults) -> None:
     for table in tables:
         blurred = {"random-blurred"} if table.protocol == "roar" else set()  # the suite has it under ROAR alone
         assert {point.estimator for point in table.points} == {"random", "sobel", "gb"} | blurred
-    roar = {(point.estimator, point.t): point.accuracy for point in tables[0].points}
+    roar = {(point.estimator, point.t): point.value for point in tables[0].points}
     row = next(row for row in main_board(Evidence.of(quick), ROAR, Unit.SCALAR).rows if row.estimator == "gb")
     assert roar["gb", 0.0] == row.clean.value
     assert roar["gb", 0.9] == row.accuracies[1].value
@@ -43,7 +43,7 @@ def test_curves_hold_the_chosen_and_the_controls(quick: SuiteResults) -> None:
 
 def test_published_curves_are_laid_over_where_the_paper_has_them(quick: SuiteResults) -> None:
     roar, kar, morf = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb", "grad-sq"], "imagenet")
-    laid = {(p.estimator, p.t): p.accuracy for p in roar.points if p.source == "published"}
+    laid = {(p.estimator, p.t): p.value for p in roar.points if p.source == "published"}
     assert {name for name, _ in laid} == {
         "random",
         "sobel-released",
@@ -175,7 +175,7 @@ def test_words_of_a_figure_tell_ours_from_the_papers(quick: SuiteResults) -> Non
     roar = curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"], "imagenet")[0]
     words = figure_words(roar)
     ours = next(point for point in roar.points if (point.estimator, point.t, point.source) == ("gb", 0.9, "measured"))
-    assert f"gb {100 * ours.accuracy:.1f}%" in words
+    assert f"gb {100 * ours.value:.1f}%" in words
     assert f"gb published {100 * hooker2019(Order.MORF)['imagenet']['gb'][0.9]:.1f}%" in words
     assert "Dashed: the paper's means of five ResNet-50 on imagenet" in words
 
@@ -218,13 +218,13 @@ def test_every_chart_is_drawn_and_escapes_its_text(quick: SuiteResults) -> None:
 
 def test_accuracy_above_masks_alone_is_a_figure_where_there_are_two_levels() -> None:
     evidence = Evidence.of(made_up_held(), Bootstrap(100))
-    table = above_masks_table(evidence, board_table(evidence), ["grad"])
+    table = above_masks_table(evidence, "of this", ["grad"])
     assert table is not None and table.quantity == "test accuracy above masks alone"
     assert {(point.estimator, point.t) for point in table.points} == {
         (name, t) for name in ("random", "sobel", "grad") for t in (0.3, 0.9)
     }  # the blurred random map has no masks here
     for point in table.points:
-        assert (point.accuracy, point.low, point.high) == evidence.above_masks(point.estimator, point.t)
+        assert (point.value, point.low, point.high) == evidence.above_masks(point.estimator, point.t)
     assert figure_words(table).startswith("made-up v1: ROAR above masks alone: test accuracy above masks alone against")
     drawn = charts.curve_chart(table).to_dict()
     assert drawn["layer"][1]["encoding"]["y"]["title"] == table.quantity
@@ -233,4 +233,4 @@ def test_accuracy_above_masks_alone_is_a_figure_where_there_are_two_levels() -> 
 
 def test_a_single_level_of_masks_is_no_curve(quick: SuiteResults) -> None:
     evidence = Evidence.of(quick)
-    assert above_masks_table(evidence, board_table(evidence), ["grad"]) is None
+    assert above_masks_table(evidence, "of this", ["grad"]) is None

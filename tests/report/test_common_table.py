@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.plan.runs import CLEAN, Block
 from roarbench.report.charts import chart
-from roarbench.report.figures import Height
+from roarbench.report.gains import Height
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF, Order, Retrain
