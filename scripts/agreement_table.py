@@ -1,9 +1,11 @@
-"""How alike are the orders that the protocols give the rows of `quick`? Writes a table of docs/protocols.md.
+"""How alike are the orders that the protocols give the rows of `quick`? Writes two tables of docs/protocols.md.
 
     roarbench import docs/quick-2.parquet --store DIR
+    roarbench import docs/quick-class.parquet --store DIR
     python scripts/agreement_table.py --store DIR
 
-Kendall's tau of the gains, for every two protocols and every run that has them all.
+Kendall's tau of the gains, for every two protocols and every run that has them all; and specific gains beside another
+image of any class and of the same class.
 """
 
 import argparse
@@ -18,17 +20,20 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import Agreement, agreement
-from roarbench.stats.board import RANDOM, gain_samples
+from roarbench.stats.board import RANDOM, Row, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
+from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, SPECIFIC, Protocol, Unit
-from roarbench.text import markdown_table
+from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, SPECIFIC, SPECIFIC_CLASS, Protocol, Unit
+from roarbench.text import interval, markdown_table
 
 ASKED = (SPECIFIC, AUGMENTED, ROAR, MORF, LERF)
 RUNS = 3  # the first run, and the replications with all of these protocols
 PAGE = Path(__file__).parents[1] / "docs" / "protocols.md"
-START, END = "<!-- table: scripts/agreement_table.py -->", "<!-- end of the agreements -->"
+START, CLASSES = "<!-- agreements: scripts/agreement_table.py -->", "<!-- classes: scripts/agreement_table.py -->"
+END = "<!-- end of the table -->"
+SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
 
 
 def gains(found: SuiteResults, protocol: Protocol) -> dict[str, Sample]:
@@ -58,6 +63,23 @@ def table(runs: Sequence[SuiteResults]) -> str:
     return markdown_table(["protocols", "rows", *runs_named, "pairs settled under both", "opposed"], lines)
 
 
+def classes(store: ResultsStore) -> str:
+    """Return specific gains against any image's map and within classes, with their verdicts against Random."""
+    boards = [
+        collect(find_suite(suite), store).board(protocol, Unit.SCALAR)
+        for suite, protocol in (("quick@2", SPECIFIC), ("quick-class", SPECIFIC_CLASS))
+    ]
+    rows = [{row.estimator: row for row in board.rows} for board in boards if board]
+    order = sorted(rows[1].values(), key=lambda row: -(row.gain.value or 0.0))
+    lines = [[row.estimator, *(_judged(each[row.estimator]) for each in rows)] for row in order]
+    return markdown_table(["row", "any other image", "another image of its class"], lines)
+
+
+def _judged(row: Row) -> str:
+    verdict = SIGNS[row.random.verdict] if row.random else ""
+    return f"{interval(row.gain)} {verdict}".strip()
+
+
 def _tau(alike: Agreement) -> str:
     value, low, high = alike.tau
     return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
@@ -76,9 +98,12 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="what has the two markers")
     options = parser.parse_args()
     with ResultsStore.open(default_url(options.store), read_only=True) as store:
-        made = table(read(store))
-    before, _, rest = options.page.read_text("utf-8").partition(START)
-    options.page.write_text(f"{before}{START}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+        made = {START: table(read(store)), CLASSES: classes(store)}
+    page = options.page.read_text("utf-8")
+    for start, new in made.items():
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}\n{new}\n{END}{rest.partition(END)[2]}"
+    options.page.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

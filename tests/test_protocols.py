@@ -128,9 +128,14 @@ def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_agreements_are_those_of_the_rows_in_docs(agreements, tmp_path):
-    assert command("import", ROOT / "docs" / "quick-2.parquet", "--store", tmp_path) == 0
+def test_the_tables_of_photographs_are_those_of_the_rows_in_docs(agreements, tmp_path):
+    for rows in ("quick-2.parquet", "quick-class.parquet"):
+        assert command("import", ROOT / "docs" / rows, "--store", tmp_path) == 0
     with ResultsStore.open(default_url(tmp_path)) as store:
-        made = agreements.table(agreements.read(store))
+        made = {
+            agreements.START: agreements.table(agreements.read(store)),
+            agreements.CLASSES: agreements.classes(store),
+        }
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
-    assert page.partition(agreements.START)[2].partition(agreements.END)[0].strip() == made
+    for start, table in made.items():
+        assert page.partition(start)[2].partition(agreements.END)[0].strip() == table

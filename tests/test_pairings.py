@@ -1,0 +1,60 @@
+"""The tables of scripts/pairings_tables.py: by hand, on answers that are made up."""
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CLASSES, IMAGES, SEED = 4, 80, 1
+LABELS = np.random.default_rng(0).integers(0, CLASSES, IMAGES)
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    return import_module("pairings_tables")
+
+
+@pytest.fixture
+def owners(tables):
+    """The class of the image whose map each image is handed, for eight pairings."""
+    return LABELS[np.stack(tables.pairings(IMAGES, SEED, 8))]
+
+
+def studied(tables, folder, own, others):
+    """A row's answers, as classes said with certainty, the same at every level."""
+    certain = np.eye(CLASSES, dtype=np.float16)
+    for t in tables.LEVELS:
+        file = tables.AnsweredCell("grad", SEED, t).file(folder)
+        np.savez(file, own=certain[own], others=certain[others], mirrored=certain[own])
+    return tables.PairingStudy(folder, LABELS, (SEED,), ("",))
+
+
+def test_a_mask_that_decides_the_answer_draws_it_to_its_own_images_class(tables, owners, tmp_path):
+    study = studied(tables, tmp_path, LABELS, owners)
+    assert list(tables.pull(study, "grad")) == ["+100.0 [+100.0, +100.0]"] * 3
+
+
+def test_a_network_that_reads_no_mask_is_drawn_nowhere(tables, owners, tmp_path):
+    study = studied(tables, tmp_path, LABELS, np.broadcast_to(LABELS, owners.shape))
+    assert list(tables.pull(study, "grad")) == ["0.0 [0.0, 0.0]"] * 3
+
+
+def test_gains_where_masks_tell_the_class_and_nothing_else_counts(tables, owners, tmp_path):
+    """Every answer is the class of the mask's image: own maps cost nothing, and those of the same class neither."""
+    study = studied(tables, tmp_path, LABELS, owners)
+    gains = tables.area(study.differences("grad", tables.answered))
+    np.testing.assert_array_equal(study.same_class, (owners == LABELS)[None])
+    assert (gains[study.same_class] == 0).all()
+    left = 1 - 0.05 / 0.9  # of the range of levels, what the point of untouched images does not stand for
+    np.testing.assert_allclose(gains[~study.same_class], -100 * left, rtol=1e-5)
+
+
+def test_more_pairings_leave_less_noise_of_the_pairing_alone(tables, tmp_path):
+    """Answers with other images' maps are a coin each, those with own maps are right: variance goes with the number."""
+    coins = np.random.default_rng(1).integers(0, 2, (8, IMAGES))
+    study = studied(tables, tmp_path, LABELS, np.where(coins, LABELS, (LABELS + 1) % CLASSES))
+    gains = tables.area(study.differences("grad", tables.answered))[0]
+    one, eight = (study.error(values)[0] for values in (gains[0], gains.mean(0)))
+    assert one / eight == pytest.approx(8, rel=0.5)
