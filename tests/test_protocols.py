@@ -139,3 +139,7 @@ def test_the_tables_of_photographs_are_those_of_the_rows_in_docs(agreements, tmp
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     for start, table in made.items():
         assert page.partition(start)[2].partition(agreements.END)[0].strip() == table
+    words = (ROOT / "README.md").read_text("utf-8").partition("--suite quick-class`")[2].partition("\n")[0]
+    for name, row in (("GB", "gb"), ("IG", "ig"), ("Sobel", "sobel")):
+        said = words.partition(f"{name} ")[2].removeprefix("has ").partition("]")[0] + "] better"
+        assert f"| {row} |" in made[agreements.CLASSES] and said in made[agreements.CLASSES].partition(f"| {row} |")[2]
