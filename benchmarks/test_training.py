@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from roarbench.kernels import held
+from roarbench.kernels import held, train
 from roarbench.kernels.augment import shrink
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, fit
+from roarbench.kernels.train import Normalisation, fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.references import checksum
@@ -64,3 +64,15 @@ def test_shrinking(benchmark: Any, way: str, side: int) -> None:
     ways: dict[str, Callable[[Tensor, int], Tensor]] = {"shrink": shrink, "interpolate": pooled}
     found = benchmark.pedantic(ways[way], (images, side), rounds=20, iterations=10, warmup_rounds=2)
     assert torch.equal(found, pooled(images, side))
+
+
+@pytest.mark.parametrize("read", (32, 128))
+def test_a_test(benchmark: Any, monkeypatch: pytest.MonkeyPatch, read: int) -> None:
+    images, _ = inputs()
+    model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+    monkeypatch.setattr(train, "_READ", read)
+    benchmark.group = f"the network of quick tested on {IMAGES} images, in batches of 128, CPU seconds"
+    benchmark._timer = time.process_time
+    found = benchmark.pedantic(predict, (model, images, NORM, 128), rounds=5, iterations=2, warmup_rounds=1)
+    monkeypatch.setattr(train, "_READ", 160 - read)
+    assert torch.equal(found, predict(model, images, NORM, 128))

@@ -19,10 +19,11 @@ from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels import held
 from roarbench.kernels.augment import augment, shrink
-from roarbench.kernels.held import MOVING, Held, movable, moved
+from roarbench.kernels.held import MOVING, Fixed, Held, movable, moved
 from roarbench.plan.recipes import Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
+_READ = 32  # inputs that are made at once for a test on a processor
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -301,8 +302,20 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
         for number, index in enumerate(indices):
             if isinstance(inputs, Streamed):
                 inputs.expect(indices[number:])
-            logits.append(model(_scaled(inputs.batch(index).to(device), scale)))
+            logits.append(model(_normalised(inputs, index, scale)))
         return torch.cat(logits)[: len(inputs)].cpu()
+
+
+def _normalised(inputs: Inputs, index: Tensor, scale: _DeviceNormalisation) -> Tensor:
+    """Return some inputs as a network takes them, on the device of the normalisation.
+
+    On a processor in parts, whose intermediate results stay in its cache: the same numbers in half the time.
+    """
+    device = scale.mean.device
+    at_once = _READ if device.type == "cpu" and isinstance(inputs, Fixed) else len(index)
+    starts = range(0, len(index), at_once)
+    made = [_scaled(inputs.batch(index[start : start + at_once]).to(device), scale) for start in starts]
+    return made[0] if len(made) == 1 else torch.cat(made)
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -72,6 +72,7 @@ def code_version() -> str:
     return " ".join(part for part in (_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
+@cache  # its reading takes milliseconds, and every run notes it
 def _version(name: str) -> str:
     try:
         return version(name)

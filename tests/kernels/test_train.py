@@ -231,6 +231,27 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
     torch.testing.assert_close(predict(model, inputs, NORM, batch=11), logits, rtol=1e-4, atol=1e-6)
 
 
+def test_reading_inputs_in_parts_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, _ = degraded_pictures()
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    in_parts = predict(model, inputs, NORM, batch=128)
+    read = [len(part) for part in torch.arange(128).split(train._READ)]
+    assert len(read) > 1
+    monkeypatch.setattr(train, "_READ", 128)
+    torch.testing.assert_close(in_parts, predict(model, inputs, NORM, batch=128), rtol=0, atol=0)
+
+
+def test_what_is_drawn_anew_is_read_a_batch_at_a_time() -> None:
+    """Its draws depend on how it is read."""
+    fixed, _ = degraded_pictures()
+    redrawn = [RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(0)) for _ in range(2)]
+    model = build("resnet-planted", 4, 3, 16, seeded(0)).eval()
+    found = predict(model, redrawn[0], NORM, batch=128)
+    first = redrawn[1].batch(torch.arange(128))
+    with torch.inference_mode():
+        torch.testing.assert_close(found[:128], model(normalise(first, NORM)), rtol=0, atol=0)
+
+
 def test_float32_never_asks_for_bf16() -> None:
     assert not uses_bf16(Precision.FLOAT32, torch.device("cpu"))
 
