@@ -30,6 +30,7 @@ from simulate_sequential import Example, Looks, Truth, networks_of, together, un
 
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
+from roarbench.forecast.question import Way
 from roarbench.forecast.rates import operations
 from roarbench.forecast.workload import count_work, suite_cost
 from roarbench.plan.runs import Suite, expand, select, with_seeds
@@ -51,41 +52,7 @@ ASKED = (SPECIFIC, AUGMENTED, ROAR)
 MOST = 3  # seeds of the suite
 DIFFERENCE = 2.0  # points; the smallest of interest in a course
 ORDERS = 40  # chance orders of the networks
-UNTIL = "until decided"
 COLOURS = {"specific": "#0072B2", "augmented": "#009E73", "roar": "#D55E00", "roar-exchanged": "#CC79A7"}
-
-
-class Way(NamedTuple):
-    """One way to verdicts of the suite's explained rows beside Random, and what it was worth on stored answers.
-
-    Attributes:
-        suite: `NAME@VERSION`.
-        protocol: Name of the protocol.
-        seeds: The most trainings of a row.
-        until_decided: Whether it stops where verdicts are settled.
-        trainings: Of a row, the mean.
-        same: Share of the verdicts of all networks that it gives, in [0, 1]; `same_error` its standard error.
-        same_as_roar: The same of ROAR's verdicts by all its networks.
-        detectable: Smallest true gain that it calls different from Random with a chance of 80%, in accuracy points,
-            the median over rows; None where it gives no intervals.
-        core_minutes: Of the suite's explained rows, with references and maps.
-    """
-
-    suite: str
-    protocol: str
-    seeds: int
-    until_decided: bool
-    trainings: float
-    same: float
-    same_error: float
-    same_as_roar: float
-    detectable: float | None
-    core_minutes: float
-
-    @property
-    def name(self) -> str:
-        """Return how long it trains, in words."""
-        return UNTIL if self.until_decided else f"{self.seeds} seed{'s' * (self.seeds > 1)}"
 
 
 def rows_of(scores: Scores) -> tuple[str, ...]:
@@ -207,7 +174,7 @@ def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
     rows = [
         [
             f"`{way.protocol}`",
-            way.name,
+            way.trained,
             f"{way.trainings:.1f}",
             "" if way.detectable is None else f"{way.detectable:.1f}",
             f"{100 * way.same:.0f} ± {100 * way.same_error:.0f}",
@@ -242,7 +209,7 @@ def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
             fmt="D",
             color=COLOURS[name],
             markerfacecolor="white",
-            label=f"{name}, {UNTIL}",
+            label=f"{name}, {course.trained}",
         )
     for one in on_planted:
         right.plot(one.core_minutes, 100 * one.found, "o", color=COLOURS.get(one.protocol, "#777777"), markersize=5)

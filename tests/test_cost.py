@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.forecast.question import measured_ways
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import command
@@ -27,7 +28,7 @@ def program():
 @pytest.fixture(scope="module")
 def shipped(program):
     held = json.loads(program.RECORD.read_text("utf-8"))
-    return [program.Way(**way) for way in held["ways"]], [program.Known(**one) for one in held["planted"]]
+    return measured_ways(), [program.Known(**one) for one in held["planted"]]
 
 
 @pytest.fixture(scope="module")

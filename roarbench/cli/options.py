@@ -199,6 +199,13 @@ Interesting = Annotated[
         help="Smallest difference of interest, in accuracy points: it is enough to know that there is none.",
     ),
 ]
+AskedQuestion = Annotated[
+    str, typer.Option("--question", metavar="TEXT", help="'beats random': the cheapest measured way to that answer.")
+]
+Detectable = Annotated[
+    float | None,
+    typer.Option("--difference", metavar="D", help="With --question: the gain that has to be found, accuracy points."),
+]
 Budget = Annotated[
     str,
     typer.Option(
@@ -222,6 +229,25 @@ class SuiteOptions:
     estimators: Chosen = ""
     protocol: OneProtocol = ""
     seeds: Seeds = None
+
+
+@dataclass(frozen=True)
+class QuestionOptions(SuiteOptions):
+    """What is to be planned: a suite, or the cheapest way to an answer."""
+
+    suite: SuiteName = ""
+    question: AskedQuestion = ""
+    difference: Detectable = None
+
+    def __post_init__(self) -> None:
+        if not self.suite and not self.question:
+            raise CallerError("Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that")
+        if not self.question and self.difference is not None:
+            raise CallerError('--difference says what has to be found; add --question "beats random"')
+        part = [("--estimators", self.estimators), ("--protocol", self.protocol), ("--seeds", self.seeds)]
+        if self.question and (given := [option for option, value in part if value]):
+            raise CallerError(f"--question finds protocol, rows and seeds itself; leave {given[0]} out")
+        check_difference(self.difference)
 
 
 @dataclass(frozen=True)

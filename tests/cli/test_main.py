@@ -146,6 +146,19 @@ def test_a_database_elsewhere_is_used_and_named(call, tmp_path):
 # --- plan and status
 
 
+def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
+    words = ("plan", "--question", "beats random", "--store", tmp_path / "store", "--workers", "2")
+    answer = call(*words, "--difference", "2")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("beats random, by 2 points or more\n")
+    assert all(len(line) <= 80 for line in answer.out.splitlines()[:-1])
+    last = answer.out.splitlines()[-1]
+    assert last.startswith("  roarbench run --suite quick --protocol specific --seeds 3")
+    found = json.loads(call(*words, "--format", "json").out)
+    assert [way["seconds"] for way in found["ways"]] == sorted(way["seconds"] for way in found["ways"])
+    assert not (tmp_path / "store").exists()
+
+
 def test_plan_counts_without_a_store_and_makes_none(call, tmp_path):
     folder = tmp_path / "none"
     answer = call("plan", "--suite", "planted", "--store", folder, "--workers", "4")
@@ -364,7 +377,7 @@ FLAGS = {  # that scripts rely on
         *("--suite", "--estimators", "--submission", "--seeds", "--engine", "--workers"),
         *("--until-decided", "--difference", "--budget", *STORED, *IMAGES),
     },
-    "plan": {"--suite", "--submission", *STORED, *IMAGES},
+    "plan": {"--suite", "--submission", "--question", "--difference", *STORED, *IMAGES},
     "status": {"--suite", *STORED, *IMAGES},
     "table": {"--suite", *STORED, *IMAGES},
     "validity": {"--suite", *STORED, *IMAGES},
@@ -394,6 +407,17 @@ BAD = [
         "suite 'planted' has no 'grad'; it has: truth, random, truth-inverted",
     ),
     (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
+    (("plan",), "Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that"),
+    (("plan", "--question", "is it good"), "no question 'is it good'; it can be: 'beats random'"),
+    (("plan", *SMALL, "--difference", "2"), '--difference says what has to be found; add --question "beats random"'),
+    (
+        ("plan", "--question", "beats random", "--seeds", "2"),
+        "--question finds protocol, rows and seeds itself; leave --seeds out",
+    ),
+    (
+        ("plan", "--question", "beats random", "--difference", "-1"),
+        "--difference is -1; write accuracy points above 0 and below 100, such as 2",
+    ),
     (("run", *SMALL, "--seeds", "0"), "Invalid value for '--seeds'"),
     (
         ("run", *SMALL, "--until-decided", "--budget", "soon"),

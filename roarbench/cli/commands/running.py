@@ -15,6 +15,7 @@ from roarbench.cli.options import (
     Device,
     Engine,
     Metrics,
+    QuestionOptions,
     ReportFormat,
     SubmissionOptions,
     SuiteOptions,
@@ -27,6 +28,7 @@ from roarbench.cli.options import (
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import Suite, select
+from roarbench.plan.suites import find_suite
 
 _MOST_REPLICATIONS = 1000
 
@@ -127,13 +129,16 @@ def replicate(
 
 def plan(
     *,
-    asked: SuiteOptions,
+    asked: QuestionOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
     measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
+    if asked.question:
+        _answer(asked, work, format)
+        return
     suite, seconds = requested_suite(asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already
@@ -157,6 +162,29 @@ def plan(
         out.print_json(json.dumps(made.record()))
     else:
         out.print(made.text(), soft_wrap=True)
+
+
+def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:
+    """Print the cheapest way to an answer on this machine."""
+    from roarbench.analysis.load import Question, load_if_any
+    from roarbench.execution.runner import default_workers
+    from roarbench.forecast.plan import make_plan
+    from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
+    from roarbench.forecast.rates import measure
+
+    ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
+    stored = Question(work.store, work.db, work.limit)
+    plans = [make_plan(load_if_any(way.part, stored, None), workers) for way in ways]  # from here on by one thread
+    rates = {name: measure(find_suite(name)) for name in dict.fromkeys(way.suite for way in ways)}
+    found = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
+    found.sort(key=lambda each: each.seconds)
+    if format is ReportFormat.JSON:
+        out.print_json(json.dumps(answer_record(asked.question, asked.difference, found, workers)))
+    else:
+        best = found[0].way
+        stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
+        command = propose("run", *best.words, *stop)
+        out.print(answer_text(asked.question, asked.difference, found, workers, command), soft_wrap=True)
 
 
 def requested_suite(asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:
