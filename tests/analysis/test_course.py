@@ -58,6 +58,7 @@ def test_no_row_gets_more_than_is_planned():
     two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}
     assert next_seeds(two, PLANNED, None) == {}
+    assert next_seeds(judged, PLANNED | {"random": 1}, None) == {"gb": 2}  # a control that has all of its own
     assert next_seeds(judged, {}, None) == {}
 
 

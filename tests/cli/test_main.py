@@ -143,6 +143,16 @@ def test_a_database_elsewhere_is_used_and_named(call, tmp_path):
     assert call("table", *SMALL, "--db", url).code == 0
 
 
+def test_a_budget_ends_a_run_within_its_first_round(call, tmp_path):
+    words = ("run", *SMALL, "--protocol", "roar", "--store", tmp_path / "store", "--workers", "1")
+    answer = call(*words, "--until-decided", "--budget", "0.01s")
+    assert answer.code == 0
+    lines = answer.err.splitlines()
+    assert "; the budget is spent" in next(line for line in lines if "trainings of rows" in line)
+    counts = json.loads(call("status", *SMALL, "--store", tmp_path / "store", "--format", "json").out)
+    assert counts["done"] < 16  # of the first round
+
+
 # --- plan and status
 
 

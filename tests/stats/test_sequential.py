@@ -78,6 +78,7 @@ def test_places_hold_at_the_narrowest_share_of_the_rows_shown():
     watched = board(replace(scores, watched={"good": 5}), ROAR, BOOTSTRAP)
     wide = board(scores, ROAR, Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99))
     assert {one.estimator: one.place for one in watched.rows} == {one.estimator: one.place for one in wide.rows}
+    assert watched.detectable == wide.detectable != board(scores, ROAR, BOOTSTRAP).detectable
 
 
 def test_a_comparison_says_by_how_much():
