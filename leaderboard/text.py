@@ -129,17 +129,24 @@ ABOUT = (
     "The toy experiment shows it: in 16 dimensions, 4 of which matter, a classifier that is not retrained fails early "
     "even when only useless features are removed; the retrained one keeps nearly all of its accuracy until the "
     "features that matter go.",
+    "ROAR pays for smooth maps, and its networks can read the class from the shape of what was removed. Specific gain "
+    "answers both: one network has met removed-maps of other images alone, and is asked about every test image twice, "
+    "with the image's own removed-map and with one that the same estimator made for another image. No mask was ever "
+    "tied to a class, and both maps are equally smooth. What the own map costs more is what the estimator knows about "
+    "this image; a map that ignores the image has 0. The board of quick begins with it, and ROAR stands beside it.",
     "Three controls never look at the model: a random ranking, a Sobel edge filter and a blurred random map, which "
-    "removes in blobs as many estimators do. The gain of an estimator is the "
-    "area between Random's curve and its own, in accuracy points. Intervals come from resampling test images "
-    "and trainings, with the same draws for all rows. Where two estimators are not significantly different the board "
+    "removes in blobs as many estimators do. The gain of an estimator under ROAR is the area between Random's curve "
+    "and its own, in accuracy points. Intervals come from resampling test images, explained networks and trainings, "
+    "with the same draws for all rows. Where two estimators are not significantly different the board "
     "says so, and their place intervals overlap.",
 )
 
 LIMITS = (
     "A high gain says that the features carry what a new network needs, not that the explained model used them.",
     "Where features were removed can itself tell the class: see mask-only accuracy on each entry's page.",
-    "Smoothing a map, which adds no information, can raise its gain: see the blurred twins.",
+    "Smoothing a map, which adds no information, can raise its gain under ROAR: see the blurred twins.",
+    "Specific gain sees nothing of features that stand at the same place in every image, and is below 0 for a map that "
+    "draws the image's outline.",
     "Redundant features hide each other: removing one of them changes nothing.",
     "Features are numbers or pixels, removed all or not at all, and replaced by the channel mean; another basis or "
     "fill is another question.",
@@ -151,10 +158,16 @@ SUBMIT = (
     "An estimator is one Python file with a function, estimate(model, images, targets, generator), that returns one "
     "number per feature, larger = more important. roarbench new NAME writes a file to start from, roarbench validate "
     "FILE checks it in seconds, and roarbench run --suite NAME --submission FILE runs it by the same code as the "
-    "estimators here, with the same seeds."
+    "estimators here, with the same seeds; with --protocol specific by one protocol alone."
 )
 
 CHANGES = (  # newest first; what a reader notices of CHANGELOG.md
+    (
+        "2026-11-21",
+        "quick is at version 2: three explained networks, networks retrained to the end, and a board that begins with "
+        "specific gain, ROAR beside it. The newest version of a suite comes first; boards of older ones stay. Curves "
+        "begin with gains per level, and a comparison is of gains. A submission is a row only where it was run.",
+    ),
     (
         "2026-11-21",
         "Doubts are marks: shares of a row's gain, and of its accuracy above chance, with intervals and grades. "
