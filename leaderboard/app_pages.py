@@ -156,7 +156,7 @@ def curves(session: Session) -> None:
         tables = [*tables, above]
         st.subheader("ROAR, above masks alone")
         show_chart(charts.curve_chart(above), pages.figure_words(above))
-        st.write(above.caption)
+        st.write(pages.curve_caption(above))
     for found in tables:
         if not found.drawn:
             st.text(pages.level_words(found))

@@ -71,7 +71,7 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
     label = f"format({'1 - ' if table.kept else ''}datum.value, '.2~f')"
     levels = sorted({row["t"] for row in rows})
     ticks = levels if len(levels) <= _TICKS else [0, 0.25, 0.5, 0.75, 1]
-    legend = alt.Legend(orient="bottom", columns=3, symbolOpacity=1)
+    legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("t:Q", title=axis, axis=alt.Axis(values=ticks, labelExpr=label), scale=alt.Scale(domain=[0, 1])),
         color=alt.Color("estimator:N", scale=scale, title=None, legend=legend),
@@ -124,7 +124,7 @@ def comparison_chart(pair: PairComparison, width: int = 460) -> alt.LayerChart:
     return _sized(alt.layer(zero, bars, points), width, 240)
 
 
-_NEAR, _FACTOR = 0.05, 1.3  # share of the gains' range, and ratio of costs, within which names would overlap
+_NEAR, _FACTOR = 0.03, 1.1  # share of the gains' range, and ratio of costs, within which names would overlap
 _ESTIMATE = ("value", "low", "high")
 
 

@@ -15,7 +15,7 @@ from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
 from roarbench.report.gains import Height, curve_height
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.terms import AUGMENTED, KAR, LERF, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
@@ -60,7 +60,7 @@ class CurveTable:
         caption: Of what the numbers are.
         points: By estimator, then by level.
         quantity: What the points are.
-        bands: What the bands are; empty where nothing is said of them.
+        bands: What the bands are; empty where there are none, or nothing is said of them.
         gains: The points are gains in accuracy points.
     """
 
@@ -108,16 +108,18 @@ def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str]
         for t, estimate in zip((0.0, *board.levels), _measured(board, row), strict=True)
     ]
     added = _published(published, board.protocol, wanted) if published else []
-    dashed = f" Dashed: the paper's means of five ResNet-50 on {published}, without bands." if added else ""
+    dashed = f". Dashed: the paper's means of five ResNet-50 on {published}, without bands" if added else ""
     described = SuiteTable(suite_results, board, units(suite_results, board.protocol)[0], {})
     return CurveTable(
         title=f"{suite_results.title}: {protocol_name(board.protocol.name)}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
-        caption=described.caption,
+        caption=f"{described.caption}{dashed}",
         points=(*points, *added),
         quantity=curve_height(board.protocol),
-        bands=f"{board.bootstrap.confidence:.0%} intervals over {board.covers}.{dashed}",
+        bands=""
+        if board.covers is Covers.NOTHING
+        else f"{board.bootstrap.confidence:.0%} intervals over {board.covers}",
         gains=board.protocol.retrain is Retrain.COMMON,
     )
 
@@ -178,7 +180,7 @@ def above_masks_table(evidence: Evidence, caption: str, chosen: Iterable[str]) -
     ]
     if len(levels) < 2 or all(point.value is None for point in points):
         return None
-    note = "Minus the accuracy of networks that see only where features were removed; at 0 the images tell no more."
+    note = "Minus the accuracy of networks that see only where features were removed; at 0 the images tell no more"
     title = f"{evidence.suite_results.title}: ROAR above masks alone"
     kept = tuple(point for point in points if point.value is not None)
     return CurveTable(title, "roar", False, f"{caption}. {note}", kept, ABOVE_MASKS)
@@ -210,7 +212,7 @@ def _table(result: ToyResult, retrain: bool) -> CurveTable:
         f"The toy {kind}: {FEATURES} features, {INFORMATIVE} of them informative; mean test accuracy of "
         f"{result.draws} draws, seed {result.seed}"
     )
-    bands = "two standard errors to each side."
+    bands = "two standard errors to each side"
     return CurveTable(f"Toy, {kind}", "roar" if retrain else "morf", False, caption, tuple(points), bands=bands)
 
 

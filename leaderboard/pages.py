@@ -32,7 +32,7 @@ def figure_words(table: CurveTable) -> str:
 
 def curve_caption(table: CurveTable) -> str:
     """Return of what the curves of a figure are, and what their bands are."""
-    return f"{table.caption}. Bands: {table.bands}" if table.bands else table.caption
+    return f"{table.caption}. Bands: {table.bands}." if table.bands else f"{table.caption}."
 
 
 def level_words(table: CurveTable) -> str:
@@ -42,10 +42,9 @@ def level_words(table: CurveTable) -> str:
         f"{_named(point)} {interval(Estimate(point.value, point.low, point.high), partial(_point, table))}"
         for point in points
     ]
-    return (
-        f"{table.title}: {_quantity(table)} at t = {table.levels[0]:g}, the only level: {', '.join(shown)}. "
-        f"{table.caption}. In brackets {table.bands}"
-    )
+    brackets = f" In brackets {table.bands}." if table.bands else ""
+    at = f"{_quantity(table)} at t = {table.levels[0]:g}, the only level"
+    return f"{table.title}: {at}: {', '.join(shown)}. {table.caption}.{brackets}"
 
 
 def _quantity(table: CurveTable) -> str:

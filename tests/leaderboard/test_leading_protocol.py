@@ -1,7 +1,9 @@
 """A suite that specific gain leads: its words, curves, comparisons and entries, beside ROAR's."""
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,12 +12,15 @@ from streamlit.testing.v1 import AppTest
 
 from leaderboard import charts, pages
 from leaderboard.compare import compare_pair
-from leaderboard.curves import curve_tables
+from leaderboard.curves import curve_boards, curve_tables
 from leaderboard.snapshot import SuiteView, read_views
 from leaderboard.static import export
 from leaderboard.static_pages import curves_page
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import Point
 from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.terms import AUGMENTED, KAR, ROAR, SPECIFIC, Retrain, Unit
 from tests.helpers.board_store import make_store
@@ -96,6 +101,26 @@ def test_one_level_is_told_in_words(view: SuiteView) -> None:
     assert words.startswith("quick v2: ROAR: test accuracy at t = 0.9, the only level: random ")
     assert f"grad {value:.1f}% [{low:.1f}%, {high:.1f}%]" in words
     assert words.endswith("In brackets 95% intervals over images, references and seeds.")
+
+
+def test_one_training_has_no_interval_to_tell_of(quick: SuiteResults) -> None:
+    (kar,) = (t for t in curve_tables(quick, curve_boards(Evidence.of(quick)), ["gb"]) if t.protocol == "kar")
+    assert kar.bands == ""
+    assert pages.level_words(kar).endswith("chance 10.0%.") and "[" not in pages.level_words(kar)
+
+
+def test_names_of_points_that_lie_together_stand_side_by_side(view: SuiteView) -> None:
+    costs = {"random": 1.0, "random-blurred": 1.05, "grad": 1.0, "gb": 5.0}
+    gains = {"random": 0.0, "random-blurred": 0.1, "grad": 5.0, "gb": 0.0}
+    priced = [
+        replace(row, seconds=costs[row.estimator], gain=Estimate(gains[row.estimator]))
+        for row in view.table.rows
+        if row.estimator in costs
+    ]
+    words = json.dumps(charts.cost_chart(replace(view.table, rows=tuple(priced))).to_dict())
+    names = set(re.findall('"name": "([^"]*)"', words))
+    assert names & {"random, random-blurred", "random-blurred, random"}
+    assert names >= {"", "grad", "gb"} and not names & {"random", "random-blurred"}
 
 
 def test_where_nothing_chosen_was_measured_no_curve_stands(view: SuiteView) -> None:
