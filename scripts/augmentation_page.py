@@ -153,22 +153,27 @@ def verdict(found: Outcomes) -> str:
 
 
 def draw(found: Outcomes, path: Path) -> None:
-    """Draw accuracy on images and on masks alone against epochs, a panel for each augmentation."""
-    figure = Figure(figsize=(8.8, 5.8), layout="constrained")
-    panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
-    for axes, kind in zip(panels, KINDS, strict=True):
+    """Draw accuracy on images and on masks alone against epochs, a panel for each augmentation that has any."""
+    kinds = [kind for kind in KINDS if any(at.kind == kind for at in found)]
+    across = 2 if len(kinds) in (2, 4) else 3
+    lines = -(-len(kinds) // across)
+    figure = Figure(figsize=(2.95 * across, 2.7 * lines + 0.4), layout="constrained")
+    panels = figure.subplots(lines, across, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, kind in zip(panels, kinds, strict=False):
         for row in NAMES:
             for masks in (False, True):
                 _draw_line(axes, found, kind, row, masks)
         _dress(axes, PANELS[kind])
-    for axes in panels[3:]:
+    for axes in panels[len(kinds) :]:
+        axes.axis("off")
+    for axes in panels[-across:]:
         axes.set_xlabel("epochs", fontsize=FONT_POINTS, color=INK)
-    for axes in panels[::3]:
+    for axes in panels[::across]:
         axes.set_ylabel("accuracy, held-out images", fontsize=FONT_POINTS, color=INK)
     handles = [Line2D([], [], color=COLOUR[row], marker="o", markersize=4.2, label=NAMES[row]) for row in NAMES]
     dashed = {"linestyle": (0, (3, 2)), "marker": "o", "markerfacecolor": "white", "markersize": 4}
     handles.append(Line2D([], [], color="#555555", label="masks alone", **dashed))  # type: ignore[arg-type]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=FONT_POINTS)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 * across, frameon=False, fontsize=FONT_POINTS)
     figure.savefig(path, dpi=140, metadata={"Software": None})
 
 
