@@ -98,6 +98,7 @@ def test_a_store_from_before_has_none(tmp_path) -> None:
         store.add(row)
         with store.database.write() as connection:
             connection.execute(text("DROP TABLE forgotten"))
+            connection.execute(text("DROP TABLE watched"))
             connection.execute(text("UPDATE roarbench_version SET version_num = '0004'"))
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         assert forgotten_rows(store.database, [row.run.key]) == []

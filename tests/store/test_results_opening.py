@@ -5,7 +5,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -140,8 +140,11 @@ def test_a_damaged_store(filled: Path, read_only: bool):
 
 
 def test_damage_that_only_reading_finds(filled: Path):
+    with closing(sqlite3.connect(filled)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
     content = bytearray(filled.read_bytes())
-    content[8192:] = b"\xff" * (len(content) - 8192)
+    content[size * (page - 1) : size * page] = b"\xff" * size
     filled.write_bytes(content)
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError) as caught:
         store.results([make_run().key])
