@@ -1,0 +1,279 @@
+"""LeRF minus MoRF, retrained, of the squared gradient, beside DiffROAR (Shah, Jain and Netrapalli, NeurIPS 2021).
+
+    python scripts/diffroar.py --store DIR [--data FOLDER] [--limit N] [--workers N] [--only NAME] [--out docs]
+
+Explains one ordinary network for Imagenette at 64 pixels and one for CIFAR-10 and retrains a network for each order and
+level, two at t = .1 and .9, one on masks alone at .1 and .9, and one on Random's images at .9, by the recipes of
+`quick` 2 and `study-cifar10` 2. Writes `diffroar.md` and `diffroar.png`. What a store has is not done again (one with
+`quick` 2 has Random, the untouched images and the explained network of Imagenette), so a second call goes on where the
+first was stopped, or writes the page alone. `--data` is a folder with CIFAR-10 in the hub's layout.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect_all
+from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.errors import RunError
+from roarbench.execution.runner import Request, run_suite, workers_here
+from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suites import find_suite
+from roarbench.report.panels import COLOURS, FONT_POINTS, INK
+from roarbench.stats.bootstrap import Estimate, estimate
+from roarbench.stats.curves import POINTS
+from roarbench.stats.draws import Draws
+from roarbench.stats.draws import draw as draw_images
+from roarbench.store.folders import Workspace
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import KAR, MASK_ONLY, ROAR, Precision
+from roarbench.text import interval, markdown_table, percent, signed
+
+ROW = "grad-sq"
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
+TWICE = (0.1, 0.9)  # levels with two trainings, from which all have the spread over trainings
+MASKED = (0.1, 0.9)  # the least important tenth goes at t = .1 of KAR: its mask is that of ROAR at .9, turned round
+MARKS = ("<!-- tables: python scripts/diffroar.py -->", "<!-- end of the tables -->")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One curve of Shah et al. 2021, read off the vector figures of harshays/inputgradients at 3770469.
+
+    Attributes:
+        name: Data, network and how it was trained.
+        points: Accuracy with the most important pixels kept minus with the least important kept, at `LEVELS` removed.
+        deviations: Of these over pairs of runs.
+        robust: Trained on adversarial examples.
+    """
+
+    name: str
+    points: tuple[float, ...]
+    deviations: tuple[float, ...]
+    robust: bool = False
+
+
+class Trial(NamedTuple):
+    """What is run for one data set, and which published curves stand beside it, the first in the table, too."""
+
+    title: str
+    suite: Suite
+    beside: tuple[Published, ...]
+
+
+def _suite(base: str, name: str) -> Suite:
+    blocks = (
+        *(Block(protocol, (ROW,), (t,), seeds=1) for t in (0.9, 0.5, 0.1, 0.7, 0.3) for protocol in (ROAR, KAR)),
+        Block(MASK_ONLY, (ROW,), MASKED, seeds=1),
+        Block(ROAR, ("random",), (0.9,), seeds=1),
+        *(Block(protocol, (ROW,), TWICE, seeds=2) for protocol in (ROAR, KAR)),
+    )
+    return replace(
+        find_suite(base), name=f"diffroar-{name}", version=1, blocks=blocks, references=1, maps=Precision.FLOAT32
+    )
+
+
+TRIALS = {
+    "imagenette64": Trial(
+        "Imagenette at 64 pixels",
+        _suite("quick@2", "imagenette64"),
+        (
+            Published("ImageNet-10, ResNet-18", (3.91, 1.07, 5.05, 0.65, -4.55), (2.92, 3.06, 2.29, 2.63, 2.40)),
+            Published(
+                "the same, robust (4/255)", (1.78, 3.20, 5.08, 7.62, 11.13), (2.53, 2.26, 3.40, 4.36, 3.23), robust=True
+            ),
+        ),
+    ),
+    "cifar10": Trial(
+        "CIFAR-10",
+        _suite("study-cifar10@2", "cifar10"),
+        (
+            Published("CIFAR-10, ResNet-50", (0.98, 1.15, 1.00, -0.62, -4.75), (0.45, 1.04, 0.55, 0.52, 0.30)),
+            Published(
+                "the same, robust (8/255)",
+                (1.48, 4.49, 9.35, 14.91, 22.75),
+                (0.36, 0.37, 0.47, 0.29, 0.40),
+                robust=True,
+            ),
+        ),
+    ),
+}
+
+
+class Line(NamedTuple):
+    """One level of one data set.
+
+    Attributes:
+        t: Fraction removed.
+        most, least: Accuracy in [0, 1] with the most (ROAR) and the least important features removed (KAR).
+        gap: `least` minus `most`, in accuracy points.
+        most_masks, least_masks: Accuracy of masks alone, where it was asked for.
+    """
+
+    t: float
+    most: Estimate
+    least: Estimate
+    gap: Estimate
+    most_masks: Estimate
+    least_masks: Estimate
+
+
+def lines_of(evidence: Evidence) -> list[Line]:
+    """Return accuracies and differences at every level.
+
+    The features that KAR leaves at t are those that ROAR removes at 1 - t, so one mask says as much as the other.
+    """
+    roar, masks = evidence.roar, evidence.masks
+    kar = evidence.drawn(KAR, evidence.unit)
+    return [
+        Line(
+            t,
+            roar.accuracy(ROW, t),
+            kar.accuracy(ROW, t),
+            gap(evidence, t),
+            masks.accuracy(ROW, t),
+            masks.accuracy(ROW, round(1 - t, 6)),
+        )
+        for t in roar.levels
+    ]
+
+
+def gap(evidence: Evidence, t: float) -> Estimate:
+    """Return the accuracy under KAR minus that under ROAR, in accuracy points, from paired draws of the test images.
+
+    The interval covers trainings, too, where both orders have a cell with two, and test images alone elsewhere.
+    """
+    roar, kar = evidence.roar, evidence.drawn(KAR, evidence.unit)
+    draws = [drawn.draws if repeated(evidence) else images_alone(drawn, evidence) for drawn in (roar, kar)]
+    most, least = (each.accuracy((ROW, t)) for each in draws)
+    if most is None or least is None:
+        return Estimate()
+    found = estimate(least.minus(most), evidence.bootstrap.confidence)
+    return Estimate(*(None if value is None else POINTS * value for value in found))
+
+
+def repeated(evidence: Evidence) -> bool:
+    """Return whether both orders say how trainings vary."""
+    return evidence.roar.repeated and evidence.drawn(KAR, evidence.unit).repeated
+
+
+def images_alone(drawn: Drawn, evidence: Evidence) -> Draws:
+    """Return draws of the test images, the trainings as they are."""
+    return draw_images(drawn.scores, evidence.bootstrap, None)
+
+
+def table(lines: Sequence[Line], published: Published) -> str:
+    """Return the lines of one data set as a table."""
+    heads = (
+        "t removed",
+        "most important removed",
+        "least important removed",
+        "difference [95 %]",
+        f"{published.name} (Shah et al.), ± sd",
+        "masks alone, most",
+        "masks alone, least",
+    )
+    rows = []
+    for line, points, deviation in zip(lines, published.points, published.deviations, strict=True):
+        accuracies = (percent(each.value) for each in (line.most, line.least))
+        masks = (percent(each.value) for each in (line.most_masks, line.least_masks))
+        beside = f"{signed(points)} ± {deviation:.1f}"
+        rows.append([f"{line.t:g}", *accuracies, interval(line.gap), beside, *masks])
+    return markdown_table(heads, rows)
+
+
+def section(trial: Trial, results: SuiteResults, evidence: Evidence) -> str:
+    """Return the section of one data set: what was run, and its table."""
+    untouched = evidence.roar.draws.accuracy(("none", 0.0))
+    random = evidence.roar.draws.accuracy(("random", 0.9))
+    area = evidence.retrained.area(ROW)
+    covered = "test images and trainings" if repeated(evidence) else "test images alone: one training each"
+    small = f", a small version of {results.limit:,} training images" if results.limit else ""
+    known = [f"on untouched images {percent(untouched.value)} %"] if untouched else []
+    known += [f"on Random's at t = .9 {percent(random.value)} %"] if random else []
+    return (
+        f"**{trial.title}**{small}: `{trial.suite.model}` by `{trial.suite.recipe}`, {results.reference_words}; "
+        f"networks {', '.join(known)}.\n\n"
+        f"{table(lines_of(evidence), trial.beside[0])}\n\n"
+        f"Intervals over {covered}, for this network only. Area between both curves: {interval(area)} points."
+    )
+
+
+def draw(found: dict[str, list[Line]], path: Path) -> None:
+    """Draw the differences against the fraction removed, a panel for each data set, the published ones dashed."""
+    figure = Figure(figsize=(4.1 * len(found), 3.3), layout="constrained")
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (name, lines) in zip(panels, found.items(), strict=True):
+        trial = TRIALS[name]
+        for published, colour in zip(trial.beside, (COLOURS[5], COLOURS[2]), strict=True):
+            style = {"linestyle": (0, (3, 2)), "linewidth": 1.0, "markersize": 4, "markerfacecolor": "white"}
+            marker, label = "s" if published.robust else "o", f"{published.name} (Shah et al.)"
+            axes.plot(LEVELS, published.points, marker=marker, color=colour, label=label, **style)
+        values = [line.gap.value for line in lines]
+        axes.plot(LEVELS, values, marker="o", markersize=4.5, linewidth=1.6, color=COLOURS[4], label="measured here")
+        lows, highs = ([getattr(line.gap, end) for line in lines] for end in ("low", "high"))
+        if None not in (*lows, *highs):
+            axes.fill_between(LEVELS, lows, highs, color=COLOURS[4], alpha=0.15, linewidth=0)
+        axes.axhline(0, color="#999999", linewidth=0.8)
+        axes.set_title(trial.title, loc="left", fontsize=FONT_POINTS + 1, color=INK)
+        axes.set_xlabel("removed, t", fontsize=FONT_POINTS, color=INK)
+        axes.set_xticks(LEVELS)
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
+        axes.legend(fontsize=FONT_POINTS - 1, frameon=False, loc="upper left")
+    panels[0].set_ylabel("LeRF - MoRF, retrained, points", fontsize=FONT_POINTS, color=INK)
+    figure.savefig(path, dpi=160, metadata={"Software": None})
+
+
+def collected(store: ResultsStore) -> dict[str, tuple[Trial, SuiteResults, Evidence]]:
+    """Return what a store has of each data set with a difference, with its draws."""
+    found = {}
+    for name, trial in TRIALS.items():
+        for results in collect_all(trial.suite, store):
+            evidence = Evidence.of(results)
+            if any(line.gap.value is not None for line in lines_of(evidence)):
+                found[name] = (trial, results, evidence)
+    return found
+
+
+def tables(store: ResultsStore) -> str:
+    """Return the sections of all data sets, as they stand on the page."""
+    return "\n\n".join(section(*each) for each in collected(store).values())
+
+
+def main() -> None:
+    """Compute what is missing, and write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True, help="a folder for images, rankings and results")
+    parser.add_argument("--data", type=Path, help="a folder with CIFAR-10; from the hub if not given")
+    parser.add_argument("--limit", type=int, default=10_000, help="images of each split of CIFAR-10")
+    parser.add_argument("--workers", type=int, help="processes; one per core by default")
+    parser.add_argument("--only", choices=TRIALS, help="one data set")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs", help="where the page is")
+    options = parser.parse_args()
+    console, workspace = Console(stderr=True, highlight=False, markup=False), Workspace(options.store)
+    with ResultsStore.open(default_url(options.store)) as store:
+        for name in [options.only] if options.only else TRIALS:
+            suite, workers = TRIALS[name].suite, workers_here(options.workers)
+            local = {"data": options.data, "limit": options.limit} if name == "cifar10" else {}
+            done = run_suite(Request(suite, workers=workers, **local), workspace, store, console)
+            if done.failed:
+                raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
+        page = options.out / "diffroar.md"
+        before, rest = page.read_text().split(MARKS[0])
+        page.write_text(f"{before}{MARKS[0]}\n{tables(store)}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+        draw(
+            {name: lines_of(evidence) for name, (_, _, evidence) in collected(store).items()},
+            options.out / "diffroar.png",
+        )
+
+
+if __name__ == "__main__":
+    main()
