@@ -37,7 +37,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
     ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
     ("show", runs.show, "`roarbench show 1a2b3c4d`"),
-    ("table", showing.table, "`roarbench table --suite quick --protocol kar --format markdown`"),
+    ("table", showing.table, "`roarbench table --suite quick --protocol specific --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
     ("claims", showing.claims, "`roarbench claims --suite quick`"),

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from roarbench.errors import DataError
+
 CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
 _BUFFER = 2**20  # bytes; without it a row group's whole column, 100 MiB and more, would be read at once
 
@@ -87,6 +89,9 @@ def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator
         group: Where they lie.
         name: Of the image column: binary, or a struct with a binary field `bytes`.
         rows: Which ones, ascending, counted from the start of the row group.
+
+    Raises:
+        DataError: It has paths of files instead of their bytes.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
@@ -95,5 +100,8 @@ def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator
             if low < high:
                 column = batch.column(0)
                 stored = column.field("bytes") if pa.types.is_struct(column.type) else column
+                if stored.null_count == len(stored) and column.null_count < len(column):
+                    seen = f"{group.file} has no bytes in its column '{name}', as where paths alone were stored"
+                    raise DataError(f"{seen}; expected the bytes of each image's file")
                 yield [stored[int(row)].as_py() or b"" for row in rows[low:high] - start]
             start += len(batch)

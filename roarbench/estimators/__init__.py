@@ -57,7 +57,7 @@ class Estimator:
         form: What is done with the base: itself, squared, or one of the ensembles over noisy copies.
         about: One sentence.
         control: Never looks at the model.
-        version: Counts up when the definition changes.
+        version: Counts up when the definition changes, in the row itself: its default stays 1, which hashes leave out.
         twin: A check made from another estimator, one of `TWINS`; empty for the thing itself.
         noise: Standard deviation of the noise on copies, as a share of the image's range; of the forms in `NOISY`.
     """

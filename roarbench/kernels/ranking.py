@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, RunError
 from roarbench.terms import Order, Unit
 
 TIE_SEED = 0
-TIE_RULE = (
+TIE_RULE = (  # part of what a stored ranking is: whoever changes `tie_order` changes this text
     "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
     "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
 )

@@ -45,7 +45,9 @@ def as_text(table: SuiteTable, width: int) -> Group:
     """
     columns = _columns(table)
     kept = _fitting(columns, width)
-    left = [column.heading for column in columns if column not in kept]
+    accuracies = {f"t={t:g}" for t in table.board.levels} if table.common else set()  # where there are gains at levels
+    names = [column.heading for column in columns if column not in kept]
+    left = [f"accuracy {name}" if name in accuracies else name for name in names]
     notes = [table.caption, table.remarks]
     notes += (
         [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not significantly different."]

@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from dataclasses import fields, replace
 
 import pytest
 
 from roarbench.errors import UnknownName
-from roarbench.estimators import CONTROLS, ESTIMATORS, HANDED, PAPER, TWINS, find_estimator
+from roarbench.estimators import CONTROLS, ESTIMATORS, HANDED, PAPER, TWINS, Estimator, find_estimator
 
 
 def test_the_papers_18_are_six_forms_of_three_bases():
@@ -15,6 +16,12 @@ def test_the_papers_18_are_six_forms_of_three_bases():
     assert len({base for base, _ in kinds}) == 3
     assert not any(ESTIMATORS[name].control or ESTIMATORS[name].twin for name in PAPER)
     assert all(ESTIMATORS[name].control for name in CONTROLS)
+
+
+def test_a_version_at_its_default_is_no_part_of_a_hash_so_that_rows_count_up_themselves():
+    first = find_estimator("grad")
+    assert {field.name: field.default for field in fields(Estimator)}["version"] == 1
+    assert replace(first, version=2).fingerprint != first.fingerprint
 
 
 def test_a_blurred_random_map_is_a_control_and_twins_are_no_rows_of_their_own():

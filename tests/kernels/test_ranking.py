@@ -9,7 +9,17 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from roarbench.errors import CallerError, RunError
-from roarbench.kernels.ranking import Layout, encode, features, rank, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import (
+    TIE_RULE,
+    Layout,
+    encode,
+    features,
+    rank,
+    removed_bits,
+    removed_count,
+    sort_keys,
+    tie_order,
+)
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 FEW_VALUES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-45, 1.0, 3.0])  # many ties, both zeros, a subnormal
@@ -104,6 +114,10 @@ def test_tie_order_belongs_to_the_image_not_to_the_batch() -> None:
 def test_tie_order_never_changes() -> None:
     """Recorded output: another order would make stored rankings and new ones disagree."""
     np.testing.assert_array_equal(tie_order(np.array([5]), 8), [[7, 4, 0, 5, 2, 6, 1, 3]])
+    assert TIE_RULE == (  # so that whoever records another order comes by the text that rankings are found by
+        "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
+        "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
+    )
 
 
 def test_every_feature_of_a_tie_is_as_likely_to_go_first() -> None:

@@ -18,7 +18,7 @@ from leaderboard.source import count_runs, lookup_estimator, read_runs, read_sui
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import hooker2019
-from roarbench.estimators import PAPER
+from roarbench.estimators import ESTIMATORS, PAPER
 from roarbench.plan.runs import expand
 from roarbench.plan.suites import SUITES
 from roarbench.stats.bootstrap import Bootstrap
@@ -117,6 +117,8 @@ def test_profiles() -> None:
     assert profile("var-ig").papers[0].startswith("Mukund Sundararajan, Ankur Taly, Qiqi Yan: Axiomatic")
     assert profile("var-ig").papers[1].startswith("Julius Adebayo")
     assert profile("sg-grad-sq").authors.count("Been Kim") == 1  # of two of its papers
+    explained = [row.id for row in ESTIMATORS.values() if row.form == "base" and row.shared]
+    assert [name for name in explained if not profile(name).papers] == []  # a form would cite its own papers alone
     assert profile("var-ig").settings.startswith("25 steps from black; 15 noisy copies")
     assert profile("grad").source == "roarbench/estimators/gradients.py"
     assert profile("sobel").source == "roarbench/estimators/controls.py"
