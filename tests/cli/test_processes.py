@@ -169,7 +169,7 @@ def complaint(answer: subprocess.CompletedProcess) -> str:
 
 
 def test_a_full_disk_is_one_line_and_with_room_the_same_command_goes_on(whole, small_disk):
-    store = small_disk("size=100k") / "store"
+    store = small_disk("size=160k") / "store"
     assert "no space left in" in complaint(call("run", *PART, "--store", store))  # for the decoded images
     small_disk("size=600k")
     assert "the disk is full" in complaint(call("run", *PART, "--store", store))  # for the results
