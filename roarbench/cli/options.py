@@ -19,7 +19,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
 from roarbench.plan.suites import find_suite, with_entries
-from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
+from roarbench.terms import PROTOCOLS, Protocol, Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.load import Question
@@ -171,6 +171,7 @@ ProtocolName = Annotated[
         "--protocol",
         metavar="NAME",
         help=f"{', '.join(PROTOCOLS)}.",
+        show_default="roar, or the first of a suite without it",
         autocompletion=completion.protocols,
     ),
 ]
@@ -349,7 +350,7 @@ class BoardOptions:
     """Which board of a suite is shown, and which of its rows."""
 
     estimators: Rows = ""
-    protocol: ProtocolName = ROAR.name
+    protocol: ProtocolName = ""
     unit: UnitName = None
 
 

@@ -14,6 +14,7 @@ from roarbench.analysis.validity import Flag, Mark, flags_of, floor_words, floor
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.runs import Suite
+from roarbench.plan.suites import leading
 from roarbench.report.gains import about_gain
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -263,25 +264,25 @@ def suite_table(
 
     Args:
         suite_results: The suite and its results.
-        protocol: Its name.
+        protocol: Its name; empty for ROAR, or the first protocol of a suite without it.
         unit: What one feature is; the first that the suite has under this protocol if not given.
         rows: The estimators to show; all if not given.
 
     Raises:
         CallerError: There is no such protocol, or the suite does not have it, the unit or any of the rows.
     """
-    if protocol not in PROTOCOLS:
+    if protocol and protocol not in PROTOCOLS:
         raise UnknownName("protocol", protocol, PROTOCOLS)
-    asked = PROTOCOLS[protocol]
+    asked = PROTOCOLS[protocol] if protocol else leading(suite_results.suite)[-1]
     chosen = unit or _first_unit(suite_results.suite, asked)
     evidence = Evidence(suite_results, chosen, Bootstrap())
     board = evidence.board(asked, chosen, suite_results.suite.estimators if rows is None else rows)
     if board is None:
         has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
-        raise CallerError(f"suite '{suite_results.suite.name}' has no {protocol} with unit {chosen}; it has: {has}")
+        raise CallerError(f"suite '{suite_results.suite.name}' has no {asked.name} with unit {chosen}; it has: {has}")
     if not board.rows:
         raise CallerError(
-            f"suite '{suite_results.suite.name}' has no {protocol} of {', '.join(rows or ())}; leave it out"
+            f"suite '{suite_results.suite.name}' has no {asked.name} of {', '.join(rows or ())}; leave it out"
         )
     above = _above_masks(evidence) if asked == ROAR else {}
     floors = floors_of(evidence) if asked == ROAR else {}

@@ -10,7 +10,7 @@ from roarbench.report.charts import chart
 from roarbench.report.gains import Height
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
-from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF, Order, Retrain
+from roarbench.terms import AUGMENTED, ROAR, SPECIFIC, SPECIFIC_LERF, Order, Retrain
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
 
 KNOWS = {"grad": -0.06, "var-grad": 0.08, "sobel": -0.03}  # what the own map costs more than another image's
@@ -85,3 +85,9 @@ def test_a_picture_shows_gains_from_0_on(results):
     assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]
     assert chart(suite_table(results, "augmented", None, None)).height is Height.GAIN
     assert chart(suite_table(results, "roar", None, None)).height is Height.ACCURACY
+
+
+def test_where_no_protocol_is_named_rows_are_those_of_roar_or_of_the_first_of_a_suite_without_it(results):
+    assert suite_table(results, "", None, None).board.protocol == ROAR
+    alone = replace(COMMON, blocks=COMMON.blocks[-3:])
+    assert suite_table(held(alone, accuracy), "", None, None).board.protocol == SPECIFIC
