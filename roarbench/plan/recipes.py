@@ -106,7 +106,7 @@ def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[floa
     """Make a recipe for references and retrained networks alike, long enough to converge, with shift and flip.
 
     With flips alone, or after few epochs, the masks of removed features are learnt where they stand, and decide what
-    a row keeps (docs/decisions/0020-retrain-with-shifts-to-the-end.md).
+    a row keeps (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
     """
     return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
