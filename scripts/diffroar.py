@@ -43,7 +43,7 @@ MARKS = ("<!-- tables: python scripts/diffroar.py -->", "<!-- end of the tables 
 
 
 @dataclass(frozen=True)
-class Published:
+class ReportedCurve:
     """One curve of Shah et al. 2021, read off the vector figures of harshays/inputgradients at 3770469.
 
     Attributes:
@@ -64,7 +64,7 @@ class Trial(NamedTuple):
 
     title: str
     suite: Suite
-    beside: tuple[Published, ...]
+    beside: tuple[ReportedCurve, ...]
 
 
 def _suite(base: str, name: str) -> Suite:
@@ -84,8 +84,8 @@ TRIALS = {
         "Imagenette at 64 pixels",
         _suite("quick@2", "imagenette64"),
         (
-            Published("ImageNet-10, ResNet-18", (3.91, 1.07, 5.05, 0.65, -4.55), (2.92, 3.06, 2.29, 2.63, 2.40)),
-            Published(
+            ReportedCurve("ImageNet-10, ResNet-18", (3.91, 1.07, 5.05, 0.65, -4.55), (2.92, 3.06, 2.29, 2.63, 2.40)),
+            ReportedCurve(
                 "the same, robust (4/255)", (1.78, 3.20, 5.08, 7.62, 11.13), (2.53, 2.26, 3.40, 4.36, 3.23), robust=True
             ),
         ),
@@ -94,8 +94,8 @@ TRIALS = {
         "CIFAR-10",
         _suite("study-cifar10@2", "cifar10"),
         (
-            Published("CIFAR-10, ResNet-50", (0.98, 1.15, 1.00, -0.62, -4.75), (0.45, 1.04, 0.55, 0.52, 0.30)),
-            Published(
+            ReportedCurve("CIFAR-10, ResNet-50", (0.98, 1.15, 1.00, -0.62, -4.75), (0.45, 1.04, 0.55, 0.52, 0.30)),
+            ReportedCurve(
                 "the same, robust (8/255)",
                 (1.48, 4.49, 9.35, 14.91, 22.75),
                 (0.36, 0.37, 0.47, 0.29, 0.40),
@@ -168,7 +168,7 @@ def images_alone(drawn: Drawn, evidence: Evidence) -> Draws:
     return draw_images(drawn.scores, evidence.bootstrap, None)
 
 
-def table(lines: Sequence[Line], published: Published) -> str:
+def table(lines: Sequence[Line], published: ReportedCurve) -> str:
     """Return the lines of one data set as a table."""
     heads = (
         "t removed",

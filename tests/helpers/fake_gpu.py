@@ -56,6 +56,9 @@ class FakeGpu(TorchFunctionMode):
             return self._moved(torch.tensor(*arguments), **options)
         if call is Tensor.detach:
             return aten.detach(*arguments)
+        if call is Tensor.copy_:  # broadcast into its place; both must be on one device
+            aten.add(*arguments)
+            return arguments[0]
         if call is affine_grid:
             n, _, height, width = arguments[1]
             return aten.new_empty(arguments[0], (n, height, width, 2))
