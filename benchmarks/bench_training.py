@@ -37,7 +37,7 @@ T = 0.5
 
 @dataclass(frozen=True)
 class TrainingSetting:
-    """What is measured."""
+    """Setting that is measured."""
 
     model: str
     recipe: Recipe

@@ -229,7 +229,7 @@ UNRETRAINED = (MORF, LERF)
 
 @dataclass(frozen=True)
 class ProbabilityTable:
-    """How the probability of the predicted class falls under one protocol.
+    """Fall of the probability of the predicted class under one protocol.
 
     Attributes:
         stem: For the names of its files.

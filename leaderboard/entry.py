@@ -163,7 +163,7 @@ _KEY = 12  # hexadecimal digits of a run's key that a command shows: enough to t
 
 @dataclass(frozen=True)
 class Profile:
-    """What an estimator is.
+    """Facts about an estimator.
 
     Attributes:
         estimator: Its id.

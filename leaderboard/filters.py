@@ -10,7 +10,7 @@ from roarbench.analysis.validity import MASKS
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows are shown, and in which order.
+    """Rows that are shown, and their order.
 
     Attributes:
         families: Bases; all if empty. Controls go by the name `control`.

@@ -172,7 +172,7 @@ def _claim(row: dict[str, Any], table: str) -> dict[str, Any]:
 
 
 class ColumnSort(NamedTuple):
-    """How a column's heading sorts.
+    """Order that a column's heading asks for.
 
     Attributes:
         now: How the rows are sorted by it, `ascending` or `descending`; empty where they are not.

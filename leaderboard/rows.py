@@ -157,7 +157,7 @@ class BoardTable:
 
 
 class Doubts(NamedTuple):
-    """Why rows should be doubted, by estimator.
+    """Reasons to doubt rows, by estimator.
 
     Attributes:
         flags: In a sentence, with the highest grade.

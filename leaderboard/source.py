@@ -23,7 +23,7 @@ from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 
 
 class Selection(NamedTuple):
-    """Which boards are shown.
+    """Boards that are shown.
 
     Attributes:
         data: Only those of these images, as `analysis.load.fits` takes them; all if empty.

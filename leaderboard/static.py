@@ -33,7 +33,7 @@ PAGES = ("Board", "Curves", "Compare", "Gallery", "Cost", "Runs")  # one of each
 
 @dataclass(frozen=True)
 class Site:
-    """What all pages of one export share.
+    """Parts that all pages of one export share.
 
     Attributes:
         folder: Where they are written.

@@ -5,28 +5,28 @@ from typing import NamedTuple
 
 
 class Split(StrEnum):
-    """Which part of a data set."""
+    """Part of a data set."""
 
     TRAIN = "train"
     TEST = "test"
 
 
 class Order(StrEnum):
-    """Which end of the ranking is removed first."""
+    """End of the ranking that is removed first."""
 
     MORF = "morf"  # most relevant first
     LERF = "lerf"  # least relevant first
 
 
 class Unit(StrEnum):
-    """What one feature is."""
+    """Size of one feature."""
 
     SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
     PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
 
 
 class Retrain(StrEnum):
-    """Which network is scored at a level."""
+    """Network that is scored at a level."""
 
     IMAGES = "images"  # trained from scratch on the degraded images
     MASKS = "masks"  # trained from scratch on the binary removed-maps alone

@@ -43,7 +43,7 @@ MARKS = ("<!-- outcomes: python scripts/augmentation_page.py -->", "<!-- end of 
 
 
 class Asked(NamedTuple):
-    """Which network: one line of the results without its outcome."""
+    """Network: one line of the results without its outcome."""
 
     epochs: int
     kind: str

@@ -60,7 +60,7 @@ class ReportedCurve:
 
 
 class Trial(NamedTuple):
-    """What is run for one data set, and which published curves stand beside it, the first in the table, too."""
+    """Trial on one data set, and the published curves beside it, the first in the table, too."""
 
     title: str
     suite: Suite

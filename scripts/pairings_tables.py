@@ -52,7 +52,7 @@ def likelihood(probabilities: NDArray[np.float16], labels: NDArray[np.int64]) ->
 
 @dataclass(frozen=True)
 class PairingStudy:
-    """What was written, and what is needed to judge it.
+    """Answers that were written, and what is needed to judge them.
 
     Attributes:
         folder: With the files of `pairings_study.py`.

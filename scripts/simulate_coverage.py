@@ -42,7 +42,7 @@ WEIGHTS = 8  # sets of drawn images that the boards take in turn
 
 @dataclass(frozen=True)
 class World:
-    """What the boards of one simulation have in common.
+    """Parts that the boards of one simulation have in common.
 
     Attributes:
         name: What the table calls it.
@@ -118,7 +118,7 @@ def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
 
 
 class Setting(NamedTuple):
-    """What every experiment of one world on the same test images shares.
+    """Parts that every experiment of one world on the same test images shares.
 
     Attributes:
         shared: Difficulty of the images for all cells.
@@ -192,7 +192,7 @@ def experiment(world: World, given: Setting, generator: np.random.Generator) -> 
 
 
 class Judged(NamedTuple):
-    """What a board is made from: its draws, and the gains and those of a replication in them."""
+    """Material of a board: its draws, and the gains and those of a replication in them."""
 
     draws: Draws
     spread: Spread | None
@@ -208,7 +208,7 @@ def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
 
 
 class Kept(NamedTuple):
-    """How often intervals held what they promise on one board; shares in [0, 1], None where there was nothing.
+    """Shares of one board's intervals that held what they promise, in [0, 1]; None where there was nothing.
 
     Attributes:
         accuracies: Of cells.
@@ -325,7 +325,7 @@ def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[
 
 
 class TauOutcome(NamedTuple):
-    """How often the true Kendall's tau is inside, and how wide the intervals are."""
+    """Share of intervals that hold the true Kendall's tau, and their width."""
 
     held: float
     width: float

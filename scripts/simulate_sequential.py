@@ -70,7 +70,7 @@ RULES: dict[str, tuple[Share, tuple[str, ...]]] = {  # how the error is spent, a
 
 
 class Truth(NamedTuple):
-    """What is known of a world.
+    """Truth of a world.
 
     Attributes:
         signs: By row and control, +1 where the row is better, -1 where it is worse, 0 where they are equal.
@@ -82,7 +82,7 @@ class Truth(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How one course ended.
+    """One course at its end.
 
     Attributes:
         wrong: Whether any word at any look was wrong.
@@ -186,7 +186,7 @@ def fixed(looks: Looks, holm: bool) -> Course:
 
 
 class Ended(NamedTuple):
-    """Where a course ended.
+    """End of a course.
 
     Attributes:
         board: The last one.

@@ -60,7 +60,7 @@ class MaskLeak(NamedTuple):
 
 
 class MaskExplanation(NamedTuple):
-    """How far masks alone explain what is kept at `T`.
+    """Extent to which masks alone explain what is kept at `T`.
 
     Attributes:
         order: Do estimators whose masks tell more also keep more accuracy? Kendall's tau.

@@ -67,7 +67,7 @@ START, END = "<!-- tables: scripts/who_is_right.py -->", "<!-- end of the tables
 
 @dataclass(frozen=True)
 class JudgedProtocol:
-    """How a protocol does on one data set.
+    """Results of a protocol on one data set.
 
     Attributes:
         suite: Name of the suite.

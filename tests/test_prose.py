@@ -1,4 +1,4 @@
-"""Every docstring of a function says what the function does, beginning with a verb."""
+"""Docstrings of functions begin with a verb, those of classes with a noun: what it does, and what it is."""
 
 import ast
 import re
@@ -20,6 +20,7 @@ VERBS = """
     Unpack Update Use Validate Verify Wait Write Yield
 """
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+CLAUSES = "By From How Of That What When Where Whether Which Who Why With"  # words that begin a clause, not a noun
 
 
 def sources() -> list[Path]:
@@ -27,10 +28,10 @@ def sources() -> list[Path]:
     return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
-def docstrings(source: str) -> Iterator[tuple[str, str]]:
-    """Yield each function that has a docstring, `line name`, and the docstring's first word."""
+def docstrings(source: str, kinds: tuple[type[ast.AST], ...] = FUNCTIONS) -> Iterator[tuple[str, str]]:
+    """Yield each function, or class, that has a docstring, `line name`, and the docstring's first word."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, FUNCTIONS) and (text := ast.get_docstring(node)):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             word = re.match(r"\w*", text)
             yield f"{node.lineno} {node.name}", word.group() if word else ""
 
@@ -42,7 +43,20 @@ def test_docstrings_of_functions_begin_with_a_verb(module: Path) -> None:
     assert {name: word for name, word in first.items() if word not in VERBS.split()} == {}
 
 
+@pytest.mark.parametrize("module", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_docstrings_of_classes_begin_with_no_clause(module: Path) -> None:
+    first = dict(docstrings(module.read_text("utf-8"), (ast.ClassDef,)))
+
+    assert {name: word for name, word in first.items() if word in CLAUSES.split()} == {}
+
+
 def test_a_noun_clause_is_found() -> None:
     source = 'class A:\n    def of(self):\n        """What it is."""\n\n\nasync def read():\n    """Read it."""\n'
 
     assert dict(docstrings(source)) == {"2 of": "What", "6 read": "Read"}
+
+
+def test_a_clause_before_a_class_is_found() -> None:
+    source = 'class A:\n    """Where it is."""\n\n\nclass B:\n    """Place of it."""\n'
+
+    assert dict(docstrings(source, (ast.ClassDef,))) == {"1 A": "Where", "5 B": "Place"}

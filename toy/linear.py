@@ -41,7 +41,7 @@ Ranking = NDArray[np.int64]
 
 
 class ToyWorld(NamedTuple):
-    """What is drawn once: how signal and distractor enter the features, both of shape (16,)."""
+    """World that is drawn once: how signal and distractor enter the features, both of shape (16,)."""
 
     signal: Floats
     distractor: Floats

@@ -23,7 +23,7 @@ NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that k
 
 
 class Other(NamedTuple):
-    """What else a store has results of a suite on.
+    """Other results of a suite in the same store.
 
     Attributes:
         called: Number of images, images and reference in words.
@@ -54,7 +54,7 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """What the store holds of one suite on one version of its data.
+    """Results that the store holds of one suite on one version of its data.
 
     Attributes:
         suite: Which cells there are.

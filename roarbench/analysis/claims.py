@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What claims are tested on.
+    """Tables that claims are tested on.
 
     Attributes:
         roar: Retrained, most important features removed.

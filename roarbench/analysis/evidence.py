@@ -67,7 +67,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the boards and the panel of a suite are made from; each part is drawn when it is first asked for, and kept.
+    """Draws behind the boards and the panel of a suite; each part is drawn when it is first asked for, and kept.
 
     Attributes:
         suite_results: The suite and its results.

@@ -37,7 +37,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
 
 
 class Question(NamedTuple):
-    """Which results of a suite a reader asks for.
+    """Results of a suite that a reader asks for.
 
     Attributes:
         store: Folder of the store.

@@ -45,7 +45,7 @@ class Twin(NamedTuple):
 
 
 class Grade(StrEnum):
-    """How much speaks against a row."""
+    """Weight of what speaks against a row."""
 
     NONE = "none"
     SOME = "some"
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a row should be doubted.
+    """Reason to doubt a row.
 
     Attributes:
         grade: The highest of its marks.

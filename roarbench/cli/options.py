@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TableFormat(StrEnum):
-    """How a table is written."""
+    """Form in which a table is written."""
 
     TEXT = "text"
     JSON = "json"
@@ -36,7 +36,7 @@ class TableFormat(StrEnum):
 
 
 class PanelFormat(StrEnum):
-    """How a report with sentences is written."""
+    """Form in which a report with sentences is written."""
 
     TEXT = "text"
     JSON = "json"
@@ -44,14 +44,14 @@ class PanelFormat(StrEnum):
 
 
 class Device(StrEnum):
-    """Where a submission's maps are made."""
+    """Processor that makes a submission's maps."""
 
     CPU = "cpu"
     CUDA = "cuda"
 
 
 class ReportFormat(StrEnum):
-    """How a report is written."""
+    """Form in which a report is written."""
 
     TEXT = "text"
     JSON = "json"
@@ -224,7 +224,7 @@ Workers = Annotated[
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """What is to be run: a suite, or a part of it."""
+    """Options that say what is run: a suite, or a part of it."""
 
     suite: SuiteName
     estimators: Chosen = ""
@@ -234,7 +234,7 @@ class SuiteOptions:
 
 @dataclass(frozen=True)
 class QuestionOptions(SuiteOptions):
-    """What is to be planned: a suite, or the cheapest way to an answer."""
+    """Options that say what is planned: a suite, or the cheapest way to an answer."""
 
     suite: SuiteName = ""
     question: AskedQuestion = ""
@@ -253,7 +253,7 @@ class QuestionOptions(SuiteOptions):
 
 @dataclass(frozen=True)
 class WorkOptions:
-    """With what it is run: processes, store, images and the explained weights."""
+    """Options that say with what it is run: processes, store, images and the explained weights."""
 
     workers: Workers = None
     store: StoreDir = STORE
@@ -283,7 +283,7 @@ class SubmissionOptions:
 
 @dataclass(frozen=True)
 class CourseOptions:
-    """When a run ends, if it is to end before all is done."""
+    """Options that end a run before all is done."""
 
     until_decided: UntilDecided = False
     difference: Interesting = None
@@ -329,7 +329,7 @@ def parse_duration(option: str, text: str) -> float:
 
 @dataclass(frozen=True)
 class ResultsOptions:
-    """Which results are shown: those of a store, on these images and with this reference."""
+    """Options that say which results are shown: those of a store, on these images and with this reference."""
 
     store: StoreDir = STORE
     db: Db = ""
@@ -347,7 +347,7 @@ class ResultsOptions:
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """Which board of a suite is shown, and which of its rows."""
+    """Options that say which board of a suite is shown, and which of its rows."""
 
     estimators: Rows = ""
     protocol: ProtocolName = ""

@@ -37,7 +37,7 @@ JOURNAL = "journal.jsonl"
 
 
 class Progress(NamedTuple):
-    """How far a data set is.
+    """Progress of a data set.
 
     Attributes:
         name: The data set.
@@ -55,7 +55,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """What is counted while images are decoded.
+    """Counts made while images are decoded.
 
     Attributes:
         images: How many.

@@ -100,7 +100,7 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
 
 
 class _Wanted(NamedTuple):
-    """What a folder is filled with; see `decode_dataset`."""
+    """Content that a folder is filled with; see `decode_dataset`."""
 
     record: DatasetRecord
     source: dict[str, object]

@@ -68,7 +68,7 @@ def importance_maps(
 
 
 class Explained(NamedTuple):
-    """What is found on the way to the maps of images that were explained at once.
+    """Findings on the way to the maps of images that were explained at once.
 
     Attributes:
         images: How many.
@@ -125,7 +125,7 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
 
 
 class Passes(NamedTuple):
-    """How often one image goes through a model."""
+    """Passes of one image through a model."""
 
     forward: int
     backward: int

@@ -23,7 +23,7 @@ Seeds = dict[tuple[Retrain, str], int]  # trainings by kind of network and estim
 
 
 class Wish(NamedTuple):
-    """When a course ends, beside when all is settled.
+    """Reasons to end a course, beside that all is settled.
 
     Attributes:
         difference: The smallest difference from Random's gain that is of interest, in accuracy points; None if all are.

@@ -17,7 +17,7 @@ from roarbench.submissions.file import Submission, read_submission
 
 
 class SubmissionMode(NamedTuple):
-    """How a submission is run.
+    """Way in which a submission is run.
 
     Attributes:
         trust: Without the sandbox, now and in the suite; its id says so for ever.

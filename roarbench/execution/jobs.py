@@ -42,7 +42,7 @@ _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, a
 
 
 class Scored(NamedTuple):
-    """What one run found.
+    """Outcome of one run.
 
     Attributes:
         correct: Whether each test image was answered correctly, bool (n,).

@@ -21,7 +21,7 @@ from roarbench.terms import Split
 
 
 class QuantusInput(NamedTuple):
-    """What Quantus is given.
+    """Input that Quantus is given.
 
     Attributes:
         model: The reference, in eval mode, logits out.

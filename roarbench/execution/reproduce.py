@@ -78,7 +78,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RerunRequest:
-    """Which stored run a person wants to see done again.
+    """Stored run that a person wants to see done again.
 
     Attributes:
         key: Of the run, or its beginning.

@@ -63,7 +63,7 @@ def workers_here(asked: int | None) -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks to be run.
+    """Runs that a person asks for.
 
     Attributes:
         suite: All of it that is missing; `given` says what the reference's weights are if they are not trained.
@@ -97,7 +97,7 @@ class Request:
 
 
 class Finished(NamedTuple):
-    """How a command's runs ended.
+    """End of a command's runs.
 
     Attributes:
         suite_results: What the store holds of the suite, on the images that were used.

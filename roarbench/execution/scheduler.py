@@ -50,7 +50,7 @@ def _priority(step: Step) -> int:
 
 
 class Schedule:
-    """Which step comes next; a failed step takes those that need it with it.
+    """Order of the steps; a failed step takes those that need it with it.
 
     Args:
         steps: What is to do.

@@ -19,7 +19,7 @@ _ON_CORES = {"decode", "submission", "ranking"}  # also where there is a GPU
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done and what it takes.
+    """Work that would be done, and what it takes.
 
     Attributes:
         title: The suite.

@@ -25,7 +25,7 @@ _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are strea
 
 
 class Work(NamedTuple):
-    """What there is to do, counted.
+    """Work that there is to do, counted.
 
     Attributes:
         trainings: Networks trained from scratch, references among them.

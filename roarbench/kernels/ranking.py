@@ -29,7 +29,7 @@ _TIE_STREAM = (0, 0, 0, 1)
 
 @dataclass(frozen=True)
 class Layout:
-    """What the bit-planes of a ranking hold.
+    """Content of the bit-planes of a ranking.
 
     Attributes:
         shape: Channels, height and width of an image.

@@ -55,7 +55,7 @@ def _view(room: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 class Cut(NamedTuple):
-    """What is removed of memory-mapped images.
+    """Features removed from memory-mapped images.
 
     Attributes:
         planes: uint8 (n, planes, width), memory-mapped bit-planes of the ranking.

@@ -28,7 +28,7 @@ _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits fo
 
 
 class Inputs(Protocol):
-    """What a network is trained and tested on: degraded images or removed-maps."""
+    """Inputs that a network is trained and tested on: degraded images or removed-maps."""
 
     def __len__(self) -> int:
         """Count the inputs."""
@@ -62,7 +62,7 @@ class Normalisation(NamedTuple):
 
 
 class Checkpoint(Protocol):
-    """Where an unfinished training is kept."""
+    """Place where an unfinished training is kept."""
 
     def load(self) -> dict[str, Any] | None:
         """Return what was saved last, tensors on the CPU; None if nothing was."""

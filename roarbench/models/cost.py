@@ -10,7 +10,7 @@ from roarbench.models import build
 
 
 class NetworkCost(NamedTuple):
-    """Of one image.
+    """Cost of one image.
 
     Attributes:
         flops: Floating-point operations of a forward pass: two for each weight that meets a number. The backward pass

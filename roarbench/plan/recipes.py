@@ -8,14 +8,14 @@ from roarbench.terms import Precision
 
 
 class Decay(StrEnum):
-    """What the learning rate does after the warm-up."""
+    """Course of the learning rate after the warm-up."""
 
     STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
     LINEAR = "linear"  # in a straight line to 0 at the end
 
 
 class Augmentation(StrEnum):
-    """What is done to a degraded training image before it is normalised."""
+    """Change of a degraded training image before it is normalised."""
 
     NONE = "none"
     FLIP = "flip"  # mirrored left to right, every second time

@@ -106,7 +106,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Reference:
-    """What fixes an explained model.
+    """Explained model, by all that fixes it.
 
     Attributes:
         dataset: Name of the data set.

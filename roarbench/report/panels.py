@@ -45,7 +45,7 @@ class Curve:
 
 
 class Style(NamedTuple):
-    """How a curve is drawn; markers and lines differ too, so that the picture reads in grey."""
+    """Look of a curve; markers and lines differ too, so that the picture reads in grey."""
 
     colour: str
     marker: str

@@ -34,7 +34,7 @@ GIB = 2**30
 
 
 class Network(NamedTuple):
-    """How the explained model is built again inside, see `models.build`."""
+    """Facts by which the explained model is built again inside, see `models.build`."""
 
     name: str
     classes: int
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a submission is given.
+    """Task that a submission is given.
 
     Attributes:
         source: Its file.
@@ -88,7 +88,7 @@ class Task(NamedTuple):
 
 
 class SandboxAnswer(NamedTuple):
-    """What came of it.
+    """Answer of a sandbox.
 
     Attributes:
         maps: Of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault.

@@ -220,7 +220,7 @@ def _checked(importance: Any, images: Tensor) -> Tensor:
 
 
 class _State(NamedTuple):
-    """What must not change of a model."""
+    """Parts of a model that must not change."""
 
     tensors: dict[str, Tensor]
     modules: list[tuple[type, bool, int]]

@@ -11,7 +11,7 @@ OUTPUT = 256 * 1024  # bytes printed, standard output and error together
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one sandbox.
+    """Limits of one sandbox.
 
     Attributes:
         cpu: Processor seconds of all its processes together, from where the submission's code begins.

@@ -19,7 +19,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SandboxExit(NamedTuple):
-    """How a sandbox ended. None of its processes is alive any more.
+    """End of a sandbox. None of its processes is alive any more.
 
     Attributes:
         started: The submission's code was reached.
@@ -41,7 +41,7 @@ class SandboxExit(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """What a process and all its descendants use."""
+    """Resources that a process and all its descendants use."""
 
     cpu: float
     memory: int

@@ -13,7 +13,7 @@ FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
 
 
 class Agreement(NamedTuple):
-    """How alike two orders are.
+    """Agreement of two orders.
 
     Attributes:
         tau: Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose
@@ -61,7 +61,7 @@ def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence
 
 
 class _Signs(NamedTuple):
-    """Which one of every pair has the larger gain, and whether that is settled."""
+    """Signs of all pairs: which one has the larger gain, and whether that is settled."""
 
     value: np.ndarray
     settled: np.ndarray

@@ -23,7 +23,7 @@ ONE_NETWORK = "for this network only"  # of a board whose rows explain one refer
 
 
 class Covers(StrEnum):
-    """What may be repeated, and the intervals still hold the truth as often as they say."""
+    """Repetitions under which the intervals still hold the truth as often as they say."""
 
     IMAGES = "images"  # the choice of test images; nothing was trained
     NETWORKS = "images and references"  # and the explained networks; nothing else was trained
@@ -264,7 +264,7 @@ def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """What the rows are made from."""
+    """Material that the rows are made from."""
 
     protocol: Protocol
     scores: Scores

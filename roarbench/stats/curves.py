@@ -19,7 +19,7 @@ POINTS = 100.0  # accuracy points in one
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Which test images were answered correctly, for all cells of one protocol.
+    """Correct answers to the test images, for all cells of one protocol.
 
     Attributes:
         estimators: The rows of the board.

@@ -16,7 +16,7 @@ from roarbench.stats.draws import Draws
 
 
 class Drop(NamedTuple):
-    """How far the probability of the predicted class falls.
+    """Fall of the probability of the predicted class.
 
     Attributes:
         aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without

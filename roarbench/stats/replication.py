@@ -52,7 +52,7 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True)
 class Replication:
-    """How alike two boards are.
+    """Agreement of two boards.
 
     Attributes:
         rows: Those with a gain on both, in the order of the first.

@@ -16,7 +16,7 @@ from roarbench.stats.curves import UNTOUCHED, Bits, Floats, Point, Scores, area_
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """How the accuracy of a cell varies with the training alone, pooled over cells.
+    """Spread of the accuracy of a cell with the training alone, pooled over cells.
 
     Attributes:
         variance: Between trainings on the same rankings, in squared accuracy, with the noise of finitely many images.
@@ -38,7 +38,7 @@ class Trainings:
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """How the curve of an explained row varies with its reference and the trainings on it, pooled over rows.
+    """Spread of the curve of an explained row with its reference and the trainings on it, pooled over rows.
 
     Attributes:
         levels: Ascending; of the columns of `factor`.
@@ -81,7 +81,7 @@ class References:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """What repeating a protocol's runs would change.
+    """Spread that repeating a protocol's runs would show.
 
     Attributes:
         trainings: From one training to another on the same rankings; None where no cell has two.

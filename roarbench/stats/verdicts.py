@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Verdict(StrEnum):
-    """What a test says about an estimator beside a control."""
+    """Words of a test about an estimator beside a control."""
 
     BETTER = "better"
     WORSE = "worse"

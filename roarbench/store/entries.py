@@ -18,7 +18,7 @@ from roarbench.submissions.file import Submission, check_source
 
 
 class Origin(StrEnum):
-    """Who vouches for a row."""
+    """Party that vouches for a row."""
 
     VERIFIED = "verified"  # computed by this store's owner, a submission in the sandbox
     TRUSTED = "trusted"  # a submission that was run without the sandbox
@@ -26,7 +26,7 @@ class Origin(StrEnum):
 
 
 class ReproductionOutcome(StrEnum):
-    """How a run that was done again compares with its row."""
+    """Comparison of a run that was done again with its row."""
 
     EQUAL = "equal"
     WITHIN = "within the interval"

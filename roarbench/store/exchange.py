@@ -88,7 +88,7 @@ class Conflict(NamedTuple):
 
 
 class ImportOutcome(NamedTuple):
-    """What became of the results of a file.
+    """Fate of the results of a file.
 
     Attributes:
         new: Keys of those that were added.

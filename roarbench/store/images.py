@@ -23,7 +23,7 @@ LOCAL = "local"  # kind of images from a folder that the caller named
 
 @dataclass(frozen=True)
 class ImageNote:
-    """That a source gave these images; one row.
+    """Note that a source gave these images; one row.
 
     Attributes:
         data: Fingerprint of the decoded images and labels.

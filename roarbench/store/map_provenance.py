@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class ExplainedBatches(NamedTuple):
-    """How some consecutive images were explained.
+    """Consecutive images with how they were explained.
 
     Attributes:
         images: How many.
@@ -19,7 +19,7 @@ class ExplainedBatches(NamedTuple):
 
 
 class MapProvenance(NamedTuple):
-    """How the maps behind some stored bit-planes were computed.
+    """Record of how the maps behind some stored bit-planes were computed.
 
     Attributes:
         seconds: Processor time spent on them.

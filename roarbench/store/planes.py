@@ -18,7 +18,7 @@ _COLUMN = "planes"
 
 
 class PlanesFile(NamedTuple):
-    """What an Arrow file of bit-planes holds.
+    """Content of an Arrow file of bit-planes.
 
     Attributes:
         planes: uint8 (n, planes, width), read-only, a view of the memory-mapped file.

@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a result comes from.
+    """Origin of a result.
 
     Attributes:
         code_version: Version of roarbench, with the commit where it runs from a checkout.

@@ -40,7 +40,7 @@ _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 
 @dataclass(frozen=True)
 class RankingSpec:
-    """Which rankings: all that fixes them.
+    """Identity of rankings: all that fixes them.
 
     A field added after a release gets a default and is left out of folders and files while it has that default.
 

@@ -29,7 +29,7 @@ from roarbench.terms import Split
 
 
 class Predictions(NamedTuple):
-    """What the reference says of the untouched images of a split.
+    """Predictions of the reference for the untouched images of a split.
 
     Attributes:
         targets: Predicted class of each image, int64 (n,); what is explained.

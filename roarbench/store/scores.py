@@ -18,7 +18,7 @@ from roarbench.terms import Precision
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """What a score is of.
+    """Identity of a score.
 
     Attributes:
         data: Fingerprint of the images.

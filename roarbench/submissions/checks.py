@@ -34,7 +34,7 @@ _SHADES = " ░▒▓█"
 
 
 class SuiteCost(NamedTuple):
-    """What a suite's maps should take.
+    """Cost of a suite's maps.
 
     Attributes:
         suite: Its name.
@@ -48,7 +48,7 @@ class SuiteCost(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How fast a submission makes maps in the sandbox, measured on a small network.
+    """Speed at which a submission makes maps in the sandbox, measured on a small network.
 
     Attributes:
         image: Seconds of a core for the map of one image.
@@ -67,7 +67,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True)
 class Accepted:
-    """What is known of a submission that was accepted.
+    """Facts about a submission that was accepted.
 
     Attributes:
         submission: What was checked.

@@ -29,7 +29,7 @@ class Job(NamedTuple):
 
 
 class JobOutcome(NamedTuple):
-    """What became of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
+    """End of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
 
     name: str
     value: Any
