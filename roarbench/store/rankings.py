@@ -235,17 +235,15 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         parts = folder / "parts"
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with locked(folder / "seal.lock"):
-                if not self.has(spec):
-                    parts.mkdir(exist_ok=True)
-                    about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
-                    files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
-                    manifest = about | {"files": files, "versions": _versions()}
-                    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-                    write_whole(folder / _MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
-                shutil.rmtree(parts, ignore_errors=True)
+        with locked(folder / "seal.lock"), writing(folder):
+            if not self.has(spec):
+                parts.mkdir(exist_ok=True)
+                about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
+                files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
+                manifest = about | {"files": files, "versions": _versions()}
+                text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+                write_whole(folder / _MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
+            shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
         """Open finished rankings; reads no more of them than sizes and headers.
