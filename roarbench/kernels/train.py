@@ -17,9 +17,8 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
-from roarbench.kernels import held
 from roarbench.kernels.augment import augment, shrink
-from roarbench.kernels.held import MOVING, Fixed, Held, movable, moved
+from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.plan.recipes import Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
@@ -248,7 +247,7 @@ class _Training:
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
-        if self._device.type != "cpu" or not held.fits(inputs):
+        if self._device.type != "cpu" or not fits(inputs):
             return None
         if (kind := self._recipe.augmentation) not in MOVING:
             return Held(inputs, lambda images: images)
@@ -309,7 +308,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
 def _normalised(inputs: Inputs, index: Tensor, scale: _DeviceNormalisation) -> Tensor:
     """Return some inputs as a network takes them, on the device of the normalisation.
 
-    On a processor in parts, whose intermediate results stay in its cache: the same numbers in half the time.
+    On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
     """
     device = scale.mean.device
     at_once = _READ if device.type == "cpu" and isinstance(inputs, Fixed) else len(index)
