@@ -67,6 +67,10 @@ class Protocol(NamedTuple):
         """Return whether each image is answered twice."""
         return bool(self.against)
 
+    def counterpart(self, estimator: str) -> str:
+        """Return the id of the twin that a row is held against, where each image is answered twice."""
+        return f"{estimator}~{self.against}"
+
 
 ROAR = Protocol("roar", Order.MORF, Retrain.IMAGES)
 KAR = Protocol("kar", Order.LERF, Retrain.IMAGES)

@@ -283,7 +283,7 @@ def _differences(scores: Scores, held: Mapping[tuple[str, float], Mapping[int, R
     references: dict[tuple[str, float], tuple[str, ...]] = {}
     mixed = set(scores.mixed)
     for name, t in scores.correct:
-        against = name if t == 0 else f"{name}~{protocol.against}" if protocol.paired else RANDOM
+        against = name if t == 0 else protocol.counterpart(name) if protocol.paired else RANDOM
         mixed |= {name} if against in scores.mixed else set()
         own, others = held[name, t], held.get((against, t), {})
         if seeds := [seed for seed in own if seed in others]:

@@ -59,12 +59,13 @@ def run_until_decided(
         if whole is None:  # before anybody looks
             note_watched(store.database, _short(collected(request.suite, store, data, limit), questions))
         whole = collected(request.suite, store, data, limit)
+        boards = [_board(whole, protocol) for protocol in questions]
         goals: Seeds = {}
-        for protocol in questions:
-            goals |= _goals(whole, protocol, wish.difference, console)
+        for board in boards:
+            goals |= _goals(request.suite, board, wish.difference, console)
         spent = until is not None and time.monotonic() >= until
         if not goals or spent or finished.failed:
-            console.print(_sum(whole, questions, bool(goals) and spent), soft_wrap=True)
+            console.print(_sum(request.suite, boards, bool(goals) and spent), soft_wrap=True)
             return finished._replace(suite_results=whole)
         seeds |= goals
 
@@ -108,20 +109,19 @@ def _short(whole: SuiteResults, questions: list[Protocol]) -> Iterator[WatchedRo
                 yield WatchedRow(*place, protocol.retrain, row.estimator, most[row.estimator])
 
 
-def _goals(whole: SuiteResults, protocol: Protocol, difference: float | None, console: Console) -> Seeds:
-    """Return what is to be trained next for a protocol, and tell how far it is."""
-    board = _board(whole, protocol)
+def _goals(suite: Suite, board: Board, difference: float | None, console: Console) -> Seeds:
+    """Return what is to be trained next for a board, and tell how far it is."""
     rows = [row for row in board.rows if not row.check and row.estimator != RANDOM]
     left = [row.estimator for row in rows if open_with(row, difference)]
     said = f"{len(rows) - len(left)} of {len(rows)} rows are settled against Random"
-    console.print(f"{protocol.name}: {said}{'; open: ' if left else ''}{', '.join(left)}", soft_wrap=True)
-    goals = next_seeds(board, planned(whole.suite, protocol), difference)
-    return {(protocol.retrain, name): goal for name, goal in goals.items()}
+    console.print(f"{board.protocol.name}: {said}{'; open: ' if left else ''}{', '.join(left)}", soft_wrap=True)
+    goals = next_seeds(board, planned(suite, board.protocol), difference)
+    return {(board.protocol.retrain, name): goal for name, goal in goals.items()}
 
 
-def _sum(whole: SuiteResults, questions: list[Protocol], spent: bool) -> str:
+def _sum(suite: Suite, boards: list[Board], spent: bool) -> str:
     """Return in a line what the course took of what the suite plans, and whether the budget ended it."""
-    plans = [(_board(whole, protocol), planned(whole.suite, protocol)) for protocol in questions]
+    plans = [(board, planned(suite, board.protocol)) for board in boards]
     taken = sum(min(row.seeds, most[row.estimator]) for board, most in plans for row in board.rows)
     whole_number = sum(sum(most.values()) for _, most in plans)
     return f"{taken} of {whole_number} trainings of rows{'; the budget is spent' if spent else ''}"

@@ -269,7 +269,7 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
         cell = Cell(*place, CLEAN, MORF.order, clean, "mean", Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
-        for name in (estimator, f"{estimator}~{protocol.against}") if protocol.paired else (estimator,):
+        for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
             cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
             yield Point(cell, seed)
 
