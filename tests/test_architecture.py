@@ -14,8 +14,7 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 
 
 @pytest.fixture
-def picture(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+def picture() -> ModuleType:
     return import_module("draw_architecture")
 
 

@@ -11,8 +11,7 @@ ROWS = ("random", "grad", "sgsq-grad", "var-grad")
 
 
 @pytest.fixture
-def program(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS.parent / "scripts"))
+def program():
     return import_module("augmentation_page")
 
 

@@ -1,7 +1,7 @@
 """The cost of verdicts: the shipped record is what the rows beside it say, and page and picture are made from it."""
 
 import json
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,13 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def program():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "scripts"))
-        import cost_of_verdicts
-
-        yield cost_of_verdicts
-    for name in ("cost_of_verdicts", "who_is_right", "simulate_sequential", "simulate_coverage", "simulate_specific"):
-        sys.modules.pop(name, None)
+    return import_module("cost_of_verdicts")
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture
-def program(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS.parent / "scripts"))
+def program():
     return import_module("diffroar")
 
 

@@ -1,7 +1,6 @@
 """The program behind docs/noise.md: what it asks for, and what it makes of results."""
 
-import sys
-from pathlib import Path
+from importlib import import_module
 
 import pytest
 
@@ -11,12 +10,8 @@ from roarbench.plan.suites import find_suite
 
 
 @pytest.fixture
-def sweep(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
-    import noise_sweep
-
-    yield noise_sweep
-    sys.modules.pop("noise_sweep")
+def sweep():
+    return import_module("noise_sweep")
 
 
 def test_controls_are_shared_and_the_default_is_the_suites_own_row(sweep):

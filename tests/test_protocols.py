@@ -1,7 +1,6 @@
 """The tables of docs/protocols.md: what they are made of, by hand, and that they are what the rows beside them say."""
 
 import math
-import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def program():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "scripts"))
-        import who_is_right
-
-        yield who_is_right
-    sys.modules.pop("who_is_right")
+    return import_module("who_is_right")
 
 
 def sample(value, error=1.0):
@@ -36,8 +30,7 @@ def sample(value, error=1.0):
 
 
 @pytest.fixture
-def agreements(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+def agreements():
     return import_module("agreement_table")
 
 

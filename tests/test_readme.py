@@ -46,8 +46,7 @@ def test_the_readmes_tables_are_those_of_the_rows_in_docs(store, capsys, protoco
             assert bool(strong) == estimator.endswith("(!!)")  # here the rows are imported, and all but these have (!)
 
 
-def test_the_readmes_replications_are_those_of_the_rows_in_docs(store, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+def test_the_readmes_replications_are_those_of_the_rows_in_docs(store):
     program = import_module("replication_table")
     held = program.runs(store)
     readme = (ROOT / "README.md").read_text("utf-8")

@@ -15,8 +15,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"
 
 
 @pytest.fixture
-def release(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+def release() -> ModuleType:
     return import_module("release_check")
 
 

@@ -1,7 +1,6 @@
 """The program behind the README's replications: which answers its three methods see."""
 
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from roarbench.stats.curves import UNTOUCHED, Scores
 
 
 @pytest.fixture
-def program(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+def program():
     return import_module("replication_table")
 
 

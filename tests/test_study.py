@@ -16,13 +16,12 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, answers, held, leaky
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+ROOT = Path(__file__).parents[1]
 BOOTSTRAP = Bootstrap(400)
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+def study() -> ModuleType:
     return import_module("study")
 
 
@@ -148,5 +147,5 @@ def test_a_report_says_what_is_missing(study: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_the_tables_are_those_of_the_kept_results(study: ModuleType, analysis: ModuleType) -> None:
-    kept = SCRIPTS.parent / "docs" / "study"
+    kept = ROOT / "docs" / "study"
     assert study.report(analysis.read_parts(kept)) == (kept / "tables.md").read_text(encoding="utf-8")

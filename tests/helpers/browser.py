@@ -1,17 +1,13 @@
 """A page is read when it stands, and a state that comes is waited for: no test reads a page that may still change."""
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
+from screenshots import settle
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import settle
 
 T = TypeVar("T")
 PATIENCE = 60  # seconds that a busy machine may take; what comes sooner is seen sooner

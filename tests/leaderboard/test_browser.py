@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from screenshots import CLI, browser, free_port, settle, static_pages, until_up
 from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
@@ -42,9 +43,6 @@ from roarbench.text import signed
 from tests.helpers import board_store, hostile
 from tests.helpers.board_store import made_gallery, make_store, results
 from tests.helpers.browser import see, show, until
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import CLI, browser, free_port, settle, static_pages, until_up
 
 pytestmark = pytest.mark.browser
 

@@ -30,7 +30,7 @@ def demo(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_added_leaves_the_rest_as_it_was(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_added_leaves_the_rest_as_it_was(demo: Path, tmp_path: Path) -> None:
     store, mine = tmp_path / "store", check_source(FILE)
     make_store(store, with_entries(SECOND, [mine.id]), images=20)
     with ResultsStore.open(default_url(store)) as worked_on:
@@ -39,7 +39,6 @@ def test_what_is_added_leaves_the_rest_as_it_was(demo: Path, tmp_path: Path, mon
             export_results(theirs, tmp_path / "first.parquet")
         import_results(worked_on, tmp_path / "first.parquet")  # where they are self-reported
     before = {path.name: path.read_bytes() for path in (demo / "strips").iterdir()}
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import_module("make_demo").main(store, demo, add=True)
     with ResultsStore.open(default_url(demo), read_only=True) as shipped:
         found = read_suites(shipped, demo)

@@ -2,20 +2,17 @@
 
 import base64
 import re
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from screenshots import browser
 from selenium.webdriver.common.by import By
 
 from leaderboard import static
 from leaderboard.commands import export_site
 from tests.helpers.browser import show, until
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from screenshots import browser
 
 pytestmark = pytest.mark.slow
 

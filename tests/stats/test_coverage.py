@@ -17,8 +17,7 @@ BOARDS = 100
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+def script() -> ModuleType:
     return import_module("simulate_coverage")
 
 

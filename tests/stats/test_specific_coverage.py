@@ -1,7 +1,6 @@
 """A small version of `scripts/simulate_specific.py`, whose large one is in docs/statistics.md."""
 
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -10,8 +9,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "scripts"))
+def script() -> ModuleType:
     return import_module("simulate_specific")
 
 
