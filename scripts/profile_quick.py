@@ -16,7 +16,7 @@ import torch
 
 from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
-from roarbench.estimators.noise import noisy_copies
+from roarbench.estimators.noise import noise_draws
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
 from roarbench.execution.networks import cuts_of, exchanged, row_rankings
@@ -89,8 +89,10 @@ class FinishedSuite:
         return timed(lambda: fit(model, inputs, self.labels, self.context.norm, recipe, 5))
 
     def ranked(self, names: Sequence[str]) -> float:
-        """Return core-seconds for the maps and rankings of one image."""
-        specs = [self.context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
+        """Return core-seconds for the maps and rankings of one image, by all references."""
+        contexts = [self.context.explaining(number) for number in range(self.context.suite.references)]
+        found = {each.ranking_spec(find_estimator(name), Unit.SCALAR) for each in contexts for name in names}
+        specs = sorted(found, key=lambda spec: spec.reference)
 
         def batch(start: int) -> object:
             return list(jobs._rank_batch(self.context, specs, Split.TRAIN, start, start + BATCH))
@@ -99,11 +101,11 @@ class FinishedSuite:
         return timed(lambda: [batch(start) for start in range(0, SAMPLE, BATCH)]) / SAMPLE
 
     def noise(self) -> float:
-        """Return core-seconds for the noisy copies of one image."""
+        """Return core-seconds for the draws of one image's noisy copies, which all references share."""
         _, channels, height, width = self.context.pixels(Split.TRAIN).shape
         images, ids = torch.randn(BATCH, channels, height, width), torch.arange(BATCH)
         images = images.contiguous(memory_format=torch.channels_last)
-        return timed(lambda: [noisy_copies(images, ids, j, 0) for j in range(COPIES)]) / BATCH
+        return timed(lambda: [noise_draws(images, ids, j, 0) for j in range(COPIES)]) / BATCH
 
     def scored(self, retrain: Retrain) -> float:
         """Return core-seconds of a scoring."""
@@ -124,7 +126,6 @@ class FinishedSuite:
         step = 4 * 2 * cost.activations  # every output written and read, forward and backward, in bfloat16
         trained = self.recipe.epochs * self.recipe.area * train
         noise = self.noise()
-        explained = self.images * references
         return [
             MeasuredJobs(
                 "training: references, ROAR, masks",
@@ -149,12 +150,12 @@ class FinishedSuite:
             ),
             MeasuredJobs(
                 "maps and rankings of five estimators",
-                explained,
-                self.ranked(rows) - noise,
+                self.images * references,
+                (self.ranked(rows) - noise) / references,
                 2 * cost.flops * looks,
                 step * looks,
             ),
-            MeasuredJobs("noise of SmoothGrad's copies", explained, noise, 0, COPIES * 2 * 4 * 3 * 64 * 64),
+            MeasuredJobs("draws of SmoothGrad's copies", self.images, noise, 0, COPIES * 2 * 4 * 3 * 64 * 64),
             MeasuredJobs("maps and rankings of controls", self.images, self.ranked(RANKED)),
             MeasuredJobs(
                 "scoring",

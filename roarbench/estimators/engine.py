@@ -1,7 +1,7 @@
 """All wanted importance maps of a batch in one shared pass, however little memory there is."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from typing import NamedTuple, cast
 
@@ -13,7 +13,7 @@ from roarbench.errors import MachineError
 from roarbench.estimators import IG_STEPS, NOISY, SAMPLES, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
-from roarbench.estimators.ensembles import Form, model_maps, needs
+from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
 from roarbench.terms import Precision
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -54,17 +54,52 @@ def importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    if model is not None and any(module.training for module in model.modules()):
-        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
-    network = InBf16(model) if model is not None and precision is Precision.BF16 else model
+    (maps,) = maps_together([Question(estimators, model, batch, black)], precision, lambda told: note(told[0]))
+    return maps
 
-    def compute(part: Batch) -> Maps:
-        maps, kept = _maps(estimators, network, part, black.to(batch.images))
-        note(Explained(len(part.ids), kept))
+
+class Question(NamedTuple):
+    """Estimators of one variant, the model that they explain, and on what: see `importance_maps`."""
+
+    estimators: Sequence[Estimator]
+    model: nn.Module | None
+    batch: Batch
+    black: Tensor
+
+
+def maps_together(
+    questions: Sequence[Question],
+    precision: Precision = Precision.FLOAT32,
+    note: Callable[[list["Explained"]], object] = lambda explained: None,
+) -> list[Maps]:
+    """Return what `importance_maps` does for each question, bit for bit; the noise of copies is drawn once for all.
+
+    Args:
+        questions: About the same images, with the same numbers; models, targets and normalisation may differ.
+        precision: As there.
+        note: Is told what was found on the way, one entry for each question.
+
+    Raises:
+        ValueError: A model is in training mode, or the questions are about other images.
+        CallerError: As there.
+        MachineError: As there.
+    """
+    if any(q.model is not None and any(module.training for module in q.model.modules()) for q in questions):
+        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
+    ids = questions[0].batch.ids
+    if not all(torch.equal(q.batch.ids, ids) for q in questions):
+        raise ValueError("several models are explained on the same images, got batches of other numbers")
+    if precision is Precision.BF16:
+        questions = [q._replace(model=InBf16(q.model) if q.model is not None else None) for q in questions]
+
+    def compute(rows: slice) -> list[Maps]:
+        parts = [q._replace(batch=q.batch.part(rows), black=q.black.to(q.batch.images)) for q in questions]
+        maps, kept = _maps(parts)
+        note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
     with exact():
-        return _in_halves(compute, batch)
+        return _in_halves(compute, slice(0, len(ids)), questions[0].batch.images.shape[1:])
 
 
 class Explained(NamedTuple):
@@ -149,38 +184,55 @@ def _cost(bases: Set[str]) -> Passes:
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
 
-def _maps(
-    estimators: Sequence[Estimator], model: nn.Module | None, batch: Batch, black: Tensor
-) -> tuple[Maps, dict[str, Tensor]]:
-    """Return the maps and the counts of `Explained`, both by the estimator's id."""
-    kept: dict[str, Tensor] = {}
-    found = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
-    maps = {e.id: found[e.base, e.form] for e in estimators if e.control}
-    explaining = [e for e in estimators if not e.control]
-    for noise in dict.fromkeys(e.noise for e in explaining):
-        assert model is not None, "only controls do without"
-        alike = [e for e in explaining if e.noise == noise]
-        made = model_maps({(e.base, e.form) for e in alike}, model, batch, black, noise)
-        maps |= {e.id: made.maps[e.base, e.form] for e in alike}
-        kept |= {e.id: made.kept for e in alike if e.form in NOISY}
-    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}, kept
+def _maps(questions: Sequence[Question]) -> tuple[list[Maps], list[dict[str, Tensor]]]:
+    """Return for each question the maps and the counts of `Explained`, both by the estimator's id."""
+    looks: dict[tuple[int, float], Look] = {}
+    for number, (estimators, model, batch, black) in enumerate(questions):
+        explaining = [e for e in estimators if not e.control]
+        for noise in dict.fromkeys(e.noise for e in explaining):
+            assert model is not None, "only controls do without"
+            alike = {(e.base, e.form) for e in explaining if e.noise == noise}
+            looks[number, noise] = Look(alike, model, batch, black, noise)
+    made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
+    by_noise = [{noise: made[q, noise] for q, noise in made if q == number} for number in range(len(questions))]
+    kept = [
+        {e.id: found[e.noise].kept for e in question.estimators if not e.control and e.form in NOISY}
+        for question, found in zip(questions, by_noise, strict=True)
+    ]
+    return [_named(question, found) for question, found in zip(questions, by_noise, strict=True)], kept
 
 
-def _in_halves(compute: Callable[[Batch], Maps], batch: Batch) -> Maps:
-    """Return the maps of a batch, or of its halves if it does not fit: its first pass shows it, so little is lost."""
-    n = len(batch.ids)
+def _named(question: Question, found: Mapping[float, ModelMaps]) -> Maps:
+    """Return the maps of one question by the estimator's id; `found` has those of its model, by their noise."""
+    estimators, _, batch, _ = question
+    controls = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
+    maps = {e.id: controls[e.base, e.form] if e.control else found[e.noise].maps[e.base, e.form] for e in estimators}
+    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}
+
+
+def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
+    """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it, so little is lost.
+
+    Args:
+        compute: Makes the maps of these rows, one dictionary for each question.
+        rows: Of the batch.
+        shape: Of one image.
+    """
     try:
-        return compute(batch)
+        return compute(rows)
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        if n == 1:
-            shape = " x ".join(map(str, batch.images.shape[1:]))
+        if rows.stop - rows.start == 1:
+            image = " x ".join(map(str, shape))
             raise MachineError(
-                f"out of memory with one image of {shape}; use a smaller network or free memory"
+                f"out of memory with one image of {image}; use a smaller network or free memory"
             ) from error
-    halves = [_in_halves(compute, batch.part(rows)) for rows in (slice(n // 2), slice(n // 2, n))]
-    return {name: torch.cat([half[name] for half in halves]) for name in halves[0]}
+    middle = (rows.start + rows.stop) // 2
+    halves = [_in_halves(compute, part, shape) for part in (slice(rows.start, middle), slice(middle, rows.stop))]
+    return [
+        {name: torch.cat([first[name], second[name]]) for name in first} for first, second in zip(*halves, strict=True)
+    ]
 
 
 def job_group(estimator: Estimator) -> str:

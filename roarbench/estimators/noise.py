@@ -40,12 +40,31 @@ def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = 
     Returns:
         Like `images`, in channels_last order.
     """
+    return noise_scale(images, noise).mul(noise_draws(images, ids, j, seed)).add_(images)
+
+
+def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+    """Return the draws of the j-th noisy copy of each image, standard normal; they depend on its number alone.
+
+    Args:
+        images: Float (n, c, h, w); their shape, type and device are those of the draws.
+        ids: Int64 (n,), the images' numbers.
+        j: Which copy, from 0.
+        seed: Of all noise.
+
+    Returns:
+        Like `images`, in channels_last order: drawn in that order, in which networks run faster.
+    """
     n, c, h, w = images.shape
-    z = np.empty((n, h, w, c), np.float32)  # drawn in channels_last order, the order in which networks run faster
+    z = np.empty((n, h, w, c), np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
-    spread = images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True)
-    return images + noise * spread * sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+    return sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+
+
+def noise_scale(images: Tensor, noise: float) -> Tensor:
+    """Return the standard deviation of each image's noise, (n, 1, 1, 1): this share of the image's range."""
+    return noise * (images.amax((1, 2, 3), keepdim=True) - images.amin((1, 2, 3), keepdim=True))
 
 
 def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:

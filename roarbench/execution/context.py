@@ -52,6 +52,12 @@ class RunContext:
         """Return the same for the reference that a run depends on, or the first one."""
         return self.explaining(self.suite.reference_number(run.seed) if run.reference else 0)
 
+    def ranking(self, spec: RankingSpec) -> Self:
+        """Return the same for the reference that a ranking explains, or the first one where it explains none."""
+        numbers = range(self.suite.references if spec.reference else 1)
+        contexts = map(self.explaining, numbers)
+        return next(each for each in contexts if spec.reference in ("", each.reference.key))
+
     @property
     def reference(self) -> Reference:
         """Return the record of the model that is explained."""

@@ -4,7 +4,7 @@ Reference, then shards of images ranked by all estimators in one pass, then seal
 score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -48,7 +48,7 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     wanted = _rankings_needed(context, runs)
     lacking = {spec: found for spec, found in wanted.items() if not context.rankings.has(spec)}
     needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
-    ranking = [step for number in needs for step in _rank_steps(context.explaining(number), lacking, needs[number])]
+    ranking = list(_rank_steps(context, lacking, needs))
     sealing = list(_seal_steps(lacking, ranking))
     networks = list(_network_steps(context, runs, lacking))
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
@@ -123,19 +123,22 @@ def _tuning_name(run: Run, estimator: Estimator) -> str:
     return f"tune {estimator.id} {run.cell.order} {run.cell.unit} {run.seed}"
 
 
-def _rank_steps(context: RunContext, lacking: Lacking, reference: tuple[str, ...]) -> Iterator[Step]:
-    """Yield what ranks by one reference, and by the controls where it is the first."""
+def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
+    """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
+
+    Noisy copies of an image take the same draws whichever reference is explained, so they are made once. A submission
+    has its own jobs for each reference.
+    """
     groups: dict[str, list[RankingSpec]] = {}
-    mine = [(spec, estimator) for spec, (estimator, made_by) in lacking.items() if made_by == context]
-    for spec, estimator in sorted(mine, key=lambda item: not item[1].control):
-        groups.setdefault(job_group(estimator), []).append(spec)
+    for spec, (estimator, made_by) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
+        numbered = _numbered(made_by) if estimator.submitted else ""
+        groups.setdefault(job_group(estimator) + numbered, []).append(spec)
     for group, specs in groups.items():
-        controls = group == "controls"
-        named = group if controls else f"{group}{_numbered(context)}"
         for todo, split, start, stop in _shards(context, specs):
-            job = Job(f"rank {named} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
-            submitted = todo[0].estimator_record.submitted
-            yield Step("rank", job, () if controls else reference, group=named if submitted else "")
+            job = Job(f"rank {group} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
+            explained = {lacking[spec][1].number for spec in todo if spec.reference}
+            needs = tuple(name for number in sorted(explained) for name in references[number])
+            yield Step("rank", job, needs, group=group if todo[0].estimator_record.submitted else "")
 
 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
@@ -159,9 +162,15 @@ def _shard_size(specs: list[RankingSpec]) -> int:
     """
     if device().type == "cuda":
         return SHARD
-    looks = max(1, passes(spec.estimator_record for spec in specs).forward)
-    batches = _JOB // (looks * prod(specs[0].shape) * EXPLAINED)
+    batches = _JOB // (max(1, looks(specs)) * prod(specs[0].shape) * EXPLAINED)
     return min(SHARD, max(1, int(batches)) * EXPLAINED)
+
+
+def looks(specs: Collection[RankingSpec]) -> int:
+    """Return how many forward passes an image takes for these rankings: those by one reference share theirs."""
+    references = {spec.reference for spec in specs}
+    by_reference = ([spec.estimator_record for spec in specs if spec.reference == one] for one in references)
+    return sum(passes(estimators).forward for estimators in by_reference)
 
 
 def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
@@ -176,7 +185,7 @@ def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
 
 def seal_name(context: RunContext, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
-    return f"seal {spec.name} {spec.unit}{_numbered(context) if spec.reference else ''}"
+    return f"seal {spec.name} {spec.unit}{_numbered(context.ranking(spec)) if spec.reference else ''}"
 
 
 def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from roarbench.errors import MachineError, RunError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import EXPLAINED, Explained, fitting, importance_maps, job_group, passes
+from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Question, fitting, job_group, maps_together, passes
 from roarbench.estimators.noise import other_targets
 from roarbench.execution.context import RunContext
 from roarbench.kernels.train import Normalisation, normalise
@@ -26,6 +26,7 @@ from roarbench.sandbox.limits import suite_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
 from roarbench.terms import Precision, Split
 
+_NETWORKS = 8  # that a process keeps: a suite's references
 _TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
 
 
@@ -53,23 +54,58 @@ def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: 
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
-def timed_maps(context: RunContext, names: Iterable[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
+class Asked(NamedTuple):
+    """Estimators, by id, and the reference that they explain: that of the context."""
+
+    context: RunContext
+    names: Collection[str]
+
+
+def timed_maps(context: RunContext, names: Collection[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id."""
-    asked = [find_estimator(name) for name in names]
-    made: dict[str, TimedMap] = {}
-    for family, members in groupby(
-        sorted(asked, key=lambda estimator: (job_group(estimator), estimator.id)), key=job_group
-    ):
-        norm = context.norm if family == "controls" else context.reference_norm
-        batch, estimators = shard_batch(context, split, start, stop, norm), list(members)
-        if estimators[0].variant == "other-target":
-            classes = context.data.record.classes
-            batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
-        if estimators[0].submitted:
-            found = _submitted_map(context, estimators[0], batch)
-            made |= {estimator.id: _twin_of(found, estimator) for estimator in estimators}
-        else:
-            made |= _variant_maps(context, family, estimators, batch)
+    (made,) = timed_together([Asked(context, names)], split, start, stop)
+    return made
+
+
+def timed_together(asked: Sequence[Asked], split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
+    """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all."""
+    made: list[dict[str, TimedMap]] = [{} for _ in asked]
+    groups: dict[str, dict[int, _Explaining]] = {}
+    for number, (context, names) in enumerate(asked):
+        by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
+        for group, members in groupby(by_group, key=job_group):
+            groups.setdefault(group, {})[number] = _explaining(context, list(members), split, start, stop)
+    for group, parts in groups.items():
+        for number, found in zip(parts, _group_maps(group, list(parts.values())), strict=True):
+            made[number] |= found
+    return made
+
+
+class _Explaining(NamedTuple):
+    """Estimators of one group, on the images that they explain by the context's reference."""
+
+    context: RunContext
+    estimators: list[Estimator]
+    batch: Batch
+
+
+def _explaining(context: RunContext, estimators: list[Estimator], split: Split, start: int, stop: int) -> _Explaining:
+    norm = context.norm if estimators[0].control else context.reference_norm
+    batch = shard_batch(context, split, start, stop, norm)
+    if estimators[0].variant == "other-target":
+        classes = context.data.record.classes
+        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
+    return _Explaining(context, estimators, batch)
+
+
+def _group_maps(group: str, parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+    """Return the maps of one group by each of several references."""
+    if not parts[0].estimators[0].submitted:
+        return _variant_maps(group, parts)
+    made = []
+    for context, estimators, batch in parts:
+        found = _submitted_map(context, estimators[0], batch)
+        made.append({estimator.id: _twin_of(found, estimator) for estimator in estimators})
     return made
 
 
@@ -103,35 +139,56 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
 
 
-def _variant_maps(context: RunContext, variant: str, estimators: list[Estimator], batch: Batch) -> dict[str, TimedMap]:
-    """Return the maps of one group: estimators of the same model and targets, or controls."""
-    start = time.process_time()
-    model = None
-    if variant != "controls":
-        model = _explained(context, variant, context.references.checksum(context.reference))
-    size, told = images_at_once(context, len(estimators)), list[Explained]()
-    precision = precision_used(context.maps, device()) if model else Precision.FLOAT32
-    batches = (batch.part(slice(first, first + size)) for first in range(0, len(batch.ids), size))
-    found = (
-        importance_maps(estimators, model, part.to(device()), context.black, precision, told.append) for part in batches
-    )
-    parts = [{name: each.cpu() for name, each in maps.items()} for maps in found]  # waits for a GPU
-    explained = merged(ExplainedBatches(each.images, each.images, precision) for each in told)
+def _variant_maps(variant: str, parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+    """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
+    start, first = time.process_time(), parts[0].context
+    controls = variant == "controls"
+    models = [
+        None if controls else _explained(context, variant, context.references.checksum(context.reference))
+        for context, _, _ in parts
+    ]
+    precision = Precision.FLOAT32 if controls else precision_used(first.maps, device())
+    n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
+    told: list[list[Explained]] = []
+    made: list[list[Maps]] = []
+    for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
+        questions = [
+            Question(estimators, model, batch.part(rows).to(device()), context.black)
+            for (context, estimators, batch), model in zip(parts, models, strict=True)
+        ]
+        found = maps_together(questions, precision, told.append)
+        made.append([{name: each.cpu() for name, each in maps.items()} for maps in found])  # waits for a GPU
     seconds = time.process_time() - start
-    together = sum(passes(estimators)) or len(estimators)
-    alone = {estimator.id: (sum(passes([estimator])) or 1) * seconds / together for estimator in estimators}
+    of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
+    told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
+    return [
+        _timed(variant, each.estimators, list(theirs), list(maps), precision, of_one)
+        for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
+    ]
+
+
+def _timed(
+    variant: str,
+    estimators: list[Estimator],
+    told: list[Explained],
+    parts: list[Maps],
+    precision: Precision,
+    seconds: float,
+) -> dict[str, TimedMap]:
+    """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
+    explained = merged(ExplainedBatches(each.images, each.images, precision) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {
-        name: TimedMap(
-            torch.cat([part[name] for part in parts]),
-            MapProvenance(seconds_alone, batches=explained, kept=kept.get(name, ())),
+        e.id: TimedMap(
+            torch.cat([part[e.id] for part in parts]),
+            MapProvenance((sum(passes([e])) or 1) * seconds, batches=explained, kept=kept.get(e.id, ())),
         )
-        for name, seconds_alone in alone.items()
+        for e in estimators
     }
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=_NETWORKS)
 def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
     """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
 

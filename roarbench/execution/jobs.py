@@ -5,7 +5,8 @@ and a job that was cut off is simply done again.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,11 +22,11 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import image_ids, images_at_once, timed_maps
+from roarbench.execution.importance import Asked, TimedMap, image_ids, images_at_once, timed_together
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
-from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import Inputs, Normalisation, fit, predict, scored_at_once
@@ -119,7 +120,8 @@ def rank_shard(
 ) -> dict[RankingSpec, str]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
-    Bit-planes that are in the store already are not made again. No more than one batch of maps is kept.
+    Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
+    in the store already are not made again. No more than one batch of maps is kept.
 
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
@@ -127,8 +129,10 @@ def rank_shard(
     store, size = context.rankings, _batch_size(context, specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
-    explained = job_group(specs[0].estimator_record) + specs[0].reference[:8]
-    with store.lock(specs[0].data, explained, split, locked):
+    group, references = job_group(specs[0].estimator_record), sorted({spec.reference for spec in specs})
+    with ExitStack() as locks:
+        for reference in references:  # ascending, so that no two processes wait for each other
+            locks.enter_context(store.lock(specs[0].data, group + reference[:8], split, locked))
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
         for first in range(start, stop, size):
@@ -140,7 +144,8 @@ def rank_shard(
                     pieces[spec].append(found)
         for spec, made in pieces.items():
             if spec not in failed:
-                weights = context.references.checksum(context.reference) if spec.reference else ""
+                own = context.ranking(spec)
+                weights = own.references.checksum(own.reference) if spec.reference else ""
                 planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
                 store.write_part(spec, split, start, stop, planes, provenance)
     return failed
@@ -163,18 +168,24 @@ def _rank_batch(
     context: RunContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
     """Return each ranking of one batch, or what is wrong with its maps."""
-    maps = timed_maps(context, {spec.name for spec in specs}, split, start, stop)
+    explained: dict[RunContext, list[RankingSpec]] = {}
+    for spec in specs:
+        explained.setdefault(context.ranking(spec), []).append(spec)
+    asked = [Asked(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
     ids = image_ids(split, start, stop).numpy()
     ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
-    for spec in specs:
-        layout, made = spec.layout, maps[spec.name]
-        try:
-            flat = features(made.importance.numpy(), layout.shape, layout.unit)
-        except RunError as error:  # of one estimator; the others of the pass go on
-            yield spec, error
-        else:
-            planes = encode(sort_keys(flat, ties[layout.features]), layout)
-            yield spec, Ranked(planes, made.provenance)
+    for maps, theirs in zip(timed_together(asked, split, start, stop), explained.values(), strict=True):
+        for spec in theirs:
+            yield spec, _ranked(spec.layout, maps[spec.name], ties)
+
+
+def _ranked(layout: Layout, made: TimedMap, ties: Mapping[int, NDArray[np.int32]]) -> Ranked | RunError:
+    """Return the ranking of one batch's maps, or what is wrong with them; `ties` are by the number of features."""
+    try:
+        flat = features(made.importance.numpy(), layout.shape, layout.unit)
+    except RunError as error:  # of one estimator; the others of the pass go on
+        return error
+    return Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.provenance)
 
 
 def seal(context: RunContext, spec: RankingSpec) -> None:

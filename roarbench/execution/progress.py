@@ -12,9 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from roarbench.datasets import decoding
-from roarbench.estimators.engine import passes
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step
+from roarbench.execution.graph import Step, looks
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.plan.common import tuning_cost
@@ -52,10 +51,9 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
-    estimators = [spec.estimator_record for spec in specs]
-    if estimators[0].submitted and rates.submission is not None:
+    if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
-    return passes(estimators).forward * rates.explain
+    return looks(specs) * rates.explain
 
 
 class Meter:

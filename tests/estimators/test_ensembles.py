@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators import ESTIMATORS, PAPER, SAMPLES, SEED, ensembles
-from roarbench.estimators.ensembles import Moments, ahead, model_maps
+from roarbench.estimators.ensembles import Look, Moments, ahead, model_maps
 from roarbench.estimators.noise import noisy_copies
 
 WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
@@ -15,7 +15,8 @@ WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
 
 @pytest.fixture(scope="module")
 def found(model, batch, black):
-    return model_maps(WANTED, model, batch, black).maps
+    (found,) = model_maps([Look(WANTED, model, batch, black)])
+    return found.maps
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +53,15 @@ def test_all_18_are_captums_bases_combined(name, found, samples):
 
 def test_a_part_of_the_forms_is_the_same_maps(found, model, batch, black):
     wanted = {("grad", "squared"), ("gb", "base"), ("grad", "variance"), ("gb", "smooth")}
-    part = model_maps(wanted, model, batch, black).maps
+    part = model_maps([Look(wanted, model, batch, black)])[0].maps
     assert set(part) == wanted
     torch.testing.assert_close(part, {form: found[form] for form in wanted}, rtol=0, atol=0)
 
 
 def test_without_noise_smoothgrad_is_the_gradient(model, batch, black, monkeypatch):
-    monkeypatch.setattr(ensembles, "noisy_copies", lambda images, ids, j, seed, noise: images)
-    maps = model_maps({form for form in WANTED if form[0] != "ig"}, model, batch, black).maps
+    monkeypatch.setattr(ensembles, "noise_draws", lambda images, ids, j, seed: torch.zeros_like(images))
+    wanted = {form for form in WANTED if form[0] != "ig"}
+    maps = model_maps([Look(wanted, model, batch, black)])[0].maps
     for base in ("grad", "gb"):
         clean = maps[base, "base"]
         torch.testing.assert_close(maps[base, "smooth"], clean, rtol=1e-12, atol=1e-14)

@@ -221,15 +221,15 @@ def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
     for module in (jobs, importance):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     living, most = [], []
-    maps = importance.importance_maps
+    maps = importance.maps_together
 
     def watched(*arguments):
-        found = maps(*arguments)
+        (found,) = maps(*arguments)
         living.append(weakref.ref(found["random"]))
         most.append(sum(seen() is not None for seen in living))
-        return found
+        return [found]
 
-    monkeypatch.setattr(importance, "importance_maps", watched)
+    monkeypatch.setattr(importance, "maps_together", watched)
     jobs.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
     assert len(most) == 5
     assert max(most) <= 2  # the last batch, and the one that is being made
@@ -266,9 +266,11 @@ def test_parts_that_are_there_are_not_made_again(context, tmp_path, monkeypatch)
     random, truth = (spec_of(other, name, Unit.SCALAR) for name in ("random", "truth"))
     jobs.rank_shard(other, [random], Split.TEST, 0, TEST)
     asked = []
-    maps = importance.importance_maps
+    maps = importance.maps_together
     monkeypatch.setattr(
-        importance, "importance_maps", lambda some, *rest: asked.extend(e.id for e in some) or maps(some, *rest)
+        importance,
+        "maps_together",
+        lambda some, *rest: asked.extend(e.id for e in some[0].estimators) or maps(some, *rest),
     )
     jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
     assert asked == ["truth"]
@@ -374,10 +376,10 @@ def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(con
     shutil.copytree(context.workspace.references, other.workspace.references)
     spec, maps = spec_of(other, "grad", Unit.SCALAR), engine.model_maps
 
-    def narrow(wanted, model, batch, black, noise):
-        if len(batch.ids) > 10:
+    def narrow(looks):
+        if len(looks[0].batch.ids) > 10:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return maps(wanted, model, batch, black, noise)
+        return maps(looks)
 
     monkeypatch.setattr(engine, "model_maps", narrow)
     for split, count in COUNTS.items():

@@ -604,13 +604,14 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
     context = make_context(tmp_path)
     runs = make_runs(context)
     explained = Counter()
-    maps = importance.importance_maps
+    maps = importance.maps_together
 
-    def counted(estimators, model, batch, *rest):
-        explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
-        return maps(estimators, model, batch, *rest)
+    def counted(questions, *rest):
+        for estimators, _, batch, _ in questions:
+            explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
+        return maps(questions, *rest)
 
-    monkeypatch.setattr(importance, "importance_maps", counted)
+    monkeypatch.setattr(importance, "maps_together", counted)
     for module in (jobs, importance, graph):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
@@ -627,15 +628,15 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
 
 
 def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
-    maps = importance.importance_maps
+    maps = importance.maps_together
 
-    def broken(estimators, model, batch, *rest):
-        found = maps(estimators, model, batch, *rest)
-        if "truth" in found and batch.ids[0] == 32:
+    def broken(questions, *rest):
+        (found,) = maps(questions, *rest)
+        if "truth" in found and questions[0].batch.ids[0] == 32:
             found["truth"][3, 0, 0, 0] = float("nan")
-        return found
+        return [found]
 
-    monkeypatch.setattr(importance, "importance_maps", broken)
+    monkeypatch.setattr(importance, "maps_together", broken)
     context = make_context(tmp_path)
     runs = make_runs(context)
     events = list(complete(context, runs, store, InlineEngine()))

@@ -1,15 +1,18 @@
 """Suites that explain several networks: which seed is ranked by which, what is shared, what a replication changes."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from roarbench.estimators import find_estimator
+from roarbench.execution import graph, importance, jobs
 from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.runs import CLEAN, Block, expand, select
+from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MASK_ONLY, MORF, ROAR, Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP
@@ -93,7 +96,7 @@ def test_each_reference_is_trained_once_and_every_run_is_done(done):
     assert set(results) == {run.key for run in runs}
     assert [name for name in engine.done if name.startswith("reference")] == ["reference 1", "reference 2"]
     shards = [name for name in engine.done if name.startswith("rank controls")]
-    assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained 1") for name in engine.done)
+    assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in engine.done)
     assert steps(context, []) == []
 
 
@@ -124,6 +127,59 @@ def test_references_are_scored_apart(done):
         own = context.explaining(number)
         said = own.references.predictions(own.reference, Split.TEST).targets
         assert results[keys[number]].correct == int((said == own.data.test.labels).sum())
+
+
+@pytest.mark.slow
+def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_path, monkeypatch):
+    """Also where some images of one reference, and all test images of another, were ranked before."""
+    for module in (jobs, importance, graph):
+        monkeypatch.setattr(module, "EXPLAINED", 8)
+    monkeypatch.setattr(graph, "SHARD", 16)
+    suite = replace(TWO, blocks=(Block(ROAR, ("grad", "var-grad"), (0.9,), seeds=2),))
+    alone, together = (
+        replace(done[0], suite=suite, workspace=Workspace(tmp_path / name)) for name in ("alone", "together")
+    )
+    for context in (alone, together):
+        shutil.copytree(done[0].workspace.references, context.workspace.references)
+    counts = {split: len(alone.images(split).labels) for split in Split}
+    specs = [
+        [alone.explaining(number).ranking_spec(find_estimator(name), Unit.SCALAR) for name in ("grad", "var-grad")]
+        for number in (0, 1)
+    ]
+    for theirs in specs:
+        for split, count in counts.items():
+            jobs.rank_shard(alone, theirs, split, 0, count)
+        for spec in theirs:
+            jobs.seal(alone, spec)
+    jobs.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
+    jobs.rank_shard(together, specs[1], Split.TEST, 0, counts[Split.TEST])
+    graph_steps = steps(together, make_runs(together, suite))
+    ranking = [step.job for step in graph_steps if step.kind == "rank"]
+    assert {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name} == {
+        "rank trained train 0": 4,
+        "rank trained train 8": 3,
+        "rank trained train 16": 3,
+        "rank trained train 24": 4,
+        "rank trained train 32": 4,
+    }
+    assert {len(job.arguments[1]) for job in ranking if "test" in job.name} == {2}
+    for job in (*ranking, *(step.job for step in graph_steps if step.kind == "seal")):
+        assert not job.call(*job.arguments)
+    for spec in (*specs[0], *specs[1]):
+        found, expected = (each.rankings.open(spec) for each in (together, alone))
+        assert found.checksum == expected.checksum
+        assert found.weights == expected.weights == alone.references.checksum(alone.ranking(spec).reference)
+        assert found.kept == expected.kept
+
+
+def test_a_ranking_says_which_reference_it_explains(tmp_path):
+    context = make_context(tmp_path, TWO)
+    for number in (0, 1):
+        own = context.explaining(number)
+        spec = own.ranking_spec(find_estimator("grad"), Unit.SCALAR)
+        assert context.ranking(spec) == context.explaining(1).ranking(spec) == own
+        assert graph.seal_name(context, spec) == f"seal grad scalar {number + 1}"
+    assert context.explaining(1).ranking(own.ranking_spec(find_estimator("random"), Unit.SCALAR)) == context
 
 
 def test_rows_of_several_references_belong_together():

@@ -1,12 +1,13 @@
 """What runs need: counts by hand, and those of the paper."""
 
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
 from roarbench.estimators import TWINS
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
@@ -66,17 +67,19 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     def counting(what, real, count):
         return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
 
-    def maps(estimators, model, *arguments):
-        if model is None:
-            return importance_maps(estimators, model, *arguments)
-        with model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0]))):
-            return importance_maps(estimators, model, *arguments)
+    def maps(questions, *arguments):
+        models = [question.model for question in questions if question.model is not None]
+        with ExitStack() as hooks:
+            for model in models:
+                hook = model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0])))
+                hooks.enter_context(hook)
+            return maps_together(questions, *arguments)
 
     step = train._Training._add_gradients
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
     monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
-    monkeypatch.setattr(importance, "importance_maps", maps)
+    monkeypatch.setattr(importance, "maps_together", maps)
     monkeypatch.setattr(runs, "find_dataset", lambda name: tiny_suite.RECORD)
     context = tiny_suite.make_context(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
