@@ -54,11 +54,11 @@ def importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    (maps,) = maps_together([Question(estimators, model, batch, black)], precision, lambda told: note(told[0]))
+    (maps,) = maps_together([Subject(estimators, model, batch, black)], precision, lambda told: note(told[0]))
     return maps
 
 
-class Question(NamedTuple):
+class Subject(NamedTuple):
     """Estimators of one variant, the model that they explain, and on what: see `importance_maps`."""
 
     estimators: Sequence[Estimator]
@@ -68,38 +68,38 @@ class Question(NamedTuple):
 
 
 def maps_together(
-    questions: Sequence[Question],
+    subjects: Sequence[Subject],
     precision: Precision = Precision.FLOAT32,
     note: Callable[[list["Explained"]], object] = lambda explained: None,
 ) -> list[Maps]:
-    """Return what `importance_maps` does for each question, bit for bit; the noise of copies is drawn once for all.
+    """Return what `importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
 
     Args:
-        questions: About the same images, with the same numbers; models, targets and normalisation may differ.
+        subjects: All on the same images, with the same numbers; models, targets and normalisation may differ.
         precision: As there.
-        note: Is told what was found on the way, one entry for each question.
+        note: Is told what was found on the way, one entry for each subject.
 
     Raises:
-        ValueError: A model is in training mode, or the questions are about other images.
+        ValueError: A model is in training mode, or the subjects' images are not the same.
         CallerError: As there.
         MachineError: As there.
     """
-    if any(q.model is not None and any(module.training for module in q.model.modules()) for q in questions):
+    if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
-    ids = questions[0].batch.ids
-    if not all(torch.equal(q.batch.ids, ids) for q in questions):
+    ids = subjects[0].batch.ids
+    if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
         raise ValueError("several models are explained on the same images, got batches of other numbers")
     if precision is Precision.BF16:
-        questions = [q._replace(model=InBf16(q.model) if q.model is not None else None) for q in questions]
+        subjects = [s._replace(model=InBf16(s.model) if s.model is not None else None) for s in subjects]
 
     def compute(rows: slice) -> list[Maps]:
-        parts = [q._replace(batch=q.batch.part(rows), black=q.black.to(q.batch.images)) for q in questions]
+        parts = [s._replace(batch=s.batch.part(rows), black=s.black.to(s.batch.images)) for s in subjects]
         maps, kept = _maps(parts)
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
     with exact():
-        return _in_halves(compute, slice(0, len(ids)), questions[0].batch.images.shape[1:])
+        return _in_halves(compute, slice(0, len(ids)), subjects[0].batch.images.shape[1:])
 
 
 class Explained(NamedTuple):
@@ -184,27 +184,27 @@ def _cost(bases: Set[str]) -> Passes:
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
 
-def _maps(questions: Sequence[Question]) -> tuple[list[Maps], list[dict[str, Tensor]]]:
-    """Return for each question the maps and the counts of `Explained`, both by the estimator's id."""
+def _maps(subjects: Sequence[Subject]) -> tuple[list[Maps], list[dict[str, Tensor]]]:
+    """Return for each subject the maps and the counts of `Explained`, both by the estimator's id."""
     looks: dict[tuple[int, float], Look] = {}
-    for number, (estimators, model, batch, black) in enumerate(questions):
+    for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if not e.control]
         for noise in dict.fromkeys(e.noise for e in explaining):
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if e.noise == noise}
             looks[number, noise] = Look(alike, model, batch, black, noise)
     made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
-    by_noise = [{noise: made[q, noise] for q, noise in made if q == number} for number in range(len(questions))]
+    by_noise = [{noise: made[n, noise] for n, noise in made if n == number} for number in range(len(subjects))]
     kept = [
-        {e.id: found[e.noise].kept for e in question.estimators if not e.control and e.form in NOISY}
-        for question, found in zip(questions, by_noise, strict=True)
+        {e.id: found[e.noise].kept for e in subject.estimators if not e.control and e.form in NOISY}
+        for subject, found in zip(subjects, by_noise, strict=True)
     ]
-    return [_named(question, found) for question, found in zip(questions, by_noise, strict=True)], kept
+    return [_named(subject, found) for subject, found in zip(subjects, by_noise, strict=True)], kept
 
 
-def _named(question: Question, found: Mapping[float, ModelMaps]) -> Maps:
-    """Return the maps of one question by the estimator's id; `found` has those of its model, by their noise."""
-    estimators, _, batch, _ = question
+def _named(subject: Subject, found: Mapping[float, ModelMaps]) -> Maps:
+    """Return the maps of one subject by the estimator's id; `found` has those of its model, by their noise."""
+    estimators, _, batch, _ = subject
     controls = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
     maps = {e.id: controls[e.base, e.form] if e.control else found[e.noise].maps[e.base, e.form] for e in estimators}
     return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}
@@ -214,7 +214,7 @@ def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch
     """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it, so little is lost.
 
     Args:
-        compute: Makes the maps of these rows, one dictionary for each question.
+        compute: Makes the maps of these rows, one dictionary for each subject.
         rows: Of the batch.
         shape: Of one image.
     """

@@ -80,7 +80,7 @@ class ModelMaps(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What is asked about one model.
+    """Forms that are wanted of one model, and on which images.
 
     Attributes:
         wanted: (base, form) pairs.

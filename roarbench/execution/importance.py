@@ -15,7 +15,7 @@ from roarbench.errors import MachineError, RunError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Question, fitting, job_group, maps_together, passes
+from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.noise import other_targets
 from roarbench.execution.context import RunContext
 from roarbench.kernels.train import Normalisation, normalise
@@ -54,7 +54,7 @@ def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: 
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
-class Asked(NamedTuple):
+class WantedMaps(NamedTuple):
     """Estimators, by id, and the reference that they explain: that of the context."""
 
     context: RunContext
@@ -63,11 +63,11 @@ class Asked(NamedTuple):
 
 def timed_maps(context: RunContext, names: Collection[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id."""
-    (made,) = timed_together([Asked(context, names)], split, start, stop)
+    (made,) = timed_together([WantedMaps(context, names)], split, start, stop)
     return made
 
 
-def timed_together(asked: Sequence[Asked], split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
+def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
     """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all."""
     made: list[dict[str, TimedMap]] = [{} for _ in asked]
     groups: dict[str, dict[int, _Explaining]] = {}
@@ -152,11 +152,11 @@ def _variant_maps(variant: str, parts: list[_Explaining]) -> list[dict[str, Time
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
-        questions = [
-            Question(estimators, model, batch.part(rows).to(device()), context.black)
+        subjects = [
+            Subject(estimators, model, batch.part(rows).to(device()), context.black)
             for (context, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        found = maps_together(questions, precision, told.append)
+        found = maps_together(subjects, precision, told.append)
         made.append([{name: each.cpu() for name, each in maps.items()} for maps in found])  # waits for a GPU
     seconds = time.process_time() - start
     of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)

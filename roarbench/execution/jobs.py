@@ -22,7 +22,7 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import Asked, TimedMap, image_ids, images_at_once, timed_together
+from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, timed_together
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
@@ -171,7 +171,7 @@ def _rank_batch(
     explained: dict[RunContext, list[RankingSpec]] = {}
     for spec in specs:
         explained.setdefault(context.ranking(spec), []).append(spec)
-    asked = [Asked(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
+    asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
     ids = image_ids(split, start, stop).numpy()
     ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
     for maps, theirs in zip(timed_together(asked, split, start, stop), explained.values(), strict=True):

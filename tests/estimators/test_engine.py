@@ -22,7 +22,7 @@ from roarbench.estimators import (
 )
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
-from roarbench.estimators.engine import Explained, Passes, Question, fitting, importance_maps, maps_together, passes
+from roarbench.estimators.engine import Explained, Passes, Subject, fitting, importance_maps, maps_together, passes
 from roarbench.estimators.noise import noisy_copies
 from roarbench.models import build
 from roarbench.terms import Precision
@@ -323,20 +323,20 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
     drawn, draws = [], ensembles.noise_draws
     monkeypatch.setattr(ensembles, "noise_draws", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
-    questions = [
-        Question(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
-        Question(estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
-        Question(estimators("gb"), model, batch, black),  # without noisy copies
-        Question(estimators("random"), None, batch, black),
+    subjects = [
+        Subject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
+        Subject(estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
+        Subject(estimators("gb"), model, batch, black),  # without noisy copies
+        Subject(estimators("random"), None, batch, black),
     ]
     told: list[list[Explained]] = []
-    together = maps_together(questions, note=told.append)
+    together = maps_together(subjects, note=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.kept) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
-    for question, found, counted in zip(questions, together, noted, strict=True):
+    for subject, found, counted in zip(subjects, together, noted, strict=True):
         alone: list[Explained] = []
-        expected = importance_maps(*question, note=alone.append)
+        expected = importance_maps(*subject, note=alone.append)
         assert set(found) == set(expected)
         for name in expected:
             torch.testing.assert_close(found[name], expected[name], rtol=0, atol=0)
@@ -347,8 +347,8 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
 def test_a_batch_too_large_for_one_of_several_models_is_halved_for_all(tiny, batch, black):
     asked = estimators("grad", "var-grad")
     told: list[list[Explained]] = []
-    questions = [Question(asked, tiny, batch, black), Question(asked, Small(tiny, 1, []).eval(), batch, black)]
-    found = maps_together(questions, note=told.append)
+    subjects = [Subject(asked, tiny, batch, black), Subject(asked, Small(tiny, 1, []).eval(), batch, black)]
+    found = maps_together(subjects, note=told.append)
     assert [[each.images for each in both] for both in told] == [[1, 1]] * 3
     for name in ("grad", "var-grad"):
         torch.testing.assert_close(found[0][name], found[1][name], rtol=0, atol=0)
@@ -357,7 +357,7 @@ def test_a_batch_too_large_for_one_of_several_models_is_halved_for_all(tiny, bat
 def test_models_are_explained_together_on_the_same_images_only(tiny, batch, black):
     other = batch._replace(ids=batch.ids + 1)
     with pytest.raises(ValueError, match="same images"):
-        maps_together([Question(estimators("grad"), tiny, each, black) for each in (batch, other)])
+        maps_together([Subject(estimators("grad"), tiny, each, black) for each in (batch, other)])
 
 
 # --- noise as a parameter, and the copies that keep their class

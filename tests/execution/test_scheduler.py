@@ -606,10 +606,10 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
     explained = Counter()
     maps = importance.maps_together
 
-    def counted(questions, *rest):
-        for estimators, _, batch, _ in questions:
+    def counted(subjects, *rest):
+        for estimators, _, batch, _ in subjects:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
-        return maps(questions, *rest)
+        return maps(subjects, *rest)
 
     monkeypatch.setattr(importance, "maps_together", counted)
     for module in (jobs, importance, graph):
@@ -630,9 +630,9 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
 def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, monkeypatch):
     maps = importance.maps_together
 
-    def broken(questions, *rest):
-        (found,) = maps(questions, *rest)
-        if "truth" in found and questions[0].batch.ids[0] == 32:
+    def broken(subjects, *rest):
+        (found,) = maps(subjects, *rest)
+        if "truth" in found and subjects[0].batch.ids[0] == 32:
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 

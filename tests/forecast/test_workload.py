@@ -67,13 +67,13 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     def counting(what, real, count):
         return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
 
-    def maps(questions, *arguments):
-        models = [question.model for question in questions if question.model is not None]
+    def maps(subjects, *arguments):
+        models = [subject.model for subject in subjects if subject.model is not None]
         with ExitStack() as hooks:
             for model in models:
                 hook = model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0])))
                 hooks.enter_context(hook)
-            return maps_together(questions, *arguments)
+            return maps_together(subjects, *arguments)
 
     step = train._Training._add_gradients
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
