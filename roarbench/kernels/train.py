@@ -233,7 +233,15 @@ class _Training:
         if self._held is not None and kind in MOVING:
             size = self._side(self._held.full)
             return moved(self._held.at(size), index, size, kind, self._generator)
-        return _scaled(augment(self._read(index), kind, self._generator), self._scale)
+        read = self._read(index)
+        if self._device.type == "cpu" and kind in MOVING:  # two thirds of the time of moving float32
+            return moved(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
+        return _scaled(augment(read, kind, self._generator), self._scale)
+
+    def _movable(self, images: Tensor) -> Tensor:
+        """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
+        taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
+        return movable(images.sub(mean).div_(std).to(taken), self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
@@ -249,11 +257,7 @@ class _Training:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
         if self._device.type != "cpu" or not fits(inputs):
             return None
-        if (kind := self._recipe.augmentation) not in MOVING:
-            return Held(inputs, lambda images: images)
-        taken = torch.bfloat16 if self._bf16 else torch.float32  # as the first convolution would round them itself
-        mean, std = self._scale
-        return Held(inputs, lambda images: movable(images.sub(mean).div_(std).to(taken), kind))
+        return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
@@ -311,10 +315,12 @@ def _normalised(inputs: Inputs, index: Tensor, scale: _DeviceNormalisation) -> T
     On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
     """
     device = scale.mean.device
-    at_once = _READ if device.type == "cpu" and isinstance(inputs, Fixed) else len(index)
-    starts = range(0, len(index), at_once)
-    made = [_scaled(inputs.batch(index[start : start + at_once]).to(device), scale) for start in starts]
-    return made[0] if len(made) == 1 else torch.cat(made)
+    if device.type != "cpu" or not isinstance(inputs, Fixed):
+        return _scaled(inputs.batch(index).to(device), scale)
+    made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
+    for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
+        room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
+    return made
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

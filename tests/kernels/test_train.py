@@ -15,6 +15,7 @@ from roarbench.errors import Diverged
 from roarbench.kernels import held, train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
+from roarbench.kernels.held import MOVING
 from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe, find_recipe, learning_rate
@@ -239,6 +240,22 @@ def test_reading_inputs_in_parts_changes_no_bit(monkeypatch: pytest.MonkeyPatch)
     assert len(read) > 1
     monkeypatch.setattr(train, "_READ", 128)
     torch.testing.assert_close(in_parts, predict(model, inputs, NORM, batch=128), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", sorted(MOVING))
+@pytest.mark.parametrize("precision", Precision)
+def test_images_drawn_anew_are_moved_as_augmented_bit_for_bit(kind: Augmentation, precision: Precision) -> None:
+    fixed, labels = degraded_pictures()
+    redrawn = [RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(0)) for _ in range(2)]
+    recipe = replace(RECIPE, augmentation=kind, precision=precision)
+    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    training = train._Training(model, redrawn[0], labels, NORM, recipe, seed=3)
+    index, generator = torch.arange(9).flip(0), seeded(3)
+    for _ in range(2):
+        found = training._images(index)
+        expected = normalise(augment(redrawn[1].batch(index), kind, generator), NORM)
+        torch.testing.assert_close(found, expected.to(found.dtype), rtol=0, atol=0)
+        assert found.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_what_is_drawn_anew_is_read_a_batch_at_a_time() -> None:
