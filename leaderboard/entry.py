@@ -246,7 +246,7 @@ def command(suite_results: SuiteResults, name: str) -> str:
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {suite_results.limit}" if suite_results.limit else ""
-    return f"roarbench run --suite {suite_results.suite.name} {asked}{trust}{device}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {suite_results.suite.called} {asked}{trust}{device}{limit} --store NEW-FOLDER"
 
 
 def runs_of(suite_results: SuiteResults, name: str) -> list[dict[str, Any]]:

@@ -192,8 +192,10 @@ class LiveSnapshot:
         with self._lock:
             state = self.store.state()
             if state != self._state:
-                for suite in shown_order():
+                order = shown_order(self.store)
+                for suite in order:
                     self._read(suite)
+                self._views = {suite: self._views[suite] for suite in order}
                 self._state = state
             return {view.slug: view for found in self._views.values() for view in found}
 

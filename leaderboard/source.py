@@ -19,6 +19,7 @@ from roarbench.plan.runs import Suite, describe
 from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
+from roarbench.store.suites import kept_suites
 from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
 
 
@@ -37,10 +38,14 @@ class Selection(NamedTuple):
 ALL = Selection()
 
 
-def shown_order() -> list[Suite]:
-    """Return all suites in the order of the pages: as they are listed, of each name the newest version first."""
+def shown_order(store: ResultsStore) -> list[Suite]:
+    """Return all suites in the order of the pages: as they are listed, of each name the newest version first.
+
+    Those from somebody's file are last.
+    """
     listed = list(SUITES)
-    return sorted(VERSIONS.values(), key=lambda suite: (listed.index(suite.name), -suite.version))
+    named = sorted(reversed(VERSIONS.values()), key=lambda suite: listed.index(suite.name))
+    return [*named, *reversed(kept_suites(store.database))]
 
 
 def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
@@ -51,7 +56,7 @@ def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -
         folder: The store's folder, with rankings and images if it has them.
         selection: Which boards are shown.
     """
-    found = [each for suite in shown_order() for each in read_suite(store, suite, folder, selection)]
+    found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
     return {slug(each): each for each in found}
 
 

@@ -14,11 +14,12 @@ from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Suite, expand
-from roarbench.plan.suites import VERSIONS, with_given
+from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
 from roarbench.store.forgotten import known_keys
 from roarbench.store.images import ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.suites import all_suites
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
@@ -62,7 +63,7 @@ def load_suite(suite: Suite, asked: Question) -> SuiteResults:
         StoreError: There is no store.
         CallerError: It knows nothing of the images or of the reference that is asked for.
     """
-    with open_results(asked.store, asked.db, suite=suite.name) as results:
+    with open_results(asked.store, asked.db, suite=suite.called) as results:
         return load_from(results, suite, asked)
 
 
@@ -97,9 +98,8 @@ def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable
         notes: Where images came from.
     """
     if data and Path(data).is_dir():
-        images = bool(suite_results.suite.dataset_record.hub) and suite_results.data in _of_folder(
-            suite_results.suite, data, notes
-        )
+        read = not suite_results.suite.dataset_record.generated
+        images = read and suite_results.data in _of_folder(suite_results.suite, data, notes)
     else:
         images = suite_results.data.startswith(data)
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
@@ -115,7 +115,7 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
     found = _of_folder(suite, asked.data, mine) if Path(asked.data).exists() or not gone else gone
     if not found:
-        run = propose("run", "--suite", suite.name, "--data", asked.data)
+        run = propose("run", "--suite", suite.called, "--data", asked.data)
         raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
     return found[-1]
 
@@ -130,7 +130,7 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
     from roarbench.datasets.sources import describe_source
 
     dataset = suite.dataset_record
-    files = source_files(record(dataset), describe_source(dataset, Path(folder)))
+    files = source_files(record(dataset.anywhere), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 
 
@@ -139,7 +139,7 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
     if data == "":  # of images that are still to be decoded nothing can be known
         return SuiteResults(suite, data, asked.limit, {})
     try:
-        with open_results(asked.store, asked.db, suite=suite.name) as results:
+        with open_results(asked.store, asked.db, suite=suite.called) as results:
             notes = image_notes(results, asked.store, suite.dataset)
             return collect(suite, results, asked.limit, data, notes)
     except EmptyStore:
@@ -149,7 +149,9 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun."""
     suite, own = suite_results.suite, _done(suite_results.suite, suite_results, results)
-    kin = [other for other in VERSIONS.values() if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    kin = [
+        other for other in all_suites(results.database) if (other.dataset, other.model) == (suite.dataset, suite.model)
+    ]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
     shared = {other.title: _done(with_entered(other, results), suite_results, results) for other in kin}
@@ -172,7 +174,7 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
     """
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
-    suites = [suite for suite in VERSIONS.values() if (suite.dataset, suite.model) in places]
+    suites = [suite for suite in all_suites(results.database) if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
         notes = image_notes(results, folder, suite.dataset)
@@ -202,7 +204,7 @@ def what_else(suite_results: SuiteResults, command: str) -> str:
 
 def _call(suite: Suite, command: str, other: Other) -> str:
     small = ("--limit", other.limit) if other.limit else ()
-    return propose(command, "--suite", suite.name, *small, *other.asked, carried=STORE)
+    return propose(command, "--suite", suite.called, *small, *other.asked, carried=STORE)
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:

@@ -18,7 +18,7 @@ from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
-from roarbench.plan.suites import find_suite, with_entries
+from roarbench.plan.suites import with_entries
 from roarbench.terms import PROTOCOLS, Protocol, Unit
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ SuiteName = Annotated[
     str,
     typer.Option(
         "--suite",
-        metavar="NAME",
-        help=f"Which suite; `{propose('suites')}` lists them.",
+        metavar="NAME|FILE",
+        help=f"Which suite; `{propose('suites')}` lists them. One's own is a TOML file.",
         autocompletion=completion.suites,
     ),
 ]
@@ -386,19 +386,19 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def named_suite(name: str, estimators: str, entries: Iterable[str] = ()) -> Suite:
-    """Return the suite of this name with what is added to it.
+def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Suite:
+    """Return a suite with what is added to it.
 
     Args:
-        name: What `--suite` takes.
+        suite: Which.
         estimators: What `--estimators` takes: those with parameters stand beside those of the suite.
         entries: Ids of submissions.
 
     Raises:
-        CallerError: There is no such suite, or a parameter cannot be what it is.
+        CallerError: A parameter cannot be what it is.
     """
     with_parameters = [find_estimator(part).id for part in _listed(estimators) if "(" in part]
-    return with_entries(find_suite(name), [*entries, *with_parameters])
+    return with_entries(suite, [*entries, *with_parameters])
 
 
 def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
@@ -412,6 +412,8 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
         raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
     chosen = [find_estimator(name, suite.estimators).id for name in listed]
     for estimator in chosen:
+        if why := suite.left_out.get(estimator):
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
     return chosen or None

@@ -30,6 +30,10 @@ class DatasetRecord:
             evenly as they allow, `train_images` and `test_images` in all.
         of_each: The first so many images of each class and split are kept, and no file is read or fetched beyond the
             one that has the last of them; 0 for all images.
+        own: How the images are stored that a suite's file names: `FOLDERS` or `PARQUET`; empty for those of the table.
+        share: Share of each class of the only split that is drawn for testing (`seed`), one image at least; 0 where
+            there is a test split.
+        folder: Where such images lie on this machine; no part of what identifies them.
     """
 
     name: str
@@ -54,7 +58,22 @@ class DatasetRecord:
     holdout: int = 0
     class_step: int = 1
     of_each: int = 0
+    own: str = ""
+    share: float = 0.0
+    folder: str = ""
 
+    @property
+    def generated(self) -> bool:
+        """Return whether its images are computed, not read."""
+        return not (self.hub or self.own)
+
+    @property
+    def anywhere(self) -> "DatasetRecord":
+        """Return the same wherever it lies."""
+        return replace(self, folder="")
+
+
+FOLDERS, PARQUET = "folders", "parquet"  # values of `own`: a folder of each class, parquet files in the hub's layout
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.folders import FileGroup, read_files
 from roarbench.datasets.images import DAMAGED, DecodedImage, decode_image
 from roarbench.datasets.sources import RawSplit, unreadable
 from roarbench.datasets.tables import RowGroup, read_images
@@ -87,7 +88,7 @@ class Tally:
 
 
 class RowGroupPart(NamedTuple):
-    """Images of one row group, decoded by one process in one go.
+    """Images of one row group, or of one group of files, decoded by one process in one go.
 
     Attributes:
         record: The data set.
@@ -100,7 +101,7 @@ class RowGroupPart(NamedTuple):
 
     record: DatasetRecord
     split: Split
-    group: RowGroup
+    group: RowGroup | FileGroup
     rows: NDArray[np.int64]
     start: int
     file: Path
@@ -257,6 +258,12 @@ def decode_part(part: RowGroupPart) -> Tally:
 
 
 def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
+    if isinstance(part.group, FileGroup):
+        try:
+            yield from read_files(part.group, part.rows)
+        except OSError as error:
+            raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+        return
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # no field `bytes`; no such column any more
@@ -272,4 +279,7 @@ def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -
 def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:
     if len(tally.damaged) > DAMAGED_SHARE * tally.images:
         seen = f"{len(tally.damaged)} of {tally.images} images of {record.name} ({split}) cannot be decoded whole"
-        raise DataError(f"{seen}, the first is image {raw.rows[min(tally.damaged)]}; fetch its file again")
+        row = raw.rows[min(tally.damaged)]
+        files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
+        first = f"{files[row]}; mend it or take it away" if files else f"image {row}; fetch its file again"
+        raise DataError(f"{seen}, the first is {first}")

@@ -85,7 +85,7 @@ def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = Non
 
 def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:
     """Return the folder name of a decoded set; whatever would change its content changes the name."""
-    named = {"format": FORMAT, "record": identity.record(record), "source": source, "limit": limit}
+    named = {"format": FORMAT, "record": identity.record(record.anywhere), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
     return "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
 
@@ -150,7 +150,7 @@ def _manifest(
     mean, std = _moments(tallies[Split.TRAIN].histogram)
     return {
         "format": FORMAT,
-        "record": identity.record(record),
+        "record": identity.record(record.anywhere),
         "source": source,
         "limit": limit,
         "splits": splits,

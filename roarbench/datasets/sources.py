@@ -1,7 +1,7 @@
 """Where images come from: the hub, a local folder, the package itself, IDX files, or a generator."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import DatasetRecord, idx, planted, tables
+from roarbench.datasets import FOLDERS, DatasetRecord, folders, idx, planted, tables
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.errors import DataError
 from roarbench.terms import Split
@@ -25,14 +25,14 @@ class RawSplit:
     Attributes:
         labels: int64 (n,), in [0, classes).
         rows: Where each image lies among the rows of `groups`, ascending, int64 (n,).
-        groups: The row groups of its files; empty where the pixels are at hand.
+        groups: The row groups of its files, or files of images; empty where the pixels are at hand.
         pixels: uint8 (n, c, h, w) where they are at hand, undecoded images otherwise.
         truth: True importance of each feature, float32 (n, c, h, w), where it is known.
     """
 
     labels: NDArray[np.int64]
     rows: NDArray[np.int64]
-    groups: tuple[tables.RowGroup, ...] = ()
+    groups: tuple[tables.RowGroup | folders.FileGroup, ...] = ()
     pixels: NDArray[np.uint8] | None = None
     truth: NDArray[np.float32] | None = None
 
@@ -48,9 +48,9 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     """Return the identity of the images' source, cheap to find: another source or a changed file changes it.
 
     Raises:
-        DataError: `data` is no folder that can be read, or the data set is generated.
+        DataError: `data` is no folder that can be read, the data set is generated, or it is not known where it lies.
     """
-    if data is not None and not record.hub:
+    if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
     if data is not None and not data.is_dir():
         what = "a file" if data.exists() else "missing"
@@ -58,17 +58,31 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
             f"--data {data} is {what}; expected a folder with both splits of {record.name} as the hub has them"
         )
     if data is not None:
-        return {"kind": "local", "folder": str(data.resolve()), "files": _files(data)}
+        return {"kind": "local", "folder": str(data.resolve()), "files": _files(data, record)}
+    if record.own:
+        return {"kind": "own", "files": _files(_own_folder(record), record)}
     if record.bundled:
-        return {"kind": "bundled", "files": _files(BUNDLED / record.bundled)}
+        return {"kind": "bundled", "files": _files(BUNDLED / record.bundled, record)}
     if record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
     return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
 
 
-def _files(folder: Path) -> list[list[object]]:
+def _own_folder(record: DatasetRecord) -> Path:
+    """Return where the images lie that a suite's file names."""
+    folder = Path(record.folder)
+    if not record.folder or not folder.is_dir():
+        seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
+        raise DataError(f"the images of {record.name}: {seen}; write --data DIR, or --suite FILE.toml that names them")
+    return folder
+
+
+def _files(folder: Path, record: DatasetRecord) -> list[list[object]]:
+    """Return path, size and time of each file, of folders of images those of the images."""
+    endings = folders.ENDINGS if record.own == FOLDERS else None
     try:
-        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        found = (path for path in folder.rglob("*") if endings is None or path.suffix.lower() in endings)
+        paths = sorted(path for path in found if path.is_file())
         return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
     except OSError as error:  # a file that has just gone
         raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error
@@ -85,7 +99,9 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     Raises:
         DataError: They cannot be reached or read, or are not what the record says.
     """
-    if not record.hub:
+    if record.own == FOLDERS:
+        splits = _from_folders(record, data or _own_folder(record))
+    elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
     elif data is not None and idx.has_idx(data):
         splits = {split: _from_arrays(record, *idx.read_idx(data, split)) for split in Split}
@@ -120,7 +136,59 @@ def _from_arrays(
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
+def counted(record: DatasetRecord) -> DatasetRecord:
+    """Return the record of a data set of somebody's own with its classes and images counted; no image is read.
+
+    Raises:
+        DataError: It is not where and what the record says, or has too little to train and test on.
+    """
+    found = _folder_labels(record) if record.own == FOLDERS else _table_labels(record)
+    kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
+    train, test = (np.unique(kept[split]) for split in Split)
+    classes = int(max(labels.max(initial=-1) for labels in found.values())) + 1
+    if len(train) < max(2, classes) or not len(test):
+        seen = f"{len(train)} of {classes} classes have an image to train on, {len(test)} one to test on"
+        raise DataError(f"{record.folder}: {seen}; expected two classes or more, with two images or more each")
+    images = {split: len(labels) for split, labels in kept.items()}
+    return replace(record, classes=classes, train_images=images[Split.TRAIN], test_images=images[Split.TEST])
+
+
+def _folder_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
+    return {split: read.labels for split, (_, read) in _read_folders(record, _own_folder(record)).items()}
+
+
+def _table_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
+    folder = _own_folder(record)
+    found = _find_files(record, folder, str(folder))
+    try:
+        files = {split: _needed(record, found[split], str(folder)) for split in Split}
+        return _read_labels(record, files, str(folder))
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(error, str(folder), record) from error
+
+
+def _read_folders(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Path, folders.FolderSplit]]:
+    """Return the folder and the files of each split, before any are drawn for testing."""
+    places = {Split.TRAIN: folder / record.train_split, Split.TEST: folder / record.test_split}
+    classes = folders.class_names(places[Split.TRAIN])
+    if strange := set(folders.class_names(places[Split.TEST])) - set(classes):
+        raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
+    mine = {split: [name for name in classes if (place / name).is_dir()] for split, place in places.items()}
+    if mine[Split.TEST] != classes:
+        raise DataError(f"{places[Split.TEST]} lacks the class '{min(set(classes) - set(mine[Split.TEST]))}'")
+    return {split: (place, folders.read_folder(place, classes)) for split, place in places.items()}
+
+
+def _from_folders(record: DatasetRecord, folder: Path) -> dict[Split, RawSplit]:
+    splits = {}
+    for split, (place, read) in _read_folders(record, folder).items():
+        rows = choose_rows(record, split, read.labels)
+        splits[split] = RawSplit(read.labels[rows], rows, read.groups(place))
+    return splits
+
+
 def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
+    data = data or (_own_folder(record) if record.own else None)
     where = str(data) if data else record.bundled or record.hub
     found = _find_files(record, data, where)
     try:
@@ -267,7 +335,8 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
 
 def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:
     """Return the error for files that cannot be read."""
-    return DataError(f"cannot read {where} ({_seen(error)}); expected parquet files in the layout of {record.hub}")
+    layout = f" in the layout of {record.hub}" if record.hub else ""
+    return DataError(f"cannot read {where} ({_seen(error)}); expected parquet files{layout}")
 
 
 def _unreachable(error: Exception, record: DatasetRecord) -> DataError:

@@ -56,14 +56,14 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     """Choose the rows of the hub's split that belong to the data set's, ascending.
 
     Args:
-        record: Says whether one split of the hub serves both (`holdout`), which classes are kept (`class_step`), and
+        record: Says whether one split serves both (`holdout`, `share`), which classes are kept (`class_step`), and
             whether only the first images of each are (`of_each`).
         split: The data set's split.
         labels: Of the hub's split, int64 (n,).
     """
     rows = np.arange(len(labels))
-    if record.holdout:
-        test = held_out(labels, record.holdout, record.seed)
+    if record.holdout or record.share:
+        test = held_out(labels, record.holdout or record.share, record.seed)
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each:
         rows = rows[labels[rows] % record.class_step == 0]
@@ -80,10 +80,17 @@ def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     return bool((found >= record.of_each).all())
 
 
-def held_out(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` images of each class, drawn by a seed, bool (n,)."""
+def held_out(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
+    """Mark images of each class, drawn by a seed, bool (n,).
+
+    Args:
+        labels: int64 (n,).
+        count: How many of each class; below 1 it is their share, which gives one image at least.
+        seed: Of the draw.
+    """
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):
-        marked[drawn[labels[drawn] == label][:count]] = True
+        mine = drawn[labels[drawn] == label]
+        marked[mine[: int(count) if count >= 1 else max(1, round(count * len(mine)))]] = True
     return marked

@@ -133,7 +133,8 @@ class RunContext:
     def network(self, model: str, seed: int) -> nn.Module:
         """Build a network of this name for this data set, with the random weights of a seed."""
         record = self.data.record
-        return build(model, record.classes, record.channels, record.size, torch.Generator().manual_seed(seed))
+        generator, source = torch.Generator().manual_seed(seed), self.suite.network_source
+        return build(model, record.classes, record.channels, record.size, generator, source)
 
     def start(self, model: str, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.

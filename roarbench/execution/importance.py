@@ -125,7 +125,9 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
         MachineError: Somebody else killed it.
     """
     record = context.data.record
-    network = Network(context.reference.model, record.classes, record.channels, record.size)
+    network = Network(
+        context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
+    )
     source = context.workspace.submission(estimator.id)
     n, size = len(batch.ids), at_once(network)
     model = context.untrained_reference() if estimator.variant == "untrained" else context.trained_reference()
@@ -204,6 +206,8 @@ def images_at_once(context: RunContext, estimators: int) -> int:
     if device().type == "cpu":
         return EXPLAINED
     record = context.data.record
-    cost = network_cost(context.reference.model, record.classes, record.channels, record.size)
+    cost = network_cost(
+        context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
+    )
     shape = (record.channels, record.size, record.size)
     return max(EXPLAINED, fitting(gpu_memory(), cost.activations, shape, estimators))

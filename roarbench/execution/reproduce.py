@@ -20,12 +20,13 @@ from roarbench.execution.runner import at_work
 from roarbench.forecast.rates import measure
 from roarbench.plan.keys import reference_of, reference_points
 from roarbench.plan.runs import REPLICATION, Run, Suite
-from roarbench.plan.suites import VERSIONS, with_given
+from roarbench.plan.suites import with_given
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
 from roarbench.store.results import Result, ResultsStore, default_url
+from roarbench.store.suites import all_suites
 from roarbench.terms import PROTOCOLS, ROAR, Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
@@ -109,7 +110,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored, workers = _find(store, request.key), request.workers
     run = stored.run
-    suite, weights = _suite(run), _weights(run.given, request.reference)
+    suite, weights = _suite(store, run), _weights(run.given, request.reference)
     with DecodeWatch(console) as watch:
         images = decode_dataset(suite.dataset_record, workspace.data, request.data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:
@@ -145,12 +146,12 @@ def _find(store: ResultsStore, key: str) -> Result:
     return stored[found]
 
 
-def _suite(run: Run) -> Suite:
+def _suite(store: ResultsStore, run: Run) -> Suite:
     """Return a suite that the run may belong to: same images, network, recipe and reference, given weights or not.
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
-    for suite in sorted(VERSIONS.values(), key=lambda suite: suite.given != run.given):
+    for suite in sorted(all_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
         asked = replace(with_given(asked, run.given), maps=run.maps) if run.reference else asked
         explained = reference_of(asked, run.data, asked.reference_number(run.seed))

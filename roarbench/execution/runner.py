@@ -198,7 +198,9 @@ def at_work(
 def _try_weights(request: Request) -> None:
     record = request.suite.dataset_record
     generator = torch.Generator().manual_seed(0)
-    network = build(request.suite.model, record.classes, record.channels, record.size, generator)
+    network = build(
+        request.suite.model, record.classes, record.channels, record.size, generator, request.suite.network_source
+    )
     for given in (*request.weights, *request.starts):
         load_given(given, network, record.channels)
 

@@ -151,7 +151,7 @@ def measure(suite: Suite) -> Rates:
     inputs, trained = _made_up(record, n, where), max(batch, math.ceil(steps * batch / recipe.epochs))
     few = _made_up(record, trained, where)  # seen as often as in a training, which makes them once for all epochs
     generator = torch.Generator().manual_seed(0)
-    model = build(suite.model, record.classes, record.channels, record.size, generator).to(where)
+    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source).to(where)
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     labels = torch.randint(record.classes, (n,), generator=generator)
     short = replace(recipe, batch=batch, epochs=steps * batch / trained)

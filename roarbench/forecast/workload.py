@@ -108,7 +108,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
 def suite_cost(suite: Suite) -> NetworkCost:
     """Return what an image costs in the suite's network."""
     record = suite.dataset_record
-    return network_cost(suite.model, record.classes, record.channels, record.size)
+    return network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def images_at_once(recipe: Recipe, train: int) -> int:

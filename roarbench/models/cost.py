@@ -25,14 +25,15 @@ class NetworkCost(NamedTuple):
 
 
 @cache
-def network_cost(name: str, classes: int, channels: int, size: int) -> NetworkCost:
-    """Count a network of `models.MODELS`; convolutions and linear layers are what counts, the rest is below 1 %.
+def network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
+    """Count a network; convolutions and linear layers are what counts, the rest is below 1 %.
 
     Args:
-        name: One of `MODELS`.
+        name: As `models.build` takes it.
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
+        source: The Python file that makes it; empty for others.
 
     Raises:
         UnknownName: There is no network of that name.
@@ -45,7 +46,7 @@ def network_cost(name: str, classes: int, channels: int, size: int) -> NetworkCo
         if isinstance(layer, nn.Conv2d | nn.Linear):
             flops += 2 * output.numel() * layer.weight[0].numel()  # each output is a sum over one filter
 
-    model = build(name, classes, channels, size, torch.Generator()).eval()
+    model = build(name, classes, channels, size, torch.Generator(), source).eval()
     for layer in model.modules():
         if not list(layer.children()) and not isinstance(layer, nn.Identity):
             layer.register_forward_hook(count)

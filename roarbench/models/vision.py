@@ -14,17 +14,22 @@ _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _declared: list[torch.library.Library] = []  # a declaration lives as long as its library object
 
 
-def _resnet_module() -> ModuleType:
+def _imported(name: str) -> ModuleType:
     try:
-        return importlib.import_module("torchvision.models.resnet")
+        return importlib.import_module(name)
     except RuntimeError as error:
         if "operator torchvision::nms does not exist" not in str(error):
             raise
     library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     _declared.append(library)
-    for name in ("nms", "qnms"):
-        library.define(name + _BOXES)  # type: ignore[no-untyped-call]
-    return importlib.import_module("torchvision.models.resnet")
+    for operator in ("nms", "qnms"):
+        library.define(operator + _BOXES)  # type: ignore[no-untyped-call]
+    return importlib.import_module(name)
 
 
-resnet = _resnet_module()
+resnet = _imported("torchvision.models.resnet")
+
+
+def torchvision_models() -> ModuleType:
+    """Return torchvision's package of classification networks, which takes longer to import than `resnet` alone."""
+    return _imported("torchvision.models")

@@ -1,9 +1,13 @@
 """How networks are trained: frozen, versioned recipes and their learning rate. Nothing here imports torch."""
 
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
-from roarbench.errors import UnknownName
+from roarbench.errors import CallerError, UnknownName
 from roarbench.terms import Precision
 
 
@@ -50,6 +54,8 @@ class Recipe:
         micro_batch: Images that go through the network at once; gradients add up to those of `batch` images before a
             step. Batch norm takes its statistics over this many, so it is part of what is computed. 0: `batch`.
         start: `NAME@CHECKSUM` of the published weights that every training begins with; empty for random ones.
+        changes: In what it differs from the recipe of the table with its name and version, as its title has it:
+            `(epochs=6)`; empty for one of the table.
     """
 
     name: str
@@ -67,6 +73,7 @@ class Recipe:
     sides: tuple[float, ...] = (1.0,)
     micro_batch: int = 0
     start: str = ""
+    changes: str = ""
 
     @property
     def area(self) -> float:
@@ -75,8 +82,8 @@ class Recipe:
 
     @property
     def title(self) -> str:
-        """Return `name@version`, as suites and runs name it."""
-        return f"{self.name}@{self.version}"
+        """Return `name@version`, as suites and runs name it, with what was changed: `quick@2(epochs=6)`."""
+        return f"{self.name}@{self.version}{self.changes}"
 
 
 def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
@@ -174,15 +181,118 @@ _TABLE = (
 RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
+class RecipeSetting(NamedTuple):
+    """A value of a recipe that a title may change.
+
+    Attributes:
+        kind: Of its values: `float`, `int`, or an enumeration.
+        least, most: Of a number, both included.
+        expected: What may be written, in words.
+    """
+
+    kind: type[float] | type[int] | type[StrEnum]
+    least: float
+    most: float
+    expected: str
+
+
+def _number(least: float, most: float) -> RecipeSetting:
+    return RecipeSetting(float, least, most, f"a number from {least:g} to {most:g}")
+
+
+def _whole(least: int, most: int) -> RecipeSetting:
+    return RecipeSetting(int, least, most, f"a whole number from {least} to {most}")
+
+
+def _one_of(kind: type[StrEnum]) -> RecipeSetting:
+    return RecipeSetting(kind, 0, 0, " or ".join(f"'{choice}'" for choice in kind))
+
+
+SETTINGS = {  # in the order of a title
+    "epochs": _number(0.01, 10_000),
+    "batch": _whole(1, 65_536),
+    "peak": _number(1e-7, 100),
+    "warmup": _number(0, 1000),
+    "decay": _one_of(Decay),
+    "augmentation": _one_of(Augmentation),
+    "precision": _one_of(Precision),
+    "momentum": _number(0, 0.9999),
+    "weight_decay": _number(0, 10),
+    "smoothing": _number(0, 0.9),
+    "sides": _number(0.1, 1),  # of each part, joined by `+`
+    "micro_batch": _whole(0, 65_536),
+}
+
+
 def find_recipe(title: str) -> Recipe:
-    """Return the recipe of this `name@version`.
+    """Return the recipe of this `name@version`, or one with other numbers: `quick@2(epochs=6,sides=0.5+1)`.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: There is none of that name and version.
+        CallerError: It has no such number, or not this one.
     """
-    if title not in RECIPES:
-        raise UnknownName("recipe", title, RECIPES)
-    return RECIPES[title]
+    if title in RECIPES:
+        return RECIPES[title]
+    found = re.fullmatch(r"([^()]*)\(([^()]*)\)", title)
+    name, listed = (found[1], found[2].split(",")) if found else (title, [])
+    if name not in RECIPES:
+        raise UnknownName("recipe", name, RECIPES)
+    values = dict(part.partition("=")[::2] for part in listed)
+    return changed(RECIPES[name], {key: value.split("+") if key == "sides" else value for key, value in values.items()})
+
+
+def changed(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
+    """Return a recipe of the table with other values; its title says which, whatever order they are given in.
+
+    Args:
+        recipe: Of `RECIPES`.
+        values: By the names in `SETTINGS`, as such or as text; those of `sides` in a sequence.
+
+    Raises:
+        CallerError: There is no such setting, or a value cannot be its.
+    """
+    for key in values:
+        if key not in SETTINGS:
+            raise UnknownName("setting of a recipe", key, SETTINGS)
+    read = {key: _read(key, values[key]) for key in SETTINGS if key in values}
+    other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
+    said = ",".join(f"{key}={_written(value)}" for key, value in other.items())
+    made: Recipe = replace(recipe, **other, changes=f"({said})" if said else "")  # type: ignore[arg-type]
+    if made.warmup >= made.epochs:
+        seen = f"{made.title} warms up for {made.warmup:g} of {made.epochs:g} epochs"
+        raise CallerError(f"{seen}; write a warmup below epochs")
+    return made
+
+
+def _read(key: str, value: object) -> object:
+    if key == "sides":
+        parts = tuple(_value(key, part) for part in value) if isinstance(value, list | tuple) else ()
+        if not parts:
+            raise CallerError(f"sides is {value!r}, expected a list of shares; write sides = [0.5, 1.0]")
+        return parts
+    return _value(key, value)
+
+
+def _value(key: str, value: object) -> object:
+    """Return a value as the setting has it."""
+    kind, least, most, expected = SETTINGS[key]
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        if issubclass(kind, StrEnum):
+            return kind(str(value))
+        number = kind(value)
+        if not (math.isfinite(number) and least <= number <= most) or number != float(value):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise CallerError(f"{key} is {value!r}, expected {expected}") from None
+    return kind(_written(number))  # as exact as titles are
+
+
+def _written(value: object) -> str:
+    if isinstance(value, tuple):
+        return "+".join(map(_written, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:

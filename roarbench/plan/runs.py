@@ -165,12 +165,32 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Own:
+    """Part of a suite that no table has, because somebody's file describes it.
+
+    Attributes:
+        blocks: Its cells as they were asked for.
+        references: How many networks it explains if none are given.
+        dataset: Its data set; None for one of the table.
+        source: The Python file that makes its network; empty for one that is known by its name.
+        left_out: Estimators that do not apply to the network, each with the reason.
+    """
+
+    blocks: tuple[Block, ...]
+    references: int
+    dataset: DatasetRecord | None = None
+    source: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Suite:
     """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor.
 
     Attributes:
         name: What `--suite` takes.
-        version: Counts up with every change of what is computed.
+        version: Counts up with every change of what is computed; of a suite from somebody's file the start of the hash
+            of what is computed.
         about: One sentence.
         dataset: Name of the data set.
         model: Name of the network, for the reference and for every retraining.
@@ -182,10 +202,11 @@ class Suite:
         maps: What the reference computes with while its maps are made.
         references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
         replication: 0, or which repetition with other seeds and other references it is.
+        own: What somebody's file says that no table has; None for the suites of the table.
     """
 
     name: str
-    version: int
+    version: int | str
     about: str
     dataset: str
     model: str
@@ -196,12 +217,18 @@ class Suite:
     maps: Precision = Precision.FLOAT32
     references: int = 1
     replication: int = 0
+    own: Own | None = None
+
+    @property
+    def called(self) -> str:
+        """Return what `--suite` takes, wherever the store is that has it."""
+        return f"{self.name}@{self.version}" if self.own else self.name
 
     @property
     def title(self) -> str:
         """Return the name with version, as tables and pages show it."""
         again = f", replication {self.replication}" if self.replication else ""
-        return f"{self.name} v{self.version}{again}"
+        return f"{self.called if self.own else f'{self.name} v{self.version}'}{again}"
 
     def seeds(self, block: Block) -> range:
         """Return the seeds of each cell of a block; where nothing is trained there is one for each reference."""
@@ -241,7 +268,23 @@ class Suite:
     @property
     def dataset_record(self) -> DatasetRecord:
         """Return the data set."""
-        return find_dataset(self.dataset)
+        return self.own and self.own.dataset or find_dataset(self.dataset)
+
+    @property
+    def network_source(self) -> str:
+        """Return the Python file that makes its network; empty where its name says which it is."""
+        return self.own.source if self.own else ""
+
+    @property
+    def asked_estimators(self) -> tuple[Estimator, ...]:
+        """Return all estimators that were asked for, those that do not apply to the network among them."""
+        blocks = self.own.blocks if self.own else self.blocks
+        return tuple(map(find_estimator, dict.fromkeys(name for block in blocks for name in block.estimators)))
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Return the estimators that do not apply to its network, with the reasons."""
+        return dict(self.own.left_out) if self.own else {}
 
     @property
     def recipe_record(self) -> Recipe:

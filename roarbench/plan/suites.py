@@ -405,7 +405,7 @@ def leading(suite: Suite) -> tuple[Protocol, ...]:
 
 def own_reference(suite: Suite) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
-    return VERSIONS.get((suite.name, suite.version), suite).given
+    return "" if suite.own else VERSIONS.get((suite.name, suite.version), suite).given
 
 
 def with_given(suite: Suite, given: str) -> Suite:
@@ -419,7 +419,7 @@ def with_given(suite: Suite, given: str) -> Suite:
     """
     if given == suite.given:
         return suite
-    own = VERSIONS.get((suite.name, suite.version), suite).references
+    own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
     references = len(given.split(",")) if given else own
     trained = [block.seeds for block in suite.blocks if block.protocol.retrain is not Retrain.NONE]
     blocks = tuple(

@@ -1,5 +1,6 @@
 """The lists of suites and estimators, for a person and for a program. Nothing here imports torch, SciPy or SQL."""
 
+from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
@@ -8,11 +9,14 @@ from rich.table import Table
 
 from roarbench.calls import propose
 from roarbench.estimators import ESTIMATORS, PARAMETERS, TWINS
+from roarbench.identity import record
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import needs_reference, reference_epochs
+from roarbench.plan.recipes import SETTINGS, Recipe, find_recipe
 from roarbench.plan.runs import Suite, expand
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.terms import Retrain
+from roarbench.text import counted
 
 
 def suite_records() -> list[dict[str, Any]]:
@@ -58,6 +62,53 @@ def suite_list(width: int) -> str:
         lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
     plan = propose("plan", "--suite", "NAME")
     return "\n".join([*lines, f"{plan} says what it takes; --measure times it on this machine"])
+
+
+def one_record(suite: Suite) -> dict[str, Any]:
+    """Return a suite with all that it asks for, as plain values."""
+    said = {"recipe": _values(suite.recipe_record), "reference_recipe": _values(find_recipe(suite.reference_recipe))}
+    return _suite_record(suite) | {
+        "data": record(suite.dataset_record.anywhere),
+        **said,
+        "references": suite.references,
+        "maps": suite.maps,
+        "blocks": [record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
+        "left_out": suite.left_out,
+    }
+
+
+def one_text(suite: Suite) -> str:
+    """Return what a suite asks for, for a terminal."""
+    found, data = _suite_record(suite), suite.dataset_record
+    test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
+    channels = "grey" if data.channels == 1 else "colour"
+    shape = f"{data.classes:,} classes, {data.size} x {data.size}, {channels}"
+    explained = suite.given or _recipe_words(find_recipe(suite.reference_recipe))
+    lines = [
+        suite.title,
+        f"  {suite.about}",
+        f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
+        f"  network      {suite.model}",
+        f"  recipe       {_recipe_words(suite.recipe_record)}",
+        f"  reference    {suite.references} of them, {explained}",
+    ]
+    for block in suite.blocks:
+        levels = ", ".join(f"{t:g}" for t in block.levels)
+        asked = f"levels {levels}; {counted(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
+        lines += [f"  {block.protocol.name:<12} {asked}", f"               {', '.join(block.estimators)}"]
+    lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
+    lines += [f"  cost         {found['trainings']:,} trainings, {found['images_trained'] / 1e6:,.2f} M images"]
+    return "\n".join(lines)
+
+
+def _values(recipe: Recipe) -> dict[str, Any]:
+    return {"title": recipe.title} | {key: getattr(recipe, key) for key in SETTINGS}
+
+
+def _recipe_words(recipe: Recipe) -> str:
+    values = {key: getattr(recipe, key) for key in ("epochs", "batch", "peak")}
+    numbers = ", ".join(f"{key} {value:g}" for key, value in values.items())
+    return f"{recipe.title}: {numbers}, {recipe.augmentation}"
 
 
 def _indented(words: str, width: int) -> list[str]:

@@ -14,13 +14,14 @@ from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Point, Run, Suite, describe, expand, protocol_name
-from roarbench.plan.suites import VERSIONS, with_entries, with_given
+from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
 from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import Failure, Result, ResultsStore
+from roarbench.store.suites import all_suites
 from roarbench.text import MISSING
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
@@ -114,7 +115,7 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
         "key": key,
         "run": f"{describe(Point(run.cell, run.seed))}",
         "state": "done" if result else "running" if running else "failed" if failed else "forgotten",
-        "suites": _suites(run),
+        "suites": [suite.title for suite in all_suites(store.database) if _has(suite, run)],
         "record": record(run),
         "outcome": _outcome(result) if result else None,
         "origin": origins(store.database, [key])[key] if result else None,
@@ -127,11 +128,6 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
         "failures": [_note(failure, reason=failure.reason, code=failure.code_version) for failure in failed],
         "forgotten": [_note(row, what=_gone(row), reason=row.reason, who=row.who) for row in gone],
     }
-
-
-def _suites(run: Run) -> list[str]:
-    """Return the title of every suite that has this run, in any version."""
-    return [suite.title for suite in VERSIONS.values() if _has(suite, run)]
 
 
 def _has(suite: Suite, run: Run) -> bool:

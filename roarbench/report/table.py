@@ -1,5 +1,6 @@
 """The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -150,7 +151,7 @@ class SuiteTable:
     def remarks(self) -> str:
         """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
         parts = (self._certainty, self._watched, floor_words(self._floors), *self._mixtures, self._machines)
-        parts += (self._noise, self._checks)
+        parts += (self._noise, self._checks, self._left_out)
         return " ".join(part for part in (*parts, self._quantus_columns) if part)
 
     @property
@@ -162,7 +163,7 @@ class SuiteTable:
     def advice(self) -> str:
         """Return the command that says why rows should be doubted; empty where none should."""
         signs = sorted({self.flags[row.estimator].sign for row in self.board.rows if row.estimator in self.flags})
-        command = propose("validity", "--suite", self.suite_results.suite.name)
+        command = propose("validity", "--suite", self.suite_results.suite.called)
         return f"{', '.join(signs)} `{command}` says why to doubt a row." if signs else ""
 
     @property
@@ -208,6 +209,15 @@ class SuiteTable:
             f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
             f"copies: {shares}."
         )
+
+    @property
+    def _left_out(self) -> str:
+        """Return which estimators the suite does without because they do not apply to its network."""
+        names = defaultdict(list)
+        for name, why in self.suite_results.suite.left_out.items():
+            names[why].append(name)
+        found = "; ".join(f"{', '.join(each)}: {why}" for why, each in names.items())
+        return f"Left out: {found}." if found else ""
 
     @property
     def _checks(self) -> str:

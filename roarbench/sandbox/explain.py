@@ -40,6 +40,7 @@ class Network(NamedTuple):
     classes: int
     channels: int
     size: int
+    source: str = ""
 
 
 @cache

@@ -17,16 +17,19 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators import find_estimator
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, record
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.own import suite_of, suite_record
+from roarbench.plan.runs import CLEAN, Suite
 from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
 from roarbench.store.results import Result, ResultsStore, row_of, stored_result
+from roarbench.store.suites import kept_suites, put_suites
 from roarbench.submissions.file import Submission, check_source
 
 FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
 _NOTES = b"roarbench_images"  # of the file, where images came from
+_SUITES = b"roarbench_suites"  # of the file, suites from somebody's file
 _COLUMNS = pa.schema(
     [
         pa.field("key", pa.string()),
@@ -55,6 +58,8 @@ def export_results(store: ResultsStore, path: Path) -> int:
         stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
     rows = [_exported(result, sources) for result in stored]
     about = {**(_COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
+    if own := [suite_record(suite) for suite in kept_suites(store.database)]:
+        about |= {_SUITES: canonical(own).encode()}
     table = pa.Table.from_pylist(rows, schema=_COLUMNS.with_metadata(about))
     write_new(path, lambda temporary: pq.write_table(table, temporary))
     return len(rows)
@@ -118,7 +123,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         found[result.run.key] = result
         if submission is not None:
             sources[submission.id] = submission
-    notes = _imported_notes(metadata, path)
+    notes, suites = _imported_notes(metadata, path), _imported_suites(metadata, path)
     rows, now = {key: row_of(result) for key, result in found.items()}, datetime.now(UTC)
     with store.database.write() as connection:
         _check_totals(connection, rows.values(), path)
@@ -131,6 +136,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             origins = [{"key": key, "file": checksum, "created": now} for key in sorted(fresh)]
             connection.execute(insert(schema.imports), origins)
         put_notes(connection, notes)
+        put_suites(connection, suites)
     stored = store.results(set(found) - fresh)
     conflicts = [Conflict(own, found[key]) for key, own in sorted(stored.items()) if own.bits != found[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
@@ -183,6 +189,13 @@ def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]
         return [checked_note(note) for note in found if note.kind == LOCAL]
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{path}: what it says of images cannot be read ({error}); nothing was added") from None
+
+
+def _imported_suites(metadata: dict[bytes, bytes], path: Path) -> list[Suite]:
+    try:
+        return [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError, CallerError) as error:
+        raise StoreError(f"{path}: what it says of suites cannot be read ({error}); nothing was added") from None
 
 
 def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0006"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0007"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -172,6 +172,15 @@ watched = Table(  # rows looked at while their trainings went on; missing from s
     Column("retrain", Text, nullable=False),
     Column("estimator", Text, nullable=False),
     Column("looks", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
+
+suites = Table(  # suites from somebody's file; missing from stores older than 0007
+    "suites",
+    metadata,
+    Column("id", Text, primary_key=True),  # NAME@VERSION
+    Column("record", Text, nullable=False),  # canonical JSON of `plan.own.suite_record`
+    Column("folder", Text, nullable=False),  # where its data lay on this machine
     Column("created", UtcDateTime, nullable=False),
 )
 

@@ -242,7 +242,7 @@ def _count_networks() -> None:
 def suite_network(suite: Suite) -> Network:
     """Return the network that a suite explains."""
     record = suite.dataset_record
-    return Network(suite.model, record.classes, record.channels, record.size)
+    return Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def picture(importance: Tensor, columns: int = 48) -> str:

@@ -106,7 +106,7 @@ def described(suite):
     for block in everything["blocks"]:
         protocol = block["protocol"]  # what an image is paired with came later, and its name says it
         block["protocol"] = (*protocol[:3], True) if protocol.paired else protocol[:3]
-    later = (("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0))
+    later = (("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None))
     return {name: value for name, value in everything.items() if (name, value) not in later}
 
 

@@ -123,7 +123,7 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
 
 
 def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
-    chosen = requested_suite(SuiteOptions("quick@1", "random,sobel"), entry="mine@0123abcd")
+    chosen = requested_suite(find_suite("quick@1"), SuiteOptions("quick@1", "random,sobel"), entry="mine@0123abcd")
     assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
 
 

@@ -6,15 +6,30 @@ from typing import Annotated
 
 import typer
 
+from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, ReportFormat, StoreDir
+from roarbench.cli.suites import tried_suite
 
 
-def suites(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
-    """List the suites with what each costs."""
+def suites(
+    suite: Annotated[
+        str,
+        typer.Argument(metavar="[NAME|FILE]", help="Only this one, with all that it asks for.", show_default="all"),
+    ] = "",
+    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+) -> None:
+    """List the suites with what each costs, or show one; that of a TOML file is checked, its network is tried."""
     from roarbench.report import lists
 
-    if format is ReportFormat.JSON:
+    if suite:
+        found = tried_suite(suite, STORE)
+        if format is ReportFormat.JSON:
+            out.print_json(json.dumps(lists.one_record(found)))
+        else:
+            out.print(lists.one_text(found), soft_wrap=True)
+            err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
+    elif format is ReportFormat.JSON:
         out.print_json(json.dumps(lists.suite_records()))
     else:
         out.print(lists.suite_list(out.width), soft_wrap=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,12 +23,16 @@ from roarbench.cli.options import (
     WorkOptions,
     chosen_estimators,
     chosen_protocol,
-    named_suite,
+    with_added,
 )
+from roarbench.cli.suites import tried_suite
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.plan.runs import Suite, select
 from roarbench.plan.suites import find_suite
+
+if TYPE_CHECKING:
+    from roarbench.store.results import ResultsStore
 
 _MOST_REPLICATIONS = 1000
 
@@ -44,7 +48,8 @@ def run(
     format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
-    suite, budget = requested_suite(asked, work.references), course.seconds
+    named, budget = tried_suite(asked.suite, work.store, work.db), course.seconds
+    suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.execution.course import Wish, run_until_decided
@@ -58,12 +63,13 @@ def run(
     if metrics:
         quantus_version()  # before hours of work
     with open_results(work.store, work.db, read_only=False) as results:
+        _keep(named, results)
         if submitted.submission:
             from roarbench.execution.entry import SubmissionMode, submit
 
             mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
             entry, pace = submit(submitted.submission, mode, results, workspace, err)
-            suite = requested_suite(asked, work.references, entry)
+            suite = requested_suite(named, asked, work.references, entry)
         request = Request(suite, work.data, work.limit, work.references, count, pace)
         if course.until_decided:
             finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, err)
@@ -76,7 +82,7 @@ def run(
     for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
         print_table(suite_table(suite_results, protocol.name, None, None), format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{asked.suite}.png"), propose("status")]
+    lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
         raise typer.Exit(1)
@@ -100,7 +106,8 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
-    suite = requested_suite(asked, work.references)
+    named = tried_suite(asked.suite, work.store, work.db)
+    suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import Question, load_suite, open_results
     from roarbench.execution.runner import Request, run_suite, workers_here
     from roarbench.report.replication import compare, replication_record, replication_text
@@ -112,6 +119,7 @@ def replicate(
     else:
         workspace, count = Workspace(work.store), workers_here(work.workers)
         with open_results(work.store, work.db, read_only=False) as results:
+            _keep(named, results)
             request = Request(suite, work.data, work.limit, work.references, count)
             repeated = replace(request, suite=replace(suite, replication=number))
             done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
@@ -139,7 +147,8 @@ def plan(
     if asked.question:
         _answer(asked, work, format)
         return
-    suite, seconds = requested_suite(asked, work.references), None
+    named = tried_suite(asked.suite, work.store, work.db)
+    suite, seconds = requested_suite(named, asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.runner import default_workers
@@ -154,7 +163,7 @@ def plan(
 
         mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
         entry, pace = inspect_file(submitted.submission, mode, measured, err)
-        suite = requested_suite(asked, work.references, entry)
+        suite = requested_suite(named, asked, work.references, entry)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
     made = make_plan(suite_results, work.workers or default_workers(), measured, bool(data) and not decoded, seconds)
@@ -187,10 +196,21 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         out.print(answer_text(asked.question, asked.difference, found, workers, command), soft_wrap=True)
 
 
-def requested_suite(asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:
+def _keep(suite: Suite, results: "ResultsStore") -> None:
+    """Keep a suite from a file with its results, and tell what it leaves out."""
+    from roarbench.store.suites import keep_suite
+
+    if suite.own:
+        keep_suite(results.database, suite)
+    for name, why in suite.left_out.items():
+        err.print(f"left out: {name}: {why}", soft_wrap=True)
+
+
+def requested_suite(suite: Suite, asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:
     """Return the suite, or the part of it that was chosen, with the controls that every estimator is compared with.
 
     Args:
+        suite: That was named.
         asked: The suite, its estimators and its seeds.
         references: File or name of the weights of each network that it explains; empty for those that its recipe
             trains.
@@ -198,7 +218,7 @@ def requested_suite(asked: SuiteOptions, references: Sequence[str] = (), entry: 
     """
     from roarbench.plan.weights import explaining
 
-    suite = named_suite(asked.suite, asked.estimators, [entry] if entry else [])
+    suite = with_added(suite, asked.estimators, [entry] if entry else [])
     chosen = chosen_estimators(suite, asked.estimators)
     own = [row.id for row in suite.estimator_records if row.parent == entry]
     if asked.seeds and asked.seeds < len(references):

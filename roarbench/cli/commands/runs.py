@@ -15,8 +15,9 @@ from roarbench.cli.options import (
     StoreDir,
     SuiteName,
     chosen_estimators,
-    named_suite,
+    with_added,
 )
+from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Of a run, or its first digits; `keys` lists them.")]
@@ -30,7 +31,7 @@ def keys(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """List the runs of a suite: key, state, and what each is."""
-    asked = named_suite(suite, estimators)
+    asked = with_added(asked_suite(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.runs import run_lines, run_records
 

@@ -22,10 +22,10 @@ from roarbench.cli.options import (
     TableFormat,
     UnitName,
     chosen_estimators,
-    named_suite,
+    with_added,
 )
+from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
-from roarbench.plan.suites import find_suite
 from roarbench.terms import Unit
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def status(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
-    asked = find_suite(suite)
+    asked = asked_suite(suite, source.store, source.db)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import status_lines, status_record, status_table
 
@@ -63,7 +63,7 @@ def table(
     format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
-    asked = named_suite(suite, board.estimators)
+    asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
     from roarbench.analysis.load import load_suite
     from roarbench.report.table import suite_table
 
@@ -89,7 +89,7 @@ def validity(
     format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
 ) -> None:
     """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
-    asked, others = find_suite(suite), [find_suite(name) for name in against or ()]
+    asked, *others = (asked_suite(name, source.store, source.db) for name in (suite, *(against or ())))
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity
@@ -119,7 +119,7 @@ def plot(
 
     Twins and other checks are drawn where --estimators names them.
     """
-    asked = named_suite(suite, board.estimators)
+    asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
     from roarbench.analysis.load import load_suite, what_else
     from roarbench.report.charts import chart
     from roarbench.report.figures import draw_curves
@@ -150,7 +150,7 @@ def claims(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Test the paper's claims on its own Table 2 and on our results, whose significant cells it counts."""
-    asked = find_suite(suite) if suite else None
+    asked = asked_suite(suite, source.store, source.db) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claims

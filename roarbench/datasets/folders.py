@@ -1,0 +1,104 @@
+"""Images in folders: one folder for each class, with or without a folder of each split above them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets.tables import CHUNK
+from roarbench.errors import DataError
+
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_GROUP = 256  # files that one process decodes in one go
+
+
+class FileGroup(NamedTuple):
+    """Some image files of a split.
+
+    Attributes:
+        folder: Of all of them.
+        files: Their paths below it, with slashes.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """Return how many they are."""
+        return len(self.files)
+
+
+class FolderSplit(NamedTuple):
+    """Image files of one split, in the order of their classes and names.
+
+    Attributes:
+        files: Their paths below the folder, with slashes.
+        labels: The numbers of their classes, int64 (n,).
+    """
+
+    files: tuple[str, ...]
+    labels: NDArray[np.int64]
+
+    def groups(self, folder: Path) -> tuple[FileGroup, ...]:
+        """Return the files in groups, in order."""
+        starts = range(0, len(self.files), _GROUP)
+        return tuple(FileGroup(folder, self.files[start : start + _GROUP]) for start in starts)
+
+
+def class_names(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, hidden ones left out, in order.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        seen = f"cannot read {folder}: {error.strerror}"
+        raise DataError(f"{seen}; write a folder with a folder of images of each class") from error
+
+
+def read_folder(folder: Path, classes: Sequence[str]) -> FolderSplit:
+    """Return the images of these classes, each in the folder of its name or below it.
+
+    Args:
+        folder: Above the folders of the classes.
+        classes: In the order of their numbers.
+
+    Raises:
+        DataError: A class has no image, or a folder cannot be read.
+    """
+    files: list[str] = []
+    counts = []
+    for name in classes:
+        found = sorted(_images(folder, name))
+        if not found:
+            raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
+        files += found
+        counts.append(len(found))
+    return FolderSplit(tuple(files), np.repeat(np.arange(len(classes)), counts))
+
+
+def _images(folder: Path, name: str) -> Iterator[str]:
+    try:
+        for path in (folder / name).rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if path.suffix.lower() in ENDINGS and not hidden and path.is_file():
+                yield path.relative_to(folder).as_posix()
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield the contents of image files, `CHUNK` at most at a time.
+
+    Args:
+        group: Where they lie.
+        rows: Which ones, ascending, counted from the start of the group.
+    """
+    for start in range(0, len(rows), CHUNK):
+        yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + CHUNK]]

@@ -1,0 +1,61 @@
+"""Whether the network of a suite from somebody's file can be built, trained and explained: in seconds, on noise."""
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import CallerError
+from roarbench.estimators import ESTIMATORS, Estimator, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.models import build
+from roarbench.plan.own import without
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import Suite
+
+
+def fitted(suite: Suite) -> Suite:
+    """Return one's own suite without the estimators that do not apply to its network; others as they are.
+
+    The network is built, and its file executed.
+
+    Raises:
+        CallerError: It cannot be built, takes other images, or gives other logits.
+    """
+    if suite.own is None:
+        return suite
+    record = suite.dataset_record
+    generator = torch.Generator().manual_seed(0)
+    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
+    for side in sorted(round(record.size * share) for share in sides):
+        _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
+    model.eval()
+    images = torch.randn(2, record.channels, record.size, record.size, generator=generator)
+    reasons = {row.id: _why_not(row, model, images) for row in suite.asked_estimators if not row.control}
+    return without(suite, {name: why for name, why in reasons.items() if why})
+
+
+def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
+    size, record = images.shape[-1], suite.dataset_record
+    small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
+    wanted = (len(images), record.classes)
+    try:
+        with torch.inference_mode():
+            logits = model(images)
+    except Exception as error:  # of whoever wrote it
+        seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        seen = f"a {type(logits).__name__}" if not isinstance(logits, Tensor) else f"shape {tuple(logits.shape)}"
+        raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}")
+
+
+def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
+    """Return why an estimator does not apply to a network; empty if it does. Its base alone is tried, once."""
+    tried = ESTIMATORS.get(estimator.base, find_estimator(estimator.parent))
+    batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
+    try:
+        importance_maps([tried], model, batch, torch.zeros(images.shape[1], 1, 1))
+    except CallerError as error:
+        return str(error).partition(";")[0]
+    return ""

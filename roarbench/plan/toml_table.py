@@ -1,0 +1,130 @@
+"""A small reader of TOML: each value is asked for by its name and kind, and what nobody asked for is refused."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from roarbench.errors import CallerError, UnknownName
+
+
+class TomlTable:
+    """One table of a TOML file.
+
+    Args:
+        values: As `tomllib` reads them.
+        where: The file, and the table's name.
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+        self._values, self._where = values, where
+        self._asked: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text that is not empty; without a default it has to be there.
+
+        Raises:
+            CallerError: It is missing, or something else.
+        """
+        value = self._get(key, default, 'text; write {key} = "…"')
+        if not isinstance(value, str) or (not value.strip() and value != default):
+            raise self._wrong(key, value, f'text; write {key} = "…"')
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """Return a number from `low` to `high`.
+
+        Raises:
+            CallerError: It is missing, or something else.
+        """
+        expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
+        value = self._get(key, default, expected)
+        if not _is_number(value) or not low <= value <= high:
+            raise self._wrong(key, value, expected)
+        return float(value)
+
+    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """Return a whole number from `low` to `high`.
+
+        Raises:
+            CallerError: It is missing, or something else.
+        """
+        expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
+        value = self._get(key, default, expected)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self._wrong(key, value, expected)
+        return value
+
+    def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Return a list of texts, each once.
+
+        Raises:
+            CallerError: It is missing, empty, or something else.
+        """
+        expected = 'a list of names; write {key} = ["…"]'
+        value = self._get(key, default, expected)
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
+            raise self._wrong(key, value, expected)
+        return tuple(dict.fromkeys(value))
+
+    def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        """Return a list of numbers from `low` to `high`, each once, the lowest first.
+
+        Raises:
+            CallerError: It is missing, empty, or something else.
+        """
+        expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
+        value = self._get(key, default, expected)
+        fine = isinstance(value, list | tuple) and value and all(_is_number(one) for one in value)
+        if not fine or not all(low <= one <= high for one in value):
+            raise self._wrong(key, value, expected)
+        return tuple(sorted({float(one) for one in value}))
+
+    def section(self, key: str) -> "TomlTable":
+        """Return a table; one without values where there is none.
+
+        Raises:
+            CallerError: It is something else.
+        """
+        value = self._get(key, {}, "")
+        if not isinstance(value, dict):
+            raise self._wrong(key, value, "a table; write [{key}] on a line of its own, its values below it")
+        return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
+
+    def rest(self) -> dict[str, Any]:
+        """Return the values that nobody asked for, and take them as asked for."""
+        left = {key: value for key, value in self._values.items() if key not in self._asked}
+        self._asked |= set(left)
+        return left
+
+    def close(self) -> None:
+        """Refuse what nobody asked for.
+
+        Raises:
+            CallerError: There is such a key.
+        """
+        for key in self._values:
+            if key not in self._asked:
+                raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
+
+    def wrong(self, seen: str) -> CallerError:
+        """Return an error of this table."""
+        return CallerError(f"{self._where}: {seen}")
+
+    def _get(self, key: str, default: Any, expected: str) -> Any:
+        self._asked.add(key)
+        if key in self._values:
+            return self._values[key]
+        if default is None:
+            raise self.wrong(f"{key} is missing, expected {expected.format(key=key)}")
+        return default
+
+    def _wrong(self, key: str, value: object, expected: str) -> CallerError:
+        shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"
+        return self.wrong(f"{key} is {shown}, expected {expected.format(key=key)}")
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,64 @@
+"""Suites from somebody's file, kept with their results. Nothing here imports torch."""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, delete, insert, inspect, select
+
+from roarbench.errors import CallerError
+from roarbench.identity import canonical
+from roarbench.plan.own import suite_of, suite_record
+from roarbench.plan.runs import Suite
+from roarbench.plan.suites import VERSIONS
+from roarbench.store.database import Database
+from roarbench.store.schema import suites
+
+
+def keep_suite(database: Database, suite: Suite) -> None:
+    """Keep a suite from a file, and where its data lie now; what was kept of the same suite before is replaced."""
+    with database.write() as connection:
+        connection.execute(delete(suites).where(suites.c.id == suite.called))
+        _put(connection, suite)
+
+
+def put_suites(connection: Connection, new: Iterable[Suite]) -> None:
+    """Store suites within a transaction; one that is kept already stays as it is."""
+    known = set(connection.scalars(select(suites.c.id)))
+    for suite in new:
+        if suite.called not in known:
+            _put(connection, suite)
+
+
+def _put(connection: Connection, suite: Suite) -> None:
+    dataset = suite.own.dataset if suite.own else None
+    row = {"id": suite.called, "record": canonical(suite_record(suite)), "folder": dataset.folder if dataset else ""}
+    connection.execute(insert(suites), {**row, "created": datetime.now(UTC)})
+
+
+def kept_suites(database: Database) -> list[Suite]:
+    """Return the suites from files that a store has, oldest first, without those that only a newer version can read."""
+    found = []
+    with database.read() as connection:
+        if not inspect(connection).has_table(suites.name):
+            return []
+        rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
+    for row in rows:
+        with suppress(CallerError, KeyError, TypeError, ValueError):
+            suite = suite_of(json.loads(row.record))
+            if suite.called == row.id:
+                found.append(_placed(suite, row.folder))
+    return found
+
+
+def _placed(suite: Suite, folder: str) -> Suite:
+    if suite.own is None or suite.own.dataset is None:
+        return suite
+    return replace(suite, own=replace(suite.own, dataset=replace(suite.own.dataset, folder=folder)))
+
+
+def all_suites(database: Database) -> list[Suite]:
+    """Return all versions of the named suites, then the suites from files that a store has."""
+    return [*VERSIONS.values(), *kept_suites(database)]

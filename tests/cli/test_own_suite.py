@@ -1,0 +1,129 @@
+"""A suite from a TOML file by every command: run, shown, and shown without its file and on another machine."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from roarbench.plan.suite_file import read_suite
+from tests.helpers.command_line import command
+from tests.helpers.own_photos import TEXT, write_suite
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with pictures, the file of a suite, and the finished store."""
+    folder = tmp_path_factory.mktemp("own")
+    path = write_suite(folder)
+    assert command("run", "--suite", path, "--store", folder / "store") == 0
+    return folder
+
+
+@pytest.fixture
+def title(made):
+    return read_suite(made / "pictures.toml").called
+
+
+def test_its_table_has_the_title_and_the_rows(call, made, title):
+    found = json.loads(
+        call("table", "--suite", made / "pictures.toml", "--store", made / "store", "--format", "json").out
+    )
+    assert (found["suite"], found["version"]) == tuple(title.split("@"))
+    assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
+
+
+def test_a_second_run_has_nothing_to_do(call, made, title):
+    answer = call("run", "--suite", made / "pictures.toml", "--store", made / "store")
+    assert answer.code == 0
+    assert f"{title} (tests the installation only): all 5 runs are done" in answer.err
+
+
+@pytest.mark.parametrize("words", (("status",), ("table",), ("validity",), ("keys",), ("claims",)))
+def test_results_are_shown_without_the_file(call, made, title, tmp_path, words):
+    store = shutil.copytree(made / "store", tmp_path / "store")
+    for name in (title, "pictures"):
+        answer = call(*words, "--suite", name, "--store", store)
+        assert answer.code == 0
+        assert "grad" in answer.out or "5" in answer.out
+
+
+def test_the_images_are_found_again_without_the_file(call, made, title):
+    assert "all 5 runs are done" in call("plan", "--suite", title, "--store", made / "store").out
+
+
+def test_where_nothing_is_known_of_it(call, made, tmp_path):
+    answer = call("table", "--suite", "pictures", "--store", tmp_path)
+    assert (answer.code, answer.err.startswith("roarbench: no suite 'pictures'; ")) == (2, True)
+    answer = call("table", "--suite", "pictuers", "--store", made / "store")
+    assert answer.code == 2
+    assert re.search(r"no suite 'pictuers'; did you mean 'pictures@[0-9a-f]{8}'\?", answer.err)
+
+
+def test_results_go_from_store_to_store_with_their_suite(call, made, title, tmp_path):
+    assert call("export", tmp_path / "x.parquet", "--store", made / "store").code == 0
+    assert call("import", tmp_path / "x.parquet", "--store", tmp_path / "other").code == 0
+    rows = json.loads(call("table", "--suite", title, "--store", tmp_path / "other", "--format", "json").out)["rows"]
+    assert all(row["curve"]["0.5"] is not None for row in rows)
+    assert str(made).encode() not in (tmp_path / "x.parquet").read_bytes()
+
+
+def test_a_run_names_its_suite_and_is_done_again(call, made, title):
+    keys = json.loads(call("keys", "--suite", title, "--store", made / "store", "--format", "json").out)
+    key = next(row["key"] for row in keys if row["estimator"] == "grad")
+    assert json.loads(call("show", key, "--store", made / "store", "--format", "json").out)["suites"] == [title]
+    answer = call("reproduce", key, "--store", made / "store")
+    assert (answer.code, answer.out.startswith("equal:")) == (0, True)
+
+
+def test_the_board_has_it(call, made, title, tmp_path):
+    assert call("leaderboard", "--store", made / "store", "--export", tmp_path / "site").code == 0
+    assert title in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_suite_is_printed(call, made, title):
+    answer = call("suites", made / "pictures.toml")
+    assert answer.out.startswith(title)
+    assert "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8, colour" in answer.out
+    assert "random, sobel, random-blurred, grad" in answer.out
+    found = json.loads(call("suites", made / "pictures.toml", "--format", "json").out)
+    assert found["recipe"]["epochs"] == 1
+    assert str(made) not in json.dumps(found)
+
+
+def test_a_named_suite_is_printed(call):
+    assert call("suites", "quick").out.startswith("quick v2\n")
+
+
+def test_a_plan_of_what_was_never_run(call, made, tmp_path):
+    assert "5 runs, 0 done, 5 to do" in call("plan", "--suite", made / "pictures.toml", "--store", tmp_path).out
+
+
+def test_what_does_not_apply_is_said_once_and_shown_on_the_table(call, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\ndef build(classes, channels, size):\n"
+        "    last = nn.Linear(4 * (size - 2) ** 2, classes)\n"
+        "    return nn.Sequential(nn.Conv2d(channels, 4, 3), nn.GELU(), nn.Flatten(), last)\n"
+    )
+    text = TEXT.replace('"resnet-planted"', '"net.py:build"').replace('["grad"]', '["grad", "gb"]')
+    path = write_suite(tmp_path, text)
+    why = "guided backprop needs ReLUs and the model has none"
+    answer = call("run", "--suite", path, "--store", tmp_path / "store")
+    assert (answer.code, answer.err.count(why)) == (0, 1)
+    shown = " ".join(call("table", "--suite", path, "--store", tmp_path / "store").out.split())
+    assert f"Left out: gb: {why}." in shown
+    assert call("leaderboard", "--store", tmp_path / "store", "--export", tmp_path / "site").code == 0
+    assert any(why in page.read_text() for page in (tmp_path / "site").rglob("*.html"))
+    (tmp_path / "net.py").unlink()  # the store has it
+    title = shown.split()[0]
+    assert "all 5 runs are done" in call("run", "--suite", title, "--store", tmp_path / "store").err
+
+
+def test_a_mistake_is_one_line_before_anything_is_written(call, tmp_path):
+    path = write_suite(tmp_path, TEXT.replace("size = 8", "size = 4"))
+    answer = call("run", "--suite", path, "--store", tmp_path / "store")
+    said = f"roarbench: {path}, [data]: size is 4, expected a whole number from 8 to 512; write size = 8\n"
+    assert (answer.code, answer.err) == (2, said)
+    assert not (tmp_path / "store").exists()

@@ -1,0 +1,82 @@
+"""One's own network is tried before hours of work: what it takes, what it returns, which estimators apply to it."""
+
+import pytest
+
+from roarbench.errors import CallerError
+from roarbench.execution.fitness import fitted
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import find_suite
+from tests.helpers.own_photos import TEXT, write_suite
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, channels, classes, between):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(channels, 8, 3), between, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.last = nn.Linear(8, classes)
+
+    def forward(self, x):
+        return self.last(self.layers(x))
+
+def relu(classes, channels, size):
+    return Net(channels, classes, nn.ReLU())
+
+def gelu(classes, channels, size):
+    return Net(channels, classes, nn.GELU())
+
+def many(classes, channels, size):
+    return Net(channels, classes + 1, nn.ReLU())
+
+def fixed(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
+
+def pair(classes, channels, size):
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+    return Two()
+"""
+
+
+def suite(folder, function, recipe=""):
+    (folder / "net.py").write_text(NET)
+    text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace(
+        '["grad"]', '["grad", "gb", "var-gb", "ig"]'
+    )
+    return read_suite(write_suite(folder, text + recipe))
+
+
+def test_what_does_not_apply_is_left_out_with_the_reason(tmp_path):
+    made = fitted(suite(tmp_path, "gelu"))
+    why = "guided backprop needs ReLUs and the model has none"
+    assert made.left_out == {"gb": why, "var-gb": why}
+    assert made.estimators == ("random", "sobel", "random-blurred", "grad", "ig")
+
+
+def test_all_stay_where_they_apply(tmp_path):
+    made = fitted(suite(tmp_path, "relu"))
+    assert made.left_out == {}
+    assert "gb" in made.estimators
+
+
+def test_named_suites_are_not_touched():
+    assert fitted(find_suite("quick")) is find_suite("quick")
+
+
+@pytest.mark.parametrize(
+    ("function", "recipe", "said"),
+    (
+        ("many", "", r"returned shape \(2, 4\) for two images, expected logits of shape \(2, 3\)"),
+        ("pair", "", "returned a tuple for two images"),
+        (
+            "fixed",
+            "sides = [0.5, 1.0]\n",
+            r"cannot take images of 4 x 4 pixels \(RuntimeError: .*\); write sides = \[1.0\]",
+        ),
+    ),
+)
+def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said):
+    with pytest.raises(CallerError, match=said):
+        fitted(suite(tmp_path, function, recipe))

@@ -1,0 +1,99 @@
+"""Networks by the names of other libraries, and of a file: the same weights from the same seed, and clear refusals."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from roarbench.errors import CallerError
+from roarbench.models import MODELS, build
+from roarbench.models.cost import network_cost
+from roarbench.plan.networks import OURS
+
+NET = """
+from torch import nn
+
+def build(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
+
+def broken(classes, channels, size):
+    return 1 / 0
+
+def wrong(classes):
+    return nn.Identity()
+
+def text(classes, channels, size):
+    return "a network"
+"""
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_the_names_of_our_networks():
+    assert sorted(MODELS) == sorted(OURS)
+
+
+def test_a_network_of_torchvision_by_its_name():
+    models = [build("torchvision:squeezenet1_1", 7, 3, 32, seeded(seed)) for seed in (0, 0, 1)]
+    first, again, other = (torch.cat([p.flatten() for p in model.parameters()]) for model in models)
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    assert not torch.equal(first, other)
+    assert models[0].training
+    assert models[0].eval()(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+
+
+def test_the_global_generator_is_left_alone():
+    before = torch.get_rng_state()
+    build("torchvision:squeezenet1_1", 7, 3, 32, seeded())
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+
+
+def test_a_network_of_a_file():
+    model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(), NET)
+    assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
+    assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "channels", "said"),
+    (
+        ("torchvision:resnet19", "", 3, "no network of torchvision 'resnet19'; did you mean 'resnet1"),
+        ("torchvision:resnet18", "", 1, "is made for colour images, these have 1 channel; write channels = 3"),
+        ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
+        ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
+        (
+            "net.build@0",
+            "import nothing_of_that_name",
+            3,
+            "net.py raised ModuleNotFoundError: .*; a network's file has to",
+        ),
+        ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
+        ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
+        ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
+        ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
+    ),
+)
+def test_what_cannot_be_made_is_refused(name, source, channels, said):
+    with pytest.raises(CallerError, match=said):
+        build(name, 7, channels, 8, seeded(), source)
+
+
+def test_timm_where_it_is_installed(monkeypatch):
+    timm = ModuleType("timm")
+    timm.is_model = lambda name: name == "tiny"
+    timm.list_models = lambda: ["tiny"]
+
+    def create_model(name, num_classes, in_chans, **settings):
+        if settings:
+            raise TypeError("img_size")
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_chans * 64, num_classes))
+
+    timm.create_model = create_model
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    assert build("timm:tiny", 5, 1, 8, seeded())(torch.zeros(1, 1, 8, 8)).shape == (1, 5)
+    with pytest.raises(CallerError, match="no network of timm 'tinny'; did you mean 'tiny'"):
+        build("timm:tinny", 5, 1, 8, seeded())

@@ -1,0 +1,229 @@
+"""Suites from TOML files: what is read, what identifies them, and what is refused, in one line with its place."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from roarbench.errors import CallerError
+from roarbench.identity import canonical
+from roarbench.plan.own import suite_of, suite_record, without
+from roarbench.plan.runs import expand
+from roarbench.plan.suite_file import read_suite
+from roarbench.terms import MORF, ROAR, Unit
+from tests.helpers.own_photos import TEXT, write_pictures, write_suite
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_suite(tmp_path)
+
+
+def changed(path, old, new):
+    """The suite of the text with one piece of it changed."""
+    assert old in TEXT
+    path.write_text(TEXT.replace(old, new))
+    return read_suite(path)
+
+
+def test_a_suite_is_what_its_file_says(path):
+    suite = read_suite(path)
+    (block,) = suite.blocks
+    assert (block.protocol, block.levels, block.seeds, block.fill) == (ROAR, (0.5,), 1, "mean")
+    assert block.estimators == ("random", "sobel", "random-blurred", "grad")  # the controls come by themselves
+    assert suite.recipe == suite.reference_recipe == "planted-brief@1(epochs=1)"
+    data = suite.dataset_record
+    assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
+    assert suite.title == f"pictures@{suite.version}"
+    assert len(expand(suite)) == 5
+
+
+def test_the_same_content_is_the_same_suite_wherever_it_lies(path, tmp_path):
+    suite = read_suite(path)
+    shutil.copytree(tmp_path / "pictures", tmp_path / "elsewhere" / "photos")
+    moved = tmp_path / "elsewhere" / "other.toml"
+    said = TEXT.replace('"pictures"\nsize', '"photos" # moved\nsize').replace(
+        "seeds = 1\nreferences = 1", "references = 1\nseeds = 1"
+    )
+    moved.write_text(said + "smoothing = 0.1\n")  # what the recipe has already
+    assert read_suite(moved).called == suite.called
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    (
+        ("[0.5]", "[0.7]"),
+        ("size = 8", "size = 16"),
+        ("0.25", "0.5"),
+        ('"resnet-planted"', '"resnet8"'),
+        ("epochs = 1", "epochs = 2"),
+        ('["grad"]', '["ig"]'),
+        ("seeds = 1", "seeds = 2"),
+        ("seeds = 1\nreferences = 1", "seeds = 2\nreferences = 2"),
+        ('["roar"]', '["roar", "kar"]'),
+    ),
+)
+def test_another_content_is_another_suite(path, old, new):
+    assert changed(path, old, new).version != read_suite(write_suite(path.parent)).version
+
+
+def test_other_pictures_are_other_data(path):
+    before = read_suite(path)
+    (path.parent / "pictures" / "red" / "07.png").unlink()
+    after = read_suite(path)
+    assert after.dataset != before.dataset
+    assert after.version != before.version
+
+
+def test_folders_of_the_splits(path, tmp_path):
+    write_pictures(tmp_path / "split" / "train", 4)
+    write_pictures(tmp_path / "split" / "val", 2)
+    data = changed(
+        path,
+        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        'images = "split"\nsize = 8\ntrain = "train"\ntest = "val"',
+    )
+    assert (data.dataset_record.train_images, data.dataset_record.test_images) == (12, 6)
+
+
+def test_a_protocol_of_its_own(path):
+    suite = changed(path, "seeds = 1", "seeds = 2").blocks
+    assert [block.seeds for block in suite] == [2]
+    path.write_text(
+        TEXT.replace('["roar"]', '["roar", "morf"]')
+        + '[protocol.morf]\nlevels = [0.9, 0.1]\nunits = ["scalar", "pixel"]\n'
+    )
+    roar, *morf = read_suite(path).blocks
+    assert (roar.protocol, roar.levels) == (ROAR, (0.5,))
+    assert [(block.protocol, block.levels, block.unit) for block in morf] == [
+        (MORF, (0.1, 0.9), unit) for unit in (Unit.SCALAR, Unit.PIXEL)
+    ]
+
+
+def test_a_data_set_of_the_table_shares_its_runs(path):
+    suite = changed(path, 'images = "pictures"\nsize = 8\ntest_share = 0.25', 'known = "imagenette64"')
+    assert suite.dataset == "imagenette64"
+    assert suite.own.dataset is None
+
+
+def test_a_data_set_of_the_hub(path):
+    revision = "0123456789" * 4
+    suite = changed(
+        path,
+        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
+        'train = "train"\ntest = "test"\nimage_column = "img"',
+    )
+    data = suite.dataset_record
+    assert (data.hub, data.revision, data.image_column, data.label_column) == ("me/mine", revision, "img", "label")
+
+
+def test_a_network_of_a_file_has_the_hash_of_the_file(path):
+    (path.parent / "net.py").write_text("def build(classes, channels, size): ...\n")
+    suite = changed(path, '"resnet-planted"', '"net.py:build"')
+    assert suite.model.startswith("net.build@")
+    assert suite.network_source.startswith("def build")
+    (path.parent / "net.py").write_text("# another\ndef build(classes, channels, size): ...\n")
+    assert read_suite(path).model != suite.model
+
+
+WRONG = (
+    ('name = "pictures"', "", 'name is missing, expected text; write name = "…"'),
+    (
+        'name = "pictures"',
+        'name = "My Photos"',
+        "name is 'My Photos', expected small letters, digits and hyphens, 40 at most; write name = \"my-photos\"",
+    ),
+    ('name = "pictures"', 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
+    ('["roar"]', '["raor"]', "no protocol 'raor'; did you mean 'roar'?"),
+    ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
+    ('["grad"]', '["gard"]', "no estimator 'gard'; did you mean 'grad'? (list: roarbench estimators)"),
+    ('["grad"]', '["truth"]', "estimators has 'truth', which is known of generated images alone; leave it out"),
+    ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
+    ("[0.5]", "[]", "levels is [], expected a list of numbers from 0.01 to 1; write levels = [1]"),
+    ("seeds = 1", "seeds = 0", "seeds is 0, expected a whole number from 1 to 1000; write seeds = 3"),
+    ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
+    ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
+    (
+        "references = 1",
+        "references = 3",
+        "references is 3 and seeds is 1: each seed is ranked by one reference; write references = 1, or seeds = 3",
+    ),
+    ("[data]", "[date]", ", [data]: says nothing of where the data are; write one of images"),
+    ("size = 8", 'size = "8"', ", [data]: size is '8', expected a whole number from 8 to 512; write size = 8"),
+    ("size = 8", "size = 8\nsice = 8", ", [data]: no key 'sice'; did you mean 'size'?"),
+    ("test_share = 0.25", "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),
+    (
+        "test_share = 0.25",
+        'test_share = 0.25\ntrain = "a"',
+        ", [data]: has train and test_share; write train and test, or test_share alone",
+    ),
+    ('images = "pictures"', 'images = "nowhere"', ", [data]: images is missing: "),
+    ('images = "pictures"', 'images = "pictures.toml"', ", [data]: images is a file: "),
+    ('images = "pictures"', 'images = "pictures"\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
+    (
+        'images = "pictures"',
+        'images = "pictures/red"',
+        ": 0 of 0 classes have an image to train on, 0 one to test on; expected two classes",
+    ),
+    (
+        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        'known = "cifar"',
+        ", [data]: no data set 'cifar'; did you mean",
+    ),
+    (
+        'images = "pictures"',
+        'hub = "me/mine"\nrevision = "main"',
+        ", [data]: revision is 'main', expected the 40 digits of a commit",
+    ),
+    ('"resnet-planted"', '"resnet-quack"', ", [network]: no network 'resnet-quack'; did you mean 'resnet-quick'?"),
+    (
+        '"resnet-planted"',
+        '"net.py"',
+        ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION",
+    ),
+    ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
+    ('like = "planted-brief@1"', 'like = "planted@9"', ", [recipe]: no recipe 'planted@9'; did you mean 'planted@1'?"),
+    ("epochs = 1", "epochs = -1", ", [recipe]: epochs is -1, expected a number from 0.01 to 10000"),
+    ("epochs = 1", "epoch = 1", ", [recipe]: no setting of a recipe 'epoch'; did you mean 'epochs'?"),
+    ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
+    ("seeds = 1", "seeds = 1\n[protocol.kar]\nseeds = 2", ", [protocol]: no key 'kar'; "),
+    ("seeds = 1", "seeds: 1", " is no TOML: "),
+)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), WRONG)
+def test_what_is_no_suite_is_refused_with_its_place(path, old, new, said):
+    with pytest.raises(CallerError) as refused:
+        changed(path, old, new)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path):
+    with pytest.raises(CallerError, match=r"cannot read .*mine.toml: No such file"):
+        read_suite(tmp_path / "mine.toml")
+    (tmp_path / "mine.toml").write_bytes(b"name = '\xff'")
+    with pytest.raises(CallerError, match=r"is not UTF-8 \(byte 8\)"):
+        read_suite(tmp_path / "mine.toml")
+
+
+def test_a_suite_comes_back_from_plain_values(path):
+    suite = read_suite(path)
+    plain = canonical(suite_record(suite))
+    assert str(path.parent) not in plain  # where its data lie is nobody's business
+    found = suite_of(json.loads(plain))
+    assert replace(found, own=suite.own) == suite
+    assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
+
+
+def test_what_does_not_apply_is_left_out_of_the_same_suite(path):
+    suite = read_suite(path)
+    part = without(suite, {"grad": "no gradient"})
+    assert part.blocks[0].estimators == ("random", "sobel", "random-blurred")
+    assert part.left_out == {"grad": "no gradient"}
+    assert part.called == suite.called
+    assert suite_of(suite_record(part)).blocks == part.blocks
+    assert without(part, {}).blocks == suite.blocks
