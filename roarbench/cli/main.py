@@ -43,6 +43,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("claims", showing.claims, "`roarbench claims --suite quick`"),
     ("toy", lists.toy, "`roarbench toy -o toy.png`"),
     ("suites", lists.suites, "`roarbench suites`"),
+    ("new-suite", lists.new_suite, "`roarbench new-suite photos`"),
     ("estimators", lists.estimators, "`roarbench estimators`"),
     ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
     ("new", submissions.new, "`roarbench new my-estimator`"),

@@ -21,8 +21,8 @@ from roarbench.plan.networks import named_network
 from roarbench.plan.own import named_dataset, own_suite
 from roarbench.plan.recipes import RECIPES, SETTINGS, Recipe, changed, find_recipe
 from roarbench.plan.runs import Block, Own, Suite
-from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.suites import SUITES
+from roarbench.plan.toml_table import TomlTable
 from roarbench.terms import PROTOCOLS, Precision, Retrain, Unit
 
 ENDING = ".toml"

@@ -140,7 +140,7 @@ def test_unknown_network_is_named() -> None:
 def test_torchvision_that_imports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib, "import_module", lambda name: vision)
     before = list(vision._declared)
-    assert vision._resnet_module() is vision
+    assert vision._imported("torchvision.models.resnet") is vision
     assert vision._declared == before
 
 
@@ -150,7 +150,7 @@ def test_other_failures_of_torchvision_are_not_hidden(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(RuntimeError, match="no libjpeg"):
-        vision._resnet_module()
+        vision._imported("torchvision.models.resnet")
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

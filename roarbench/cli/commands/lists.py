@@ -35,6 +35,20 @@ def suites(
         out.print(lists.suite_list(out.width), soft_wrap=True)
 
 
+def new_suite(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folders of classes, with or without a split, or parquet files.")
+    ],
+) -> None:
+    """Write the TOML file of a suite on your own images into this folder, every line explained."""
+    from roarbench.plan.new_suite import write_suite
+
+    path = write_suite(folder)
+    out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
+    lines = (propose(command, "--suite", str(path)) for command in ("plan", "run"))
+    err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
+
+
 def estimators(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
     """List the estimators and controls."""
     from roarbench.report import lists

@@ -1,0 +1,107 @@
+"""Writes the TOML file of a suite on somebody's images, each line explained. Nothing here imports torch."""
+
+import os
+import re
+from pathlib import Path
+
+from roarbench.datasets import FOLDERS, DatasetRecord
+from roarbench.datasets.looking import look
+from roarbench.files import write_new
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import SUITES
+
+_FEW = 2000  # training images; with fewer, batches are smaller and epochs more
+_SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
+_BASE = find_recipe("quick@2")
+
+
+def write_suite(folder: Path) -> Path:
+    """Write NAME.toml into this folder, from the images in another; the path.
+
+    Args:
+        folder: Has a folder for each class, or folders of the splits that have these, or parquet files.
+
+    Raises:
+        CallerError: There are no such images, or the file is there already.
+    """
+    record = look(folder)
+    name = re.sub(r"[^a-z0-9]+", "-", record.name.lower()).strip("-")[:37] or "mine"
+    name = f"my-{name}" if name in SUITES else name
+    path = Path(f"{name}.toml")
+    text = suite_text(name, record, os.path.relpath(record.folder, Path.cwd()))
+    write_new(path, lambda place: place.write_text(text, "utf-8"))
+    return path
+
+
+def suite_text(name: str, record: DatasetRecord, place: str) -> str:
+    """Return the text of a suite's file.
+
+    Args:
+        name: Of the suite.
+        record: What was found.
+        place: Path of the images, from where the file lies.
+    """
+    lines = (*_questions(name, record), *_data(record, place), *_training(record))
+    width = max(len(line) for line, why in lines if why and len(line) < 60)
+    return "\n".join(f"{line:<{width}}  # {why}" if why else line for line, why in lines) + "\n"
+
+
+_Line = tuple[str, str]  # and why it stands there
+
+
+def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
+    shape = f"{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
+    return (
+        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
+        (f'about = "{shape}"', "one sentence for lists"),
+        ('protocols = ["specific", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
+        ('estimators = ["grad", "ig", "gb", "sgsq-grad", "var-grad"]', ""),
+        ("# `roarbench estimators` lists all; the controls random, sobel and random-blurred are always there", ""),
+        ("levels = [0.1, 0.5, 0.9]", "shares of the features that are removed"),
+        ("seeds = 3", "trainings of each point; each has a reference of its own to rank by"),
+        ("references = 3", "explained networks; with one alone, verdicts hold for this network only"),
+        ("", ""),
+        ("[protocol.roar]", "what differs from the lines above, for one protocol"),
+        ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here at one level alone"),
+        ("", ""),
+    )
+
+
+def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
+    in_folders = record.own == FOLDERS
+    where = ("images", "a folder for each class") if in_folders else ("parquet", "parquet files of images and labels")
+    lines: list[_Line] = [("[data]", ""), (f'{where[0]} = "{place}"', f"{where[1]}; from where this file lies")]
+    if not in_folders:
+        lines.append((f'image_column = "{record.image_column}"', "the images, as the bytes of their files"))
+        lines.append((f'label_column = "{record.label_column}"', "the classes, as numbers from 0 on or as words"))
+    if record.share:
+        lines.append(
+            (f"test_share = {record.share:g}", "of each class, drawn for testing, since there is no test split")
+        )
+        lines.append(("seed = 0", "of that draw"))
+    else:
+        what = "folder" if in_folders else "split"
+        lines.append((f'train = "{record.train_split}"', f"the {what} of the training images"))
+        lines.append((f'test = "{record.test_split}"', f"the {what} of the test images"))
+    return (
+        *lines,
+        (f"size = {record.size}", "pixels a side: the short side is scaled to it, then the middle is cut out"),
+        (f"channels = {record.channels}", "3 for colour, 1 for grey"),
+        ("", ""),
+    )
+
+
+def _training(record: DatasetRecord) -> tuple[_Line, ...]:
+    few = record.train_images < _FEW
+    epochs = min(40, max(int(_BASE.epochs), round(_SEEN / record.train_images)))
+    return (
+        ("[network]", "explained, and trained anew on degraded images"),
+        ('name = "resnet-quick"', "or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"),
+        ("", ""),
+        ("[recipe]", "how every network is trained; [reference_recipe] may differ"),
+        (f'like = "{_BASE.title}"', "a recipe of roarbench; the lines below take the place of its numbers"),
+        (f"epochs = {epochs}", "passes over the training images"),
+        (f"batch = {32 if few else _BASE.batch}", "images in a step"),
+        (f"peak = {0.2 if few else _BASE.peak:g}", "learning rate after the warm-up"),
+        (f'augmentation = "{_BASE.augmentation}"', "none, flip, shift, shift-flip, noise-flip or crop-flip"),
+    )
