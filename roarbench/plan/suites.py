@@ -324,6 +324,19 @@ _QUICK_CLASS = replace(
     blocks=(Block(SPECIFIC_CLASS, (*CONTROLS, *_QUICK_2_ROWS), (0.1, 0.5, 0.9), seeds=3),),
 )
 
+_QUICK_EXCHANGED = replace(
+    _QUICK_2,
+    name="quick-exchanged",
+    version=1,
+    about="ROAR on quick's images with masks that were tied to no class while a network learnt, and within classes",
+    blocks=(
+        Block(ROAR_EXCHANGED, ("random", "random-blurred", "sobel", *_QUICK_2_ROWS), (0.9,), seeds=3),
+        Block(ROAR, ("random", *_QUICK_2_ROWS), (0.9,), seeds=3),
+        Block(ROAR_EXCHANGED, tuple(f"{name}~other-image" for name in _QUICK_2_ROWS), (0.9,), seeds=1),
+        Block(ROAR, tuple(f"{name}~same-class" for name in _QUICK_2_ROWS), (0.9,), seeds=1),
+    ),
+)
+
 
 def _crossed(name: str, references: int, recipe: str = "") -> Suite:
     """Make the second version of a suite: several references, and each seed ranked by one of them."""
@@ -345,6 +358,7 @@ def _crossed(name: str, references: int, recipe: str = "") -> Suite:
 _SECOND = (
     _QUICK_2,
     _QUICK_CLASS,
+    _QUICK_EXCHANGED,
     *(_crossed(name, 5) for name in ("imagenette64", "cifar10", "cifar10-fast", "imagenette", "imagenette-fast")),
     _crossed("fashion-mnist", 5, "fashion-mnist@2"),
     _crossed("imagenette-brief", 3),
