@@ -3,10 +3,11 @@
     python scripts/diffroar.py --store DIR [--data FOLDER] [--limit N] [--workers N] [--only NAME] [--out docs]
 
 Explains one ordinary network for Imagenette at 64 pixels and one for CIFAR-10 and retrains a network for each order and
-level, two at t = .1 and .9, one on masks alone at .1 and .9, and one on Random's images at .9, by the recipes of
-`quick` 2 and `study-cifar10` 2. Writes `diffroar.md` and `diffroar.png`. What a store has is not done again (one with
-`quick` 2 has Random, the untouched images and the explained network of Imagenette), so a second call goes on where the
-first was stopped, or writes the page alone. `--data` is a folder with CIFAR-10 in the hub's layout.
+level, two at t = .1 and .9, one on masks alone at .1 and .9, one on Random's images at .9 and one for each order at .9
+on masks of other images, by the recipes of `quick` 2 and `study-cifar10` 2. Writes `diffroar.md` and `diffroar.png`.
+What a store has is not done again (one with `quick` 2 has Random, the untouched images and the explained network of
+Imagenette), so a second call goes on where the first was stopped, or writes the page alone. `--data` is a folder with
+CIFAR-10 in the hub's layout.
 """
 
 import argparse
@@ -32,13 +33,14 @@ from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, MASK_ONLY, ROAR, Precision
+from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Precision, Protocol
 from roarbench.text import interval, markdown_table, percent, signed
 
 ROW = "grad-sq"
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 TWICE = (0.1, 0.9)  # levels with two trainings, from which all have the spread over trainings
 MASKED = (0.1, 0.9)  # the least important tenth goes at t = .1 of KAR: its mask is that of ROAR at .9, turned round
+EXCHANGED = 0.9  # level at which networks are trained on masks of other images, too
 MARKS = ("<!-- tables: python scripts/diffroar.py -->", "<!-- end of the tables -->")
 
 
@@ -73,6 +75,7 @@ def _suite(base: str, name: str) -> Suite:
         Block(MASK_ONLY, (ROW,), MASKED, seeds=1),
         Block(ROAR, ("random",), (0.9,), seeds=1),
         *(Block(protocol, (ROW,), TWICE, seeds=2) for protocol in (ROAR, KAR)),
+        *(Block(protocol, (ROW,), (EXCHANGED,), seeds=1) for protocol in (ROAR_EXCHANGED, KAR_EXCHANGED)),
     )
     return replace(
         find_suite(base), name=f"diffroar-{name}", version=1, blocks=blocks, references=1, maps=Precision.FLOAT32
@@ -144,13 +147,14 @@ def lines_of(evidence: Evidence) -> list[Line]:
     ]
 
 
-def gap(evidence: Evidence, t: float) -> Estimate:
-    """Return the accuracy under KAR minus that under ROAR, in accuracy points, from paired draws of the test images.
+def gap(evidence: Evidence, t: float, orders: tuple[Protocol, Protocol] = (ROAR, KAR)) -> Estimate:
+    """Return the accuracy under the second order minus that under the first, in points, from paired draws of images.
 
     The interval covers trainings, too, where both orders have a cell with two, and test images alone elsewhere.
     """
-    roar, kar = evidence.roar, evidence.drawn(KAR, evidence.unit)
-    draws = [drawn.draws if repeated(evidence) else images_alone(drawn, evidence) for drawn in (roar, kar)]
+    both = [evidence.drawn(protocol, evidence.unit) for protocol in orders]
+    again = all(drawn.repeated for drawn in both)
+    draws = [drawn.draws if again else images_alone(drawn, evidence) for drawn in both]
     most, least = (each.accuracy((ROW, t)) for each in draws)
     if most is None or least is None:
         return Estimate()
@@ -202,15 +206,29 @@ def section(trial: Trial, results: SuiteResults, evidence: Evidence) -> str:
         f"networks {', '.join(known)}.\n\n"
         f"{table(lines_of(evidence), trial.beside[0])}\n\n"
         f"Intervals over {covered}, for this network only. Area between both curves: {interval(area)} points."
+        f"{exchanged(evidence)}"
     )
 
 
-def draw(found: dict[str, list[Line]], path: Path) -> None:
+def exchanged(evidence: Evidence) -> str:
+    """Return in a sentence the difference of networks that were trained on masks of other images; empty without it."""
+    orders = (ROAR_EXCHANGED, KAR_EXCHANGED)
+    most, least = (evidence.drawn(protocol, evidence.unit).accuracy(ROW, EXCHANGED) for protocol in orders)
+    if most.value is None or least.value is None:
+        return ""
+    return (
+        f" With masks of other images in training, their own in the test, at t = {EXCHANGED:g}: {percent(most.value)} "
+        f"and {percent(least.value)} %, a difference of {interval(gap(evidence, EXCHANGED, orders))} "
+        "(one training each, interval over test images)."
+    )
+
+
+def draw(found: dict[str, Evidence], path: Path) -> None:
     """Draw the differences against the fraction removed, a panel for each data set, the published ones dashed."""
     figure = Figure(figsize=(4.1 * len(found), 3.3), layout="constrained")
     panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for axes, (name, lines) in zip(panels, found.items(), strict=True):
-        trial = TRIALS[name]
+    for axes, (name, evidence) in zip(panels, found.items(), strict=True):
+        trial, lines = TRIALS[name], lines_of(evidence)
         for published, colour in zip(trial.beside, (COLOURS[5], COLOURS[2]), strict=True):
             style = {"linestyle": (0, (3, 2)), "linewidth": 1.0, "markersize": 4, "markerfacecolor": "white"}
             marker, label = "s" if published.robust else "o", f"{published.name} (Shah et al.)"
@@ -220,7 +238,14 @@ def draw(found: dict[str, list[Line]], path: Path) -> None:
         lows, highs = ([getattr(line.gap, end) for line in lines] for end in ("low", "high"))
         if None not in (*lows, *highs):
             axes.fill_between(LEVELS, lows, highs, color=COLOURS[4], alpha=0.15, linewidth=0)
+        unread = gap(evidence, EXCHANGED, (ROAR_EXCHANGED, KAR_EXCHANGED))
+        if unread.value is not None and unread.low is not None and unread.high is not None:
+            ends = [[unread.value - unread.low], [unread.high - unread.value]]
+            style = {"color": COLOURS[4], "markersize": 6, "markerfacecolor": "white", "linewidth": 1.2}
+            label = "masks of other images in training"
+            axes.errorbar(EXCHANGED, unread.value, ends, fmt="D", label=label, **style)
         axes.axhline(0, color="#999999", linewidth=0.8)
+        axes.margins(y=0.2)
         axes.set_title(trial.title, loc="left", fontsize=FONT_POINTS + 1, color=INK)
         axes.set_xlabel("removed, t", fontsize=FONT_POINTS, color=INK)
         axes.set_xticks(LEVELS)
@@ -269,10 +294,7 @@ def main() -> None:
         page = options.out / "diffroar.md"
         before, rest = page.read_text().split(MARKS[0])
         page.write_text(f"{before}{MARKS[0]}\n{tables(store)}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
-        draw(
-            {name: lines_of(evidence) for name, (_, _, evidence) in collected(store).items()},
-            options.out / "diffroar.png",
-        )
+        draw({name: evidence for name, (_, _, evidence) in collected(store).items()}, options.out / "diffroar.png")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """docs/diffroar.md: what its program asks for and makes of answers, and that it is made of the rows beside it."""
 
+import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import Block, expand
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain
+from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Order, Retrain
 from tests.helpers.command_line import command
 from tests.helpers.made_up import SUITE, held, usual
 
@@ -39,7 +40,9 @@ def test_a_training_for_each_order_and_level_and_two_at_both_ends_on_one_network
             ]
         assert trial.suite.references == 1
         assert {trial.suite.reference_number(point.seed) for point in points} == {0}
-        assert len(points) == 2 + 14 + 1 + 2
+        exchanged = [point.cell for point in points if point.cell.retrain is Retrain.EXCHANGED]
+        assert sorted((cell.order, cell.t) for cell in exchanged) == [(Order.LERF, 0.9), (Order.MORF, 0.9)]
+        assert len(points) == 2 + 14 + 1 + 2 + 2
 
 
 def test_the_difference_is_kar_minus_roar_in_points_and_masks_of_kar_are_those_of_the_rest(program, monkeypatch):
@@ -54,6 +57,7 @@ def test_the_difference_is_kar_minus_roar_in_points_and_masks_of_kar_are_those_o
     assert many.gap.value == pytest.approx(100 * (many.least.value - many.most.value))
     assert many.gap.low < -18 < many.gap.high
     assert many.most_masks.value == few.least_masks.value == pytest.approx(0.9, abs=0.02)
+    assert program.exchanged(Evidence.of(results, Bootstrap(400))) == ""
     assert many.least_masks.value == few.most_masks.value == pytest.approx(0.1, abs=0.02)
 
 
@@ -86,3 +90,15 @@ def test_the_page_is_made_of_the_rows_beside_it(program, tmp_path):
     assert command("import", DOCS / "diffroar.parquet", "--store", tmp_path) == 0
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         assert program.tables(store) in (DOCS / "diffroar.md").read_text("utf-8")
+
+
+def test_networks_that_met_masks_of_other_images_are_told_in_a_sentence(program, monkeypatch):
+    """The made-up truth at t = .9: .9 - .9 x .3 with the most important features removed, else .9 - .9 x .5."""
+    orders = (ROAR, KAR, ROAR_EXCHANGED, KAR_EXCHANGED)
+    blocks = tuple(Block(protocol, ("grad",), (0.9,), seeds=1) for protocol in orders)
+    monkeypatch.setattr(program, "ROW", "grad")
+    words = program.exchanged(Evidence.of(held(replace(SUITE, blocks=blocks), usual), Bootstrap(400)))
+    most, least, gap = re.search(r"t = 0.9: ([\d.]+) and ([\d.]+) %, a difference of ([-+\d.]+) \[", words).groups()
+    assert float(most) == pytest.approx(63, abs=2)
+    assert float(gap) == pytest.approx(float(least) - float(most), abs=0.11)
+    assert float(gap) == pytest.approx(-18, abs=3)
