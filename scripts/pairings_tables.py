@@ -73,9 +73,13 @@ class PairingStudy:
         return (drawn / len(self.labels)).astype(np.float32)
 
     def probabilities(self, row: str, kind: str, levels: Sequence[float] = LEVELS) -> NDArray[np.float16]:
-        """Return what was answered, (networks, levels, …, n, classes); `kind` as `score` names it."""
-        cells = [[AnsweredCell(row, seed, t).file(self.folder) for t in levels] for seed in self.seeds]
-        return np.stack([np.stack([np.load(file)[kind] for file in files]) for files in cells])
+        """Return what was answered, (networks, levels, …, n, classes); `kind` as `score` names it.
+
+        Of other images as many as were asked of every network at every level.
+        """
+        cells = [[np.load(AnsweredCell(row, seed, t).file(self.folder))[kind] for t in levels] for seed in self.seeds]
+        fewest = min(len(answers) for network in cells for answers in network)
+        return np.stack([np.stack([answers[:fewest] for answers in network]) for network in cells])
 
     def differences(self, row: str, measure: Measure, levels: Sequence[float] = LEVELS) -> Floats:
         """Return points lost with the own map beside each other image's, (networks, pairings, levels, n)."""

@@ -56,3 +56,13 @@ def test_more_pairings_leave_less_noise_of_the_pairing_alone(tables, tmp_path):
     gains = tables.area(study.differences("grad", tables.answered))[0]
     one, eight = (study.error(values)[0] for values in (gains[0], gains.mean(0)))
     assert one / eight == pytest.approx(8, rel=0.5)
+
+
+def test_levels_with_fewer_pairings_are_compared_by_those_that_all_have(tables, tmp_path):
+    study = studied(tables, tmp_path, LABELS, np.broadcast_to(LABELS, (8, IMAGES)))
+    answers = np.eye(CLASSES, dtype=np.float16)[LABELS]
+    for t in (0.3, 0.7):
+        file = tables.AnsweredCell("grad", SEED, t).file(tmp_path)
+        np.savez(file, own=answers, others=answers[None], mirrored=answers)
+    assert study.differences("grad", tables.answered, (0.1, 0.3, 0.5)).shape == (1, 1, 3, IMAGES)
+    assert study.differences("grad", tables.answered).shape == (1, 8, 3, IMAGES)

@@ -60,6 +60,7 @@ FROZEN = {
     ("planted-placed", 1): "b22f08f511d0423ea35b3572ba40ea12",
     ("quick", 2): "2d884a827368dabcc779c8bef3b4deae",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
+    ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",
     ("cifar10", 2): "345ebcb1d1012ef1fdbdc567f89c1898",
     ("cifar10-fast", 2): "9791d566d50cf2c1869fc0471355dea2",
