@@ -56,7 +56,7 @@ curve and the row's, in accuracy points, as on the board.
 Measured {what}: one explained network{each} and one network retrained for each row, so there is no interval, and
 a row differs from the next by the luck of a training as well: three runs of `quick` 2, each of three explained
 networks, gave VarGrad +7.2, +9.4 and +4.9 at the default noise. All rows share the network on Random's images and that
-on untouched ones: {controls}. {references}. {absent}
+on untouched ones: {controls}. {references}.{absent}
 
 <!-- python scripts/noise_sweep.py; roarbench {code}, {machine} -->
 """
@@ -138,7 +138,7 @@ def _gain(value: float | None) -> str:
 
 def draw(rows: list[Swept], path: Path) -> None:
     """Draw gain, and share kept, against noise; the second kind of reference dashed, with open markers."""
-    figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+    figure = Figure(figsize=(8.6, 4.3), layout="constrained")
     gains, kept = figure.subplots(1, 2)
     for recipe in dict.fromkeys(row.reference for row in rows):
         name, look = REFERENCES[recipe], ORDINARY if recipe == "quick@2" else OTHER
@@ -166,7 +166,7 @@ def draw(rows: list[Swept], path: Path) -> None:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
-        axes.legend(fontsize=FONT_POINTS - 0.5, frameon=False, loc="best")
+        axes.legend(fontsize=FONT_POINTS - 0.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.17))
     figure.savefig(path, dpi=140, metadata={"Software": None})
 
 
@@ -189,7 +189,7 @@ def page(rows: list[Swept], done: dict[str, Finished]) -> str:
         references=f"On untouched images, {'; '.join(references)}",
         each=" of each kind" if len(done) > 1 else "",
         absent="".join(
-            f"A reference that was {REFERENCES[recipe]} is not in it yet: `--reference {recipe}`."
+            f" A reference that was {REFERENCES[recipe]} is not in it yet: `--reference {recipe}`."
             for recipe in REFERENCES
             if recipe not in done
         ),
