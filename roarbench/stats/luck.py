@@ -47,13 +47,13 @@ class _TrainingDraws:
     """Deviations of cells for their trainings.
 
     The spread is known from few trainings only, so that it is drawn, too: the mean square over its expectation is
-    chi-squared with its degrees of freedom.
+    chi-squared with its degrees of freedom. The noise of single images is known from all of them, and is in every draw.
     """
 
     def __init__(self, spread: Trainings, bootstrap: Bootstrap) -> None:
         share = _mean_square(spread.freedom, _generator(bootstrap, _SPREAD), bootstrap)
-        self.whole = np.sqrt(spread.variance / share)
-        self.true = np.sqrt(np.maximum(0.0, spread.variance / share - spread.noise))
+        variance = np.maximum(0.0, spread.variance / share - spread.noise)
+        self.true, self.whole = np.sqrt(variance), np.sqrt(variance + spread.noise)
         self.deviations, self.bootstrap = spread.deviations, bootstrap
 
     def cell(self, bits: Bits) -> tuple[Floats, Floats]:
@@ -90,6 +90,7 @@ def _sizes(spread: References, bootstrap: Bootstrap) -> tuple[_Sizes, _Sizes]:
     noise = spread.noise / spread.variance if spread.variance else 0.0
     true_own = np.maximum(0.0, own - noise) if spread.own_freedom else own
     true_common = np.maximum(0.0, np.maximum(0.0, whole - noise) - true_own)
+    own = np.maximum(own, noise) if spread.own_freedom else own  # of single images: known, and in every draw
     common = np.maximum(0.0, whole - own)
     return _Sizes(np.sqrt(true_common), np.sqrt(true_own)), _Sizes(np.sqrt(common), np.sqrt(own))
 

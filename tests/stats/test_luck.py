@@ -121,6 +121,17 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
     assert np.var(repeated[:, column]) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 
 
+def test_a_replication_has_the_noise_of_single_images_where_the_spread_seen_is_less_by_chance() -> None:
+    """Trainings whose accuracies hardly differ, though they answer single images differently."""
+    control, row = (list(board().correct).index((name, 0.9)) for name in ("random", "a"))
+    noise = 4e-4
+    alike = Trainings(1e-6, noise, 4, np.array([-1.0, 1.0]))
+    _, whole = luck(board(), MANY, Spread(alike, None))
+    assert np.var(whole[:, control]) == pytest.approx(noise / 2, rel=0.05)  # a mean over two trainings
+    _, whole = luck(board(), MANY, Spread(None, replace(KNOWN, shared=0.0, noise=4 * KNOWN.variance)))
+    assert np.var(whole[:, row]) == pytest.approx(4 * 9e-4 / 2, rel=CLOSE)
+
+
 def test_equal_curves_get_equal_draws_and_other_rows_change_none() -> None:
     scores = board()
     twin = {("twin", t): scores.correct["a", t].copy() for t in LEVELS}
