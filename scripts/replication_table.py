@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.estimators import CONTROLS
+from roarbench.estimators import find_estimator
 from roarbench.plan.suites import find_suite, leading
 from roarbench.stats.board import Board, Row, board
 from roarbench.stats.curves import Scores
@@ -139,7 +139,7 @@ def methods(held: Sequence[SuiteResults]) -> str:
 def _held(pairs: Sequence[Replication]) -> Iterator[str]:
     """Yield how many gains lie inside, of all rows and of those that explain a network."""
     rows = [row for pair in pairs for row in pair.rows]
-    for chosen in (rows, [row for row in rows if row.estimator not in CONTROLS]):
+    for chosen in (rows, [row for row in rows if not find_estimator(row.estimator).control]):
         inside = [one for row in chosen for one in (row.inside, row.inside_again) if one is not None]
         yield f"{sum(inside)} of {len(inside)} ({100 * sum(inside) / len(inside):.0f} %)"
 
