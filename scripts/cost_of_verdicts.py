@@ -3,7 +3,7 @@
     roarbench import docs/quick-2.parquet --store QUICK; roarbench import docs/protocols.parquet --store PLANTED
     python scripts/cost_of_verdicts.py --quick QUICK --planted PLANTED
 
-On photographs: `quick` 2 and its replications hold nine networks under ROAR and twelve under the other protocols, each
+On photographs: `quick` 2 and its replications hold twelve networks under every protocol, each
 with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:
 one, two or three of them in a chance order, or a course of three looks that stops where verdicts are settled
 (`run --until-decided --difference 2`). On generated images: the pairs of rows whose known order is found.
