@@ -51,7 +51,7 @@ $(VENV)/installed-board: $(VENV)/installed
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install -c constraints.txt -e '.[dev,leaderboard,postgres,quantus]'
+	$(BIN)/pip install -c constraints.txt -e '.[dev,leaderboard,postgres,quantus,ray]'
 	touch $@
 
 clean:

@@ -213,7 +213,19 @@ Budget = Annotated[
         "--budget", metavar="TIME", help="End after this long, such as 2h, 90m or 1h30m.", show_default="none"
     ),
 ]
-Engine = Annotated[Literal["local"], typer.Option("--engine", help="Where the work is done.")]
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option("--engine", help="Where the work is done: processes of this machine, or a Ray cluster."),
+]
+Address = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        show_default="a cluster of this machine alone",
+        help="Of a Ray cluster's head; auto on one of its machines.",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -266,6 +278,18 @@ class WorkOptions:
     def references(self) -> tuple[str, ...]:
         """Return where the given weights of each reference are; empty if they are trained."""
         return tuple(self.reference or ())
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Options that say which machines do the work."""
+
+    engine: Engine = "local"
+    address: Address = ""
+
+    def __post_init__(self) -> None:
+        if self.address and self.engine != "ray":
+            raise CallerError("--address says which Ray cluster does the work; add --engine ray")
 
 
 @dataclass(frozen=True)

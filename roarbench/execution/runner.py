@@ -1,11 +1,11 @@
 """What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ from roarbench.terms import Split
 from roarbench.text import duration
 from roarbench.workers.local import LocalEngine
 
+Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
 _PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
 
 
@@ -61,6 +62,11 @@ def workers_here(asked: int | None) -> int:
     return asked or default_workers()
 
 
+def start_local(workers: int) -> LocalEngine:
+    """Start so many processes on this machine."""
+    return LocalEngine(workers, gpus())
+
+
 @dataclass(frozen=True)
 class Request:
     """Runs that a person asks for.
@@ -71,6 +77,7 @@ class Request:
         limit: Images of each split; all if None.
         references: Where the given weights of each reference are, if the suite does not name published ones.
         workers: How many processes.
+        start: What starts them.
         pace: How fast a submission makes its maps, where it was measured.
         until: When to stop, by `time.monotonic`, at the end of the next job; None for when all is done.
     """
@@ -80,6 +87,7 @@ class Request:
     limit: int | None = None
     references: tuple[str, ...] = ()
     workers: int = 1
+    start: Start = start_local
     pace: Pace | None = None
     until: float | None = None
 
@@ -137,7 +145,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     rates = plan.estimates[0]
     console.print(plan.text(), soft_wrap=True)
     failed = 0
-    with at_work(context, todo, store, rates, workers, console) as (watch, events):
+    with at_work(context, todo, store, rates, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
             failed += bool(event.failure and event.step.run)
@@ -187,11 +195,17 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
 
 @contextmanager
 def at_work(
-    context: RunContext, runs: list[Run], store: ResultsStore, rates: Rates, workers: int, console: Console
+    context: RunContext,
+    runs: list[Run],
+    store: ResultsStore,
+    rates: Rates,
+    workers: int,
+    console: Console,
+    start: Start = start_local,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
     """Start workers and yield the display and the events, each of which the caller has to note there."""
     watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
-    with LocalEngine(workers, gpus()) as engine, watched as watch:
+    with start(workers) as engine, watched as watch:
         yield watch, complete(context, runs, store, engine)
 
 
@@ -219,7 +233,8 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start = time.monotonic()
     record = request.suite.dataset_record
-    workers = cores() if gpus() else request.workers  # photographs are decoded by processors
+    # photographs are decoded by the processors of this machine, wherever the other work is done
+    workers = cores() if gpus() else min(request.workers, _PER_CORE * cores())
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
     if watch.used and images.repairs:

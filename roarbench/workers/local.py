@@ -144,10 +144,10 @@ def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int) -
         while True:
             job = connection.recv()
             start = time.monotonic()
-            connection.send((*_do(job), time.monotonic() - start))
+            connection.send((*perform(job), time.monotonic() - start))
 
 
-def _do(job: Job) -> tuple[Any, Exception | None]:
+def perform(job: Job) -> tuple[Any, Exception | None]:
     """Return a job's value or error; errors travel as base class and one line, which always pickle."""
     try:
         return job.call(*job.arguments), None

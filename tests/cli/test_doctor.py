@@ -53,6 +53,7 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
         "extra leaderboard",
         "extra postgres",
         "extra quantus",
+        "extra ray",
     }
 
 

@@ -12,7 +12,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Block, Run, Suite, expand
 from roarbench.store.folders import Workspace
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
-from roarbench.workers.local import Job, JobOutcome, _do
+from roarbench.workers.local import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
@@ -65,7 +65,7 @@ class InlineEngine:
 
     def submit(self, job: Job) -> None:
         self.done.append(job.name)
-        self._ended.append(JobOutcome(job.name, *_do(job)))
+        self._ended.append(JobOutcome(job.name, *perform(job)))
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         ended, self._ended = self._ended, []

@@ -18,7 +18,7 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
-from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _do, _serve
+from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _serve, perform
 
 pytestmark = pytest.mark.process
 
@@ -102,7 +102,7 @@ def test_each_class_of_error(raised, kind, line):
     def fail() -> None:
         raise raised
 
-    value, error = _do(Job("job", fail, ()))
+    value, error = perform(Job("job", fail, ()))
     assert value is None
     assert type(error) is kind
     assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.options import (
     CourseOptions,
     Device,
-    Engine,
+    EngineOptions,
     Metrics,
     QuestionOptions,
     ReportFormat,
@@ -32,6 +33,7 @@ from roarbench.plan.runs import Suite, select
 from roarbench.plan.suites import find_suite
 
 if TYPE_CHECKING:
+    from roarbench.execution.runner import Start
     from roarbench.store.results import ResultsStore
 
 _MOST_REPLICATIONS = 1000
@@ -40,7 +42,7 @@ _MOST_REPLICATIONS = 1000
 def run(
     *,
     asked: SuiteOptions,
-    engine: Engine = "local",
+    place: EngineOptions,
     work: WorkOptions,
     metrics: Metrics = None,
     submitted: SubmissionOptions,
@@ -54,14 +56,17 @@ def run(
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.execution.course import Wish, run_until_decided
     from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import Request, add_scores, run_suite, workers_here
+    from roarbench.execution.runner import Request, add_scores, run_suite
     from roarbench.plan.suites import leading
     from roarbench.report.table import suite_table
     from roarbench.store.folders import Workspace
 
-    workspace, count, pace = Workspace(work.store), workers_here(work.workers), None
+    # machines of a cluster have other working directories
+    store = work.store.absolute() if place.engine == "ray" else work.store
+    workspace, pace = Workspace(store), None
     if metrics:
         quantus_version()  # before hours of work
+    count, start = _workers(place, work)
     with open_results(work.store, work.db, read_only=False) as results:
         _keep(named, results)
         if submitted.submission:
@@ -70,7 +75,7 @@ def run(
             mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
             entry, pace = submit(submitted.submission, mode, results, workspace, err)
             suite = requested_suite(named, asked, work.references, entry)
-        request = Request(suite, work.data, work.limit, work.references, count, pace)
+        request = Request(suite, work.data, work.limit, work.references, count, start, pace)
         if course.until_decided:
             finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, err)
         else:
@@ -86,6 +91,18 @@ def run(
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
         raise typer.Exit(1)
+
+
+def _workers(place: EngineOptions, work: WorkOptions) -> "tuple[int, Start]":
+    """Return how many workers there are, and what starts them."""
+    from roarbench.execution.runner import start_local, workers_here
+
+    if place.engine == "local":
+        return workers_here(work.workers), start_local
+    from roarbench.workers.ray import RayEngine, connect
+
+    count = connect(place.address, work.workers if place.address else workers_here(work.workers))
+    return count, partial(RayEngine, shared=work.store, follow=not work.workers)
 
 
 def replicate(

@@ -1,0 +1,285 @@
+"""The Ray engine on real Ray: a cluster of several nodes on this machine, and whole commands on a local one."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from operator import add, truediv
+from pathlib import Path
+
+import pytest
+import torch
+
+from roarbench.devices import SHARING
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.plan.suites import find_suite
+from roarbench.workers.local import Job, JobOutcome
+from tests.helpers.command_line import SMALL
+
+# Ray's own modules warn of what they leave open
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
+
+PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
+WORDS = (*SMALL, "--seeds", "2")
+PROGRAM = "import sys; sys.argv[0] = 'roarbench'; from roarbench.cli.main import main; main()"
+
+
+@pytest.fixture(scope="module")
+def ray_folder() -> Iterator[Path]:
+    """Where Ray keeps logs and sockets; a socket's path must be short."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setenv("RAY_raylet_start_wait_time_s", f"{PATIENCE:.0f}")
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_folder):
+    """A cluster whose head does no jobs, with two nodes of one core each, which this process has joined."""
+    from roarbench.workers import ray as module  # before Ray itself: it says how Ray is to be
+
+    ray = module.ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.add_node(num_cpus=1)
+    made.add_node(num_cpus=1)
+    before = signal.getsignal(signal.SIGTERM)
+    assert module.connect(made.address, None) == 2
+    assert signal.getsignal(signal.SIGTERM) == before
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def started(cluster, tmp_path) -> Iterator[Callable[..., object]]:
+    """Start an engine, and wait until so many of its workers are idle."""
+    from roarbench.workers.ray import RayEngine
+
+    made = []
+
+    def start(workers: int, idle: int, follow: bool = False):
+        made.append(RayEngine(workers, tmp_path, follow))
+        assert until_idle(made[0], idle) == idle
+        return made[0]
+
+    yield start
+    made[0].__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def until_idle(engine, count: int) -> int:
+    deadline = time.monotonic() + PATIENCE
+    while engine.idle < count and time.monotonic() < deadline:
+        assert engine.wait(1.0) == []
+    return engine.idle
+
+
+def collect(engine, count: int) -> dict[str, JobOutcome]:
+    outcomes: dict[str, JobOutcome] = {}
+    deadline = time.monotonic() + PATIENCE
+    while len(outcomes) < count and time.monotonic() < deadline:
+        outcomes |= {outcome.name: outcome for outcome in engine.wait(1.0)}
+    return outcomes
+
+
+def do(engine, call: Callable[..., object], *arguments: object) -> JobOutcome:
+    engine.submit(Job("job", call, arguments))
+    return collect(engine, 1)["job"]
+
+
+def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(started):
+    engine = started(1, 1)
+    pid = do(engine, os.getpid).value
+    assert pid != os.getpid()
+    assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
+    assert do(engine, torch.get_num_threads).value == 1
+    assert do(engine, os.getcwd).value == str(Path.cwd())
+    assert do(engine, os.getenv, SHARING).value is None
+    seen = do(engine, find_suite, "quikc").error
+    assert type(seen) is CallerError
+    assert str(seen) == "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"
+    seen = do(engine, truediv, 1, 0).error
+    assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")
+    seen = do(engine, threading.Lock).error  # cannot be sent
+    assert type(seen) is RunError
+    assert "pickle" in str(seen)
+    assert do(engine, os.getpid).value == pid
+
+    killed = do(engine, os.kill, pid, signal.SIGKILL)
+    assert type(killed.error) is MachineError
+    assert str(killed.error).startswith("its worker was lost (")
+    assert "\n" not in str(killed.error)
+    assert until_idle(engine, 1) == 1
+    assert do(engine, os.getpid).value != pid
+    assert type(do(engine, torch.empty, 10**15).error) is MachineError
+    assert engine.idle == 0  # that process holds memory, or a dead GPU: there will be another one
+
+
+def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
+    engine = started(2, 2)
+    for name in ("one", "other"):
+        engine.submit(Job(name, time.sleep, (PATIENCE,)))
+    assert engine.idle == 0
+    cluster.remove_node(next(iter(cluster.worker_nodes)))
+    (outcome,) = collect(engine, 1).values()
+    assert type(outcome.error) is MachineError
+    assert "node" in str(outcome.error)
+    assert engine.wait(0.1) == []
+    assert engine.idle == 0  # there is no room for another worker now
+    cluster.add_node(num_cpus=1)
+    assert until_idle(engine, 1) == 1
+    assert do(engine, add, 1, 2).value == 3
+
+
+def test_workers_follow_the_size_of_the_cluster(monkeypatch, cluster, started):
+    from roarbench.workers import ray as module
+
+    monkeypatch.setattr(module, "_LOOK", 0.0)
+    engine = started(1, 2, follow=True)
+    assert engine.wait(0.1) == []
+    assert (engine.idle, len(engine._starting)) == (2, 0)
+
+
+def test_more_workers_than_gpus_share_them(cluster, started):
+    node = cluster.add_node(num_cpus=1, num_gpus=1)
+    engine = started(2, 2)
+    for name in ("one", "other"):
+        engine.submit(Job(name, eval, ("__import__('os').environ.copy()",)))
+    for outcome in collect(engine, 2).values():
+        assert (outcome.value["CUDA_VISIBLE_DEVICES"], outcome.value[SHARING]) == ("0", "2")
+    cluster.remove_node(node)
+
+
+def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, started, tmp_path):
+    from roarbench.workers import ray as module
+
+    monkeypatch.setattr(module, "_STARTS", 1)
+    engine = started(1, 1)
+    engine._place = engine._place._replace(mark=tmp_path / "elsewhere/mark")
+    engine._start()
+    while engine._starting:
+        assert engine.wait(1.0) == []
+    assert "going on with the others" in caplog.text
+    assert do(engine, add, 1, 1).value == 2
+    engine._start(), engine._idle.clear()
+    with pytest.raises(CallerError, match="does not see .*/elsewhere; mount that folder there, under the same path"):
+        collect(engine, 1)
+
+
+# --- commands
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, *map(str, words)]
+
+
+def start(store: Path, *words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("run", *WORDS, "--workers", 2, "--store", store, *words),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def table(store: Path) -> bytes:
+    words = command("table", *SMALL, "--format", "json", "--store", store)
+    return subprocess.run(words, check=True, capture_output=True).stdout
+
+
+def rows(store: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
+            return int(database.execute("SELECT count(*) FROM results").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+def until_rows(process: subprocess.Popen[str], store: Path, count: int) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while rows(store) < count and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return process.poll() is None
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes of actors that were started below a process."""
+    found, parents = [], {pid}
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    for line in sorted(listed.splitlines(), key=lambda line: int(line.split()[0])):
+        child, parent, words = line.split(maxsplit=2)
+        if int(parent) in parents:
+            parents.add(int(child))
+            found += [int(child)] if words.startswith("ray::_Worker") else []
+    return found
+
+
+def test_a_killed_worker_and_a_killed_command_leave_the_table_of_local_processes(ray_folder, tmp_path):
+    local = start(tmp_path / "local")
+    assert local.communicate(timeout=PATIENCE) and local.returncode == 0
+    store = tmp_path / "ray"
+    first = start(store, "--engine", "ray")
+    assert until_rows(first, store, 2)
+    first.kill()
+    first.wait()
+    first.stderr.close()
+    assert 2 <= rows(store) < rows(tmp_path / "local")
+    second = start(store, "--engine", "ray")
+    assert until_rows(second, store, rows(store) + 1)
+    os.kill(workers_of(second.pid)[0], signal.SIGKILL)
+    _, said = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 0, said
+    assert rows(store) == rows(tmp_path / "local")
+    assert table(store) == table(tmp_path / "local")
+
+
+def test_an_address_where_no_cluster_is(call, tmp_path):
+    answer = call("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("roarbench: cannot join the Ray cluster at 'localhost:9' (")
+    assert answer.err.endswith("; write HOST:PORT of its head, auto on one of its machines, or leave --address out\n")
+    assert answer.err.count("\n") == 1
+
+
+def test_an_address_is_of_a_ray_cluster(call):
+    answer = call("run", *SMALL, "--address", "auto")
+    assert (answer.code, answer.err) == (
+        2,
+        "roarbench: --address says which Ray cluster does the work; add --engine ray\n",
+    )
+
+
+def test_without_ray_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "roarbench.workers.ray", raising=False)
+    answer = call("run", *SMALL, "--engine", "ray", "--store", tmp_path / "store")
+    said = "roarbench: --engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'\n"
+    assert (answer.code, answer.out, answer.err) == (2, "", said)
+
+
+def test_nothing_else_imports_ray():
+    """Nor does a library that is imported here, whatever it does where Ray is installed."""
+    script = """
+import pkgutil, sys
+from importlib import import_module
+import roarbench
+own = [found.name for found in pkgutil.walk_packages(roarbench.__path__, "roarbench.")]
+assert "roarbench.workers.ray" in own
+for name in own:
+    if name != "roarbench.workers.ray" and "migrations" not in name and name != "roarbench.sandbox.inside":
+        import_module(name)
+print([name for name in sys.modules if name.partition(".")[0] == "ray"])
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
