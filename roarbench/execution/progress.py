@@ -16,6 +16,7 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, looks
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import copies
 from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import reference_epochs
 from roarbench.plan.runs import Point, describe
@@ -37,7 +38,8 @@ def cost(context: RunContext, step: Step, rates: Rates) -> float:
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
-        return float((stop - start) * (_map_seconds(specs, rates) + len(specs) * rates.rank))
+        noise = copies(spec.estimator_record for spec in specs) * rates.draw
+        return float((stop - start) * (_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
     if step.kind == "network":
         return context.suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":

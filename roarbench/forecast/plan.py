@@ -14,7 +14,7 @@ from roarbench.text import duration, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
-_ON_CORES = {"decode", "submission", "ranking"}  # also where there is a GPU
+_ON_CORES = {"decode", "noise", "submission", "ranking"}  # also where there is a GPU
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,16 @@ class Plan:
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         yield _row("", "", [rates.device for rates in self.estimates])
         seconds = [rates.seconds(work) for rates in self.estimates]
-        for part in (part for part in PARTS if part != "submission" or work.images_submitted):
+        seldom = {"noise": work.copies_drawn, "submission": work.images_submitted}
+        for part in (part for part in PARTS if seldom.get(part, True)):
             yield _row(part, self._what(part), [_duration(parts[part]) for parts in seconds])
         for rates in self.estimates:
             unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
             yield f"  together {_together(self.wall(rates))} with {self._by(rates)}{unknown}"
-        yield f"  disk {size(work.disk)}; memory {size(work.memory)} a worker, beside images that are read from disk"
+        disk = f"disk {size(work.disk)}"
+        if work.sealing:
+            disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"
+        yield f"  {disk}; memory {size(work.memory)} a worker, beside images that are read from disk"
         yield f"  {self.operations:.1e} floating-point operations"
 
     def _what(self, part: str) -> str:
@@ -92,6 +96,7 @@ class Plan:
             "decode": f"{work.images_decoded:,} images",
             "reference": f"{work.images_reference:,.0f} images",
             "attribution": f"{work.images_explained:,} passes",
+            "noise": f"{work.copies_drawn:,} noisy copies",
             "submission": f"{work.images_submitted:,} maps by its own code",
             "ranking": f"{work.images_ranked:,} rankings",
             "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",

@@ -17,6 +17,7 @@ from roarbench.devices import device, precision_used
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, images_at_once, suite_cost
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
@@ -45,6 +46,7 @@ class Rates:
         train: In one epoch of training.
         predict: Scored.
         explain: Once forward and backward.
+        draw: The draws of one noisy copy.
         rank: Ranked by one estimator.
         submission: Explained by a submission in the sandbox; None where that was not measured.
         load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
@@ -57,6 +59,7 @@ class Rates:
     train: float
     predict: float
     explain: float
+    draw: float
     rank: float
     submission: float | None = None
     load: float = 1.0
@@ -76,6 +79,7 @@ class Rates:
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
+            "noise": work.copies_drawn * self.draw,
             "submission": self._submissions(work),
             "ranking": work.images_ranked * self.rank,
             "retraining": work.images_retrained * self.train,
@@ -110,6 +114,7 @@ GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H20
 )
 _DECODE = 4e-8  # seconds of a core for each pixel of a photograph
 _RANK = 2.5e-8  # seconds of a core for each feature
+_DRAW = 1.2e-8  # the same for each number of a noisy copy
 
 
 def assume(suite: Suite, machine: Assumed) -> Rates:
@@ -124,6 +129,7 @@ def assume(suite: Suite, machine: Assumed) -> Rates:
         train=_TRAIN * area * flops / machine.train,
         predict=flops / machine.predict,
         explain=_EXPLAIN * flops / machine.explain,
+        draw=_DRAW * record.channels * record.size**2,
         rank=_RANK * record.channels * record.size**2,
     )
 
@@ -173,6 +179,7 @@ def measure(suite: Suite) -> Rates:
         train=_timed(lambda: fit(model, few, labels[:trained], norm, short, 0)) / (steps * batch),
         predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
+        draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
     )
     if where.type == "cuda":  # timed by the clock

@@ -1,11 +1,11 @@
 """What runs need, counted: nothing is timed and no data is opened."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import CONTROLS, Estimator, find_estimator
+from roarbench.estimators import CONTROLS, NOISY, SAMPLES, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
@@ -17,8 +17,9 @@ from roarbench.plan.recipes import Recipe
 from roarbench.plan.runs import Point, Suite
 from roarbench.terms import Retrain, Split, Unit
 
-PARTS = ("decode", "reference", "attribution", "submission", "ranking", "retraining", "scoring")
+PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
+_JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
 _COPIES = 3  # weights, gradients, momentum
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
 _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
@@ -37,9 +38,11 @@ class Work(NamedTuple):
             and count for as many of the recipe's mean size.
         images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
         images_explained: Images times forward passes of the reference.
+        copies_drawn: Noisy copies of images, whose draws all references share.
         images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
         images_ranked: Images times rankings.
-        disk: Bytes of decoded images, rankings and results.
+        disk: Bytes of decoded images, rankings and results, in the end.
+        sealing: Bytes that a worker needs beside those while it joins the parts of a ranking.
         memory: Bytes that one worker needs beside the images, which are read through a memory map.
     """
 
@@ -51,9 +54,11 @@ class Work(NamedTuple):
     images_retrained: float
     images_scored: int
     images_explained: int
+    copies_drawn: int
     images_submitted: int
     images_ranked: int
     disk: int
+    sealing: int
     memory: int
 
     @property
@@ -87,7 +92,8 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     submitted = [{estimator for estimator in found if estimator.submitted} for found in by_reference]
     explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
     layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit, _ in rankings]
-    planes = sum(layout.planes * layout.width for layout in layouts)
+    planes = [layout.planes * layout.width for layout in layouts]
+    largest = max((test, train) if Split.TRAIN in ranked_splits(suite) else (test,))
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
@@ -98,11 +104,18 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_retrained=(retrained * recipe.epochs + tuned * tuning_cost(recipe)) * train,
         images_scored=len(points) * test + reference * ranked,
         images_explained=sum(passes(shared).forward for shared in explained) * ranked,
+        copies_drawn=copies(estimator for found in explained for estimator in found) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
         images_ranked=len(rankings) * ranked,
-        disk=(train + test) * record.channels * record.size**2 + ranked * planes + len(points) * test // 8,
-        memory=_memory(suite, train, max(map(len, by_reference)), trains=trainings > 0),
+        disk=(train + test) * record.channels * record.size**2 + ranked * sum(planes) + len(points) * test // 8,
+        sealing=_JOINED * largest * max(planes, default=0),
+        memory=_memory(suite, train, sum(map(len, by_reference)), trains=trainings > 0),
     )
+
+
+def copies(estimators: Iterable[Estimator]) -> int:
+    """Return how many noisy copies of an image are drawn for the maps of these estimators, whatever they explain."""
+    return SAMPLES * len({job_group(e) for e in estimators if not e.control and not e.submitted and e.form in NOISY})
 
 
 def suite_cost(suite: Suite) -> NetworkCost:

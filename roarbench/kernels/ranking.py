@@ -225,8 +225,13 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
     before = _before(planes, boundary, layout)
-    existing = np.packbits(np.ones(d, bool))
-    return (before if order is Order.MORF else ~before) & existing
+    return (before if order is Order.MORF else ~before) & _existing(d)
+
+
+@cache
+def _existing(d: int) -> NDArray[np.uint8]:
+    """Return packed bits that are 1 for each of `d` features, 0 beyond the last one."""
+    return np.packbits(np.ones(d, bool))
 
 
 def _before(planes: NDArray[np.uint8], boundary: int, layout: Layout) -> NDArray[np.uint8]:

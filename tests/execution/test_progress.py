@@ -20,7 +20,7 @@ from roarbench.terms import Split, Unit
 from roarbench.workers.local import Job
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
-RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, rank=0.01)
+RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
 
 
 class Clock:

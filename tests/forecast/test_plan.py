@@ -21,12 +21,14 @@ WORK = Work(
     images_retrained=3600,
     images_scored=10,
     images_explained=7200,
+    copies_drawn=0,
     images_submitted=0,
     images_ranked=20,
     disk=5_000_000,
+    sealing=3_000_000,
     memory=2_000_000_000,
 )
-HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, rank=1.0)
+HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, draw=2.0, rank=1.0)
 PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
 
 
@@ -41,7 +43,7 @@ def test_gpus_share_what_is_theirs_and_cores_the_rest():
 
 def test_a_plan_in_words():
     lines = [line.split() for line in PLAN.text().splitlines()]
-    assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part != "submission"]
+    assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part not in ("noise", "submission")]
     assert PLAN.text().splitlines()[0] == "hand v1: 12 runs, 3 done, 9 to do"
     assert lines[1] == ["one", "core"]
     assert [" ".join(line[1:]) for line in lines[2:8]] == [
@@ -54,9 +56,23 @@ def test_a_plan_in_words():
     ]
     assert PLAN.text().splitlines()[8:] == [
         "  together about 61 min with 2 workers, by a measurement just now",
-        "  disk 5 MB; memory 2.0 GB a worker, beside images that are read from disk",
+        "  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, beside images"
+        " that are read from disk",
         "  1.8e+21 floating-point operations",
     ]
+
+
+def test_without_a_ranking_to_make_the_disk_is_what_it_is_in_the_end():
+    done = replace(PLAN, work=WORK._replace(images_ranked=0, sealing=0))
+    assert "  disk 5 MB; memory " in done.text()
+
+
+def test_noise_is_drawn_by_the_cores():
+    noisy = replace(PLAN, work=WORK._replace(copies_drawn=150))
+    (line,) = (line for line in noisy.text().splitlines() if line.startswith("  noise"))
+    assert line.split() == ["noise", "150", "noisy", "copies", "5", "min"]
+    gpu = replace(HERE, device="a GPU", gpus=4)
+    assert noisy.wall(gpu) - PLAN.wall(gpu) == noisy.wall(HERE) - PLAN.wall(HERE) == 150 * 2.0 / 2
 
 
 def test_maps_of_a_submission_are_as_slow_as_they_were_measured():

@@ -19,18 +19,20 @@ WORK = Work(
     images_retrained=2,
     images_scored=3,
     images_explained=5,
+    copies_drawn=4,
     images_submitted=6,
     images_ranked=7,
     disk=9,
+    sealing=9,
     memory=9,
 )
 
 
 def test_seconds_of_each_part_are_counts_times_rates():
-    made = Rates("one core", 0, "", decode=1e5, train=1, predict=10, explain=100, rank=1000, submission=1e4)
+    made = Rates("one core", 0, "", decode=1e5, train=1, predict=10, explain=100, draw=20, rank=1000, submission=1e4)
     parts = made.seconds(WORK)
     assert tuple(parts) == PARTS
-    assert tuple(parts.values()) == (11e5, 13, 500, 6e4, 7000, 2, 30)
+    assert tuple(parts.values()) == (11e5, 13, 500, 80, 6e4, 7000, 2, 30)
 
 
 def test_operations_by_hand():
@@ -58,11 +60,12 @@ def test_rates_are_measured_per_image(monkeypatch):
     monkeypatch.setattr(rates, "predict", taking(clock, 3.0, lambda model, inputs, norm, batch: len(inputs)))
     monkeypatch.setattr(rates, "importance_maps", taking(clock, 5.0, lambda some, model, batch, *rest: len(batch.ids)))
     monkeypatch.setattr(rates, "encode", taking(clock, 7.0, lambda keys, layout: len(keys)))
+    monkeypatch.setattr(rates, "noise_draws", taking(clock, 13.0, lambda images, ids, *rest: len(ids)))
     monkeypatch.setattr(rates, "decode_image", taking(clock, 11.0, lambda photo, record: 1))
     found = measure(find_suite("planted"))
     assert recipe["steps"] == pytest.approx(8)
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
-    assert (found.rank, found.decode) == pytest.approx((7.0, 11.0))
+    assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
     assert found.measured
 
 
@@ -109,7 +112,8 @@ def test_small_images_cost_less():
 
 def test_real_rates_are_seconds_above_zero():
     found = measure(find_suite("planted"))
-    assert all(0 < rate < 1 for rate in (found.decode, found.train, found.predict, found.explain, found.rank))
+    made = (found.decode, found.train, found.predict, found.explain, found.draw, found.rank)
+    assert all(0 < rate < 1 for rate in made)
 
 
 def test_assumed_rates_are_operations_over_speed():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.estimators import TWINS
+from roarbench.estimators import TWINS, ensembles
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs
 from roarbench.execution.scheduler import complete
@@ -49,9 +49,18 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.images_trained == (trainings * 15 + 10) * TRAIN
     assert jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
     assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
+    assert jobs.copies_drawn == 15 * (TRAIN + TEST)
     assert jobs.images_ranked == 3 * (TRAIN + TEST)
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
+    assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
+
+
+def test_noise_is_counted_once_for_all_that_share_it():
+    """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
+    names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
+    suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
+    assert count_work(suite, expand(suite), (), None).copies_drawn == 2 * 15 * (TRAIN + TEST)
 
 
 @pytest.mark.slow
@@ -80,6 +89,8 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
     monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
     monkeypatch.setattr(importance, "maps_together", maps)
+    draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
+    monkeypatch.setattr(ensembles, "noise_draws", draws)
     monkeypatch.setattr(runs, "find_dataset", lambda name: tiny_suite.RECORD)
     context = tiny_suite.make_context(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
@@ -90,6 +101,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
         "trained": counted.images_trained,
         "scored": counted.images_scored,
         "explained": counted.images_explained,
+        "drawn": counted.copies_drawn,
         "ranked": counted.images_ranked,
     }
 
@@ -148,7 +160,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.kernels.ranking import encode, removed_bits, sort_keys, tie_order
+from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.planes import write_planes
 from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
@@ -195,6 +197,27 @@ def test_parts_are_known_until_and_after_they_are_joined(store: RankingsStore) -
     assert store.has(SPEC)
     assert store.has_part(SPEC, Split.TRAIN, 0, 16)
     assert not (store.folder(SPEC) / "parts").exists()
+
+
+def test_joining_needs_the_room_that_the_plan_counts(store: RankingsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the parts, the largest split twice; headers apart."""
+    spec = replace(SPEC, shape=(3, 32, 32))
+    planes = {split: planes_of(split, spec) for split in Split}
+    for split, made in planes.items():
+        store.write_part(spec, split, 0, len(made), made, MapProvenance(0.25))
+
+    def room() -> int:
+        return sum(file.stat().st_size for file in store.folder(spec).rglob("*") if file.is_file())
+
+    def writing_planes(path: Path, *content: Any) -> None:
+        write_planes(path, *content)
+        seen.append(room())
+
+    parts, seen = room(), list[int]()
+    monkeypatch.setattr(rankings, "write_planes", writing_planes)
+    store.seal(spec, COUNTS)
+    counted = 2 * max(made.nbytes for made in planes.values())
+    assert counted <= max(seen) - parts < 1.1 * counted
 
 
 def test_the_order_and_the_size_of_the_parts_leave_no_trace(sealed: RankingsStore, tmp_path: Path) -> None:

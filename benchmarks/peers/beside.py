@@ -1,0 +1,51 @@
+"""Two ways of doing the same, timed in turns, and the line of the table that says how they compare."""
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Figure(NamedTuple):
+    """One line of the table: how many times better, and how many times it should be."""
+
+    name: str
+    against: str
+    ratio: float
+    bar: float
+    detail: str = ""
+
+    @property
+    def line(self) -> str:
+        """Return it as a row in Markdown."""
+        reached = "reached" if self.ratio >= self.bar else "falls short"
+        return f"| {self.name} | {self.against} | {self.ratio:.2f} | {self.bar:g} | {reached} | {self.detail} |"
+
+
+def core_seconds() -> float:
+    """Return processor seconds of this process and of those that it waited for, in steps of 10 ms."""
+    return sum(os.times()[:4])
+
+
+class Beside:
+    """Times two ways of doing the same and keeps how they compare."""
+
+    def __init__(self, benchmark: Any, figures: list[Figure]) -> None:
+        self._benchmark, self._figures = benchmark, figures
+
+    def seconds(self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2) -> tuple[float, float]:
+        """Return the fewest core-seconds of each, timed in turns; ours are pytest-benchmark's, too."""
+        took: list[float] = []
+
+        def before() -> None:
+            start = core_seconds()
+            peer()
+            took.append(core_seconds() - start)
+
+        self._benchmark._timer = core_seconds
+        self._benchmark.pedantic(ours, setup=before, rounds=rounds)
+        return self._benchmark.stats.stats.min, min(took)
+
+    def keep(self, figure: Figure) -> None:
+        """Add a line to the table."""
+        self._benchmark.extra_info[figure.name] = figure._asdict()
+        self._figures.append(figure)

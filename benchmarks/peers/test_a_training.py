@@ -1,0 +1,113 @@
+"""One training on degraded images by a plain PyTorch loop.
+
+It follows public code of ROAR and ROAD (Rong et al. 2022): a Dataset that reads an image's map from disk, sorts it and
+replaces its most important features, and a DataLoader with workers in front of a float32 loop. Files are float32
+arrays that are memory-mapped, which is faster than a file for each map, and networks run channels last.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from peers.beside import Beside, Figure
+from torch import Tensor
+from torch.nn.functional import cross_entropy, interpolate, pad
+from torch.utils.data import DataLoader, Dataset
+
+from roarbench.kernels.augment import reach
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.train import Normalisation, decay_groups, fit
+from roarbench.models import build
+from roarbench.plan.recipes import Recipe, find_recipe, learning_rate, side
+from roarbench.terms import Order, Unit
+
+IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9
+SHAPE = (3, SIDE, SIDE)
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+RECIPE = find_recipe("quick@2")
+WORKERS = 2
+
+
+class RoarDataset(Dataset[tuple[Tensor, int]]):
+    """Images without their most important features, each map read and sorted when its image is asked for."""
+
+    def __init__(self, folder: Path, labels: Tensor) -> None:
+        self._pixels = np.load(folder / "pixels.npy", mmap_mode="r")
+        self._maps = np.load(folder / "maps.npy", mmap_mode="r")
+        self._labels = labels.tolist()
+        self._fill = np.array(NORM.mean, np.float32)[:, None].repeat(SIDE * SIDE, 1).ravel()
+        self._mean, self._std = (torch.tensor(part)[:, None, None] for part in NORM)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
+        image = self._pixels[number].astype(np.float32).ravel()
+        order = np.argsort(-self._maps[number].ravel())
+        removed = order[: removed_count(T, image.size)]
+        image[removed] = self._fill[removed]
+        most = reach(SIDE)
+        edged = pad(torch.from_numpy(image).view(1, *SHAPE), (most,) * 4, mode="reflect")[0]
+        y, x = torch.randint(2 * most + 1, (2,)).tolist()
+        moved = edged[:, y : y + SIDE, x : x + SIDE]
+        if torch.rand(()) < 0.5:
+            moved = moved.flip(2)
+        return (moved - self._mean) / self._std, self._labels[number]
+
+
+def plain_loop(folder: Path, labels: Tensor, recipe: Recipe) -> float:
+    """Train by the recipe; return the last loss."""
+    torch.manual_seed(0)
+    model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    options = {"num_workers": WORKERS, "persistent_workers": True, "shuffle": True, "drop_last": True}
+    loader = DataLoader(RoarDataset(folder, labels), recipe.batch, **options)  # type: ignore[arg-type]
+    groups = decay_groups(model, recipe.weight_decay)
+    optimiser = torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True)
+    epochs = int(recipe.epochs)
+    step, steps, loss = 0, epochs * len(loader), torch.zeros(())
+    for _ in range(epochs):
+        for images, classes in loader:
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(recipe, step, len(loader))
+            if (size := side(recipe, step, steps, SIDE)) != SIDE:
+                images = interpolate(images, size=(size, size), mode="area")
+            optimiser.zero_grad()
+            said = model(images.contiguous(memory_format=torch.channels_last))
+            loss = cross_entropy(said, classes, label_smoothing=recipe.smoothing)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            step += 1
+    return loss.item()
+
+
+def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe) -> float:
+    """Train on the same images, from bit-planes."""
+    planes = np.load(folder / "planes.npy", mmap_mode="r")
+    removed = torch.from_numpy(removed_bits(planes, T, Order.MORF, layout))
+    pixels = torch.from_numpy(np.load(folder / "pixels.npy", mmap_mode="c"))
+    inputs = DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
+    model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+    return fit(model, inputs, labels, NORM, recipe, seed=0)
+
+
+def test_a_training(beside: Beside, tmp_path: Path) -> None:
+    rng, layout = np.random.default_rng(0), Layout(SHAPE, Unit.SCALAR, (0.1, 0.5, 0.9))
+    maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
+    np.save(tmp_path / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
+    np.save(tmp_path / "maps.npy", maps)
+    ties = tie_order(np.arange(IMAGES), layout.features)
+    np.save(tmp_path / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
+    labels = torch.from_numpy(rng.integers(CLASSES, size=IMAGES))
+    short = replace(RECIPE, epochs=1, warmup=0.5)
+    ours(tmp_path, labels, layout, short)
+    plain_loop(tmp_path, labels, short)
+    mine, theirs = beside.seconds(
+        lambda: ours(tmp_path, labels, layout, RECIPE), lambda: plain_loop(tmp_path, labels, RECIPE)
+    )
+    detail = f"{mine:.1f} against {theirs:.1f} core-s, {IMAGES:,} images, {RECIPE.epochs:g} epochs"
+    against = f"plain PyTorch loop, DataLoader with {WORKERS} workers, maps from disk"
+    beside.keep(Figure("a training of quick's network", against, theirs / mine, 4, detail))

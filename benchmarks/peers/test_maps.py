@@ -1,0 +1,133 @@
+"""The paper's 18 maps by captum, one estimator after the other, and the bare passes that they cannot do without."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import torch
+from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
+from peers.beside import Beside, Figure, core_seconds
+from torch import Tensor, nn
+
+from roarbench.devices import uses_bf16
+from roarbench.estimators import IG_STEPS, PAPER, SAMPLES, SEED, find_estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
+from roarbench.estimators.noise import noise_draws
+from roarbench.models import build
+from roarbench.models.folding import folded
+from roarbench.terms import Precision
+
+ALL = [find_estimator(name) for name in PAPER]
+BLACK = torch.full((3, 1, 1), -2.0)
+BY_CAPTUM = 8  # images that captum explains
+TUNNELS = {
+    "smooth": "smoothgrad",
+    "smooth-squared": "smoothgrad",
+    "smoothed-square": "smoothgrad_sq",
+    "variance": "vargrad",
+}
+SQUARED = {"squared", "smooth-squared"}
+AT_ONCE = (1, 4, 8)  # images
+COPIES = (1, 5, 15)  # noisy copies of each image
+
+
+def network() -> nn.Module:
+    return build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
+
+
+def batch(n: int) -> Batch:
+    images = torch.randn(n, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    return Batch(images, torch.arange(n) % 10, torch.arange(n))
+
+
+def by_captum(base: str, form: str, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
+    """Return maps as captum's tutorials make them: an attribution, in a NoiseTunnel where it is over noisy copies.
+
+    Gradients without graphs of parameters, and as many images and copies at once as `at_once` and `copies` say; one
+    standard deviation for all images, since captum takes no other.
+    """
+    kinds: dict[str, Callable[[nn.Module], Any]] = {"grad": Saliency, "gb": GuidedBackprop, "ig": IntegratedGradients}
+    options: dict[str, Any] = {"abs": False} if base == "grad" else {}
+    if base == "ig":
+        options = {"baselines": -2.0, "method": "riemann_right", "n_steps": IG_STEPS, "internal_batch_size": EXPLAINED}
+    made, found = kinds[base](model), []
+    for start in range(0, len(given.ids), at_once):
+        images, targets = given.images[start : start + at_once], given.targets[start : start + at_once]
+        if form in TUNNELS:
+            noisy = {"nt_samples": SAMPLES, "nt_samples_batch_size": copies, "stdevs": 1.0, "nt_type": TUNNELS[form]}
+            found.append(NoiseTunnel(made).attribute(images, target=targets, **noisy, **options).detach())
+        else:
+            found.append(made.attribute(images, target=targets, **options).detach())
+    maps = torch.cat(found)
+    return maps**2 if form in SQUARED else maps
+
+
+def best(base: str, form: str, model: nn.Module, choices: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return how many images and copies at once are fastest, the second of two calls."""
+
+    def seconds(choice: tuple[int, int]) -> float:
+        by_captum(base, form, model, batch(BY_CAPTUM), *choice)
+        start = core_seconds()
+        by_captum(base, form, model, batch(BY_CAPTUM), *choice)
+        return core_seconds() - start
+
+    return min(choices, key=seconds)
+
+
+def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backward: int) -> None:
+    """Do so many passes and nothing else: gradients of the target's logit for a batch in channels-last order."""
+    images = images.contiguous(memory_format=torch.channels_last)
+    for number in range(forward):
+        inputs = images.detach().requires_grad_()
+        total = model(inputs).gather(1, targets[:, None]).sum()
+        twice = number < backward - forward
+        torch.autograd.grad(total, inputs, retain_graph=twice)
+        if twice:
+            torch.autograd.grad(total, inputs)
+
+
+def test_the_18_maps(beside: Beside) -> None:
+    model, ours, theirs = network(), batch(EXPLAINED), batch(BY_CAPTUM)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captum's, on each guided backprop
+        plain = {base: best(base, "base", model, [(n, 1) for n in AT_ONCE]) for base in ("grad", "gb", "ig")}
+        noisy = {base: best(base, "smooth", model, product(AT_ONCE, COPIES)) for base in ("grad", "gb")}
+        noisy["ig"] = best("ig", "smooth", model, [(n, 1) for n in AT_ONCE])
+
+        def one_by_one() -> None:
+            for each in ALL:
+                choice = noisy if each.form in TUNNELS else plain
+                by_captum(each.base, each.form, model, theirs, *choice[each.base])
+
+        mine, captum = beside.seconds(lambda: importance_maps(ALL, model, ours, BLACK), one_by_one, rounds=1)
+    each, other = mine / EXPLAINED, captum / BY_CAPTUM
+    detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
+    beside.keep(Figure("18 maps, float32", "captum, one by one at its best batch", other / each, 6, detail))
+    if uses_bf16(Precision.BF16, torch.device("cpu")):
+        short = folded(model)
+        importance_maps(ALL[:1], short, ours, BLACK, Precision.BF16)
+        start = core_seconds()
+        importance_maps(ALL, short, ours, BLACK, Precision.BF16)
+        each = (core_seconds() - start) / EXPLAINED
+        detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
+        beside.keep(Figure("18 maps, bfloat16, folded", "captum in float32", other / each, 8, detail))
+
+
+def test_the_floor_of_the_18_maps(beside: Beside) -> None:
+    """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
+    model, given, count = network(), batch(EXPLAINED), passes(ALL)
+
+    def floor() -> None:
+        bare(model, given.images, given.targets, *count)
+
+    mine, passed = beside.seconds(lambda: importance_maps(ALL, model, given, BLACK), floor, rounds=1)
+    start = core_seconds()
+    for j in range(SAMPLES):
+        noise_draws(given.images, given.ids, j, SEED)
+    noise = core_seconds() - start
+    detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {EXPLAINED} images"
+    name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
+    against = f"{count.forward} forward and {count.backward} backward passes alone"
+    beside.keep(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))

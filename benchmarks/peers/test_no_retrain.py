@@ -1,0 +1,56 @@
+"""Probabilities of the target while features go, most important first, by Quantus' PixelFlipping."""
+
+import importlib
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from peers.beside import Beside, Figure
+
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import Layout, encode, removed_bits, sort_keys, tie_order
+from roarbench.kernels.train import Normalisation, normalise, predict, scored_at_once
+from roarbench.models import build
+from roarbench.terms import Order, Unit
+
+IMAGES, SHAPE = 256, (3, 64, 64)
+STEPS = 12  # Quantus' steps must divide the pixels of a channel: 1,024 of 12,288 features
+LEVELS = tuple(round(step / STEPS, 4) for step in range(1, STEPS))  # t = 1, which Quantus has as well, tells nothing
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+
+
+def test_no_retrain_curves(beside: Beside) -> None:
+    rng, layout = np.random.default_rng(0), Layout(SHAPE, Unit.SCALAR, LEVELS)
+    pixels = torch.from_numpy(rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
+    maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
+    model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
+    targets, fill = torch.arange(IMAGES) % 10, torch.tensor(NORM.mean)
+    images = normalise(pixels, NORM).contiguous().numpy()
+    quantus: Any = importlib.import_module("quantus")
+    options = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
+    flipping = quantus.PixelFlipping(features_in_step=layout.features // STEPS, **options)
+
+    def ours() -> NDArray[np.float32]:
+        planes = encode(sort_keys(maps.reshape(IMAGES, -1), tie_order(np.arange(IMAGES), layout.features)), layout)
+        curves = []
+        for t in LEVELS:
+            removed = torch.from_numpy(removed_bits(planes, t, Order.MORF, layout))
+            inputs = DegradedImages(pixels, removed, fill, Unit.SCALAR)
+            said = predict(model, inputs, NORM, scored_at_once(SHAPE[1])).softmax(1)
+            curves.append(said.gather(1, targets[:, None])[:, 0].numpy())
+        return np.stack(curves, 1)
+
+    def theirs() -> NDArray[np.float32]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = flipping(
+                model, images, targets.numpy(), maps, channel_first=True, softmax=True, batch_size=scored_at_once(64)
+            )
+        return np.array(found)[:, : len(LEVELS)]
+
+    np.testing.assert_allclose(ours(), theirs(), rtol=1e-4, atol=1e-5)  # the same curves, rounded differently
+    mine, other = beside.seconds(ours, theirs, rounds=3)
+    detail = f"{mine:.2f} against {other:.2f} core-s, {IMAGES} images, {len(LEVELS)} levels"
+    beside.keep(Figure("no-retrain curves", "Quantus' PixelFlipping", other / mine, 20, detail))
