@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import CUDA, IG_STEPS, NOISY, SAMPLES, TRUSTED, Estimator
+from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
+from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.plan.runs import describe
 from roarbench.store.results import Result
 from roarbench.submissions.file import Submission
@@ -130,12 +131,111 @@ _SOBEL = Paper(
     "Talk at the Stanford Artificial Intelligence Project",
     1968,
 )
+_SHRIKUMAR_2016 = Paper(
+    "shrikumar2016not",
+    "misc",
+    ("Avanti Shrikumar", "Peyton Greenside", "Anna Shcherbina", "Anshul Kundaje"),
+    "Not Just a Black Box: Learning Important Features Through Propagating Activation Differences",
+    "arXiv",
+    2016,
+    "1605.01713",
+)
+_SHRIKUMAR_2017 = Paper(
+    "shrikumar2017learning",
+    "inproceedings",
+    ("Avanti Shrikumar", "Peyton Greenside", "Anshul Kundaje"),
+    "Learning Important Features Through Propagating Activation Differences",
+    "International Conference on Machine Learning",
+    2017,
+    "1704.02685",
+)
+_LUNDBERG = Paper(
+    "lundberg2017unified",
+    "inproceedings",
+    ("Scott M. Lundberg", "Su-In Lee"),
+    "A Unified Approach to Interpreting Model Predictions",
+    "Advances in Neural Information Processing Systems",
+    2017,
+    "1705.07874",
+)
+_SELVARAJU = Paper(
+    "selvaraju2017gradcam",
+    "inproceedings",
+    (
+        "Ramprasaath R. Selvaraju",
+        "Michael Cogswell",
+        "Abhishek Das",
+        "Ramakrishna Vedantam",
+        "Devi Parikh",
+        "Dhruv Batra",
+    ),
+    "Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization",
+    "International Conference on Computer Vision",
+    2017,
+    "1610.02391",
+)
+_DRAELOS = Paper(
+    "draelos2020hirescam",
+    "misc",
+    ("Rachel Lea Draelos", "Lawrence Carin"),
+    "Use HiResCAM instead of Grad-CAM for faithful explanations of convolutional neural networks",
+    "arXiv",
+    2020,
+    "2011.08891",
+)
+_JIANG = Paper(
+    "jiang2021layercam",
+    "article",
+    ("Peng-Tao Jiang", "Chang-Bin Zhang", "Qibin Hou", "Ming-Ming Cheng", "Yunchao Wei"),
+    "LayerCAM: Exploring Hierarchical Class Activation Maps for Localization",
+    "IEEE Transactions on Image Processing 30",
+    2021,
+)
+_WANG = Paper(
+    "wang2020scorecam",
+    "inproceedings",
+    ("Haofan Wang", "Zifan Wang", "Mengnan Du", "Fan Yang", "Zijian Zhang", "Sirui Ding", "Piotr Mardziel", "Xia Hu"),
+    "Score-CAM: Score-Weighted Visual Explanations for Convolutional Neural Networks",
+    "CVPR Workshops",
+    2020,
+    "1910.01279",
+)
+_ZEILER = Paper(
+    "zeiler2014visualizing",
+    "inproceedings",
+    ("Matthew D. Zeiler", "Rob Fergus"),
+    "Visualizing and Understanding Convolutional Networks",
+    "European Conference on Computer Vision",
+    2014,
+    "1311.2901",
+)
+_PETSIUK = Paper(
+    "petsiuk2018rise",
+    "inproceedings",
+    ("Vitali Petsiuk", "Abir Das", "Kate Saenko"),
+    "RISE: Randomized Input Sampling for Explanation of Black-box Models",
+    "British Machine Vision Conference",
+    2018,
+    "1806.07421",
+)
 _BASES = {
     "random": (HOOKER,),
     "sobel": (_SOBEL, HOOKER),
     "grad": (_BAEHRENS, _SIMONYAN),
     "gb": (_SPRINGENBERG,),
     "ig": (_SUNDARARAJAN,),
+    "input-x-grad": (_SHRIKUMAR_2016,),
+    "deeplift": (_SHRIKUMAR_2017,),
+    "gradient-shap": (_LUNDBERG, _SUNDARARAJAN, _SMILKOV),
+    "gradcam": (_SELVARAJU,),
+    "guided-gradcam": (_SELVARAJU, _SPRINGENBERG),
+    "hires-cam": (_DRAELOS,),
+    "layer-cam": (_JIANG,),
+    "score-cam": (_WANG,),
+    "occlusion": (_ZEILER,),
+    "feature-ablation": (_ZEILER,),
+    "kernel-shap": (_LUNDBERG,),
+    "rise": (_PETSIUK,),
 }
 _FORMS = {
     "squared": (HOOKER,),
@@ -153,6 +253,10 @@ def papers(base: str, form: str) -> tuple[Paper, ...]:
 
 _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry
 _SOURCES = {
+    **dict.fromkeys(METHODS, "roarbench/estimators/through_captum.py"),
+    **dict.fromkeys(("gradient-shap", "kernel-shap", "rise"), "roarbench/estimators/sampled.py"),
+    **dict.fromkeys(("layer-cam", "score-cam"), "roarbench/estimators/blocks.py"),
+    **dict.fromkeys(("random-smooth", "centre", "contrast"), "roarbench/estimators/controls.py"),
     "random": "roarbench/estimators/controls.py",
     "sobel": "roarbench/estimators/controls.py",
     "leak": "roarbench/estimators/controls.py",
@@ -233,9 +337,12 @@ def _built_in(name: str) -> Profile:
 
 
 def _settings(row: Estimator) -> str:
-    parts = [f"{IG_STEPS} steps from black"] if row.base == "ig" else []
+    value = row.value
+    parts = [f"{value('steps')} steps from {value('baseline')}"] if row.base == "ig" else []
     if row.form in NOISY:
-        parts.append(f"{SAMPLES} noisy copies, noise {row.noise:g} of the image's range")
+        parts.append(f"{value('samples')} noisy copies, noise {written(value('noise'))} of the image's range")
+    if row.base in METHODS:
+        parts += [f"{name} {written(value(name))}: {PARAMETERS[name].about}" for name in row.parameters]
     return "; ".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-NAME = "occlusion"
+NAME = "grey-squares"
 DESCRIPTION = "fall of the explained logit when a square of an eighth of the side is set to the mean"
 PAPER = "https://arxiv.org/abs/1311.2901"
 

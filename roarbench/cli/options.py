@@ -16,7 +16,7 @@ from roarbench.calls import propose
 from roarbench.cli import completion
 from roarbench.datasets import DATASETS
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import find_estimator, split_names
+from roarbench.estimators import JOINING, find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite
 from roarbench.plan.suites import with_entries
 from roarbench.terms import PROTOCOLS, Protocol, Unit
@@ -415,14 +415,14 @@ def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Su
 
     Args:
         suite: Which.
-        estimators: What `--estimators` takes: those with parameters stand beside those of the suite.
+        estimators: What `--estimators` takes: those with parameters, and what joins any suite, stand beside its own.
         entries: Ids of submissions.
 
     Raises:
         CallerError: A parameter cannot be what it is.
     """
-    with_parameters = [find_estimator(part).id for part in _listed(estimators) if "(" in part]
-    return with_entries(suite, [*entries, *with_parameters])
+    added = [part for part in _listed(estimators) if "(" in part or part.partition("~")[0] in JOINING]
+    return with_entries(suite, [*entries, *(find_estimator(part).id for part in added)])
 
 
 def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:

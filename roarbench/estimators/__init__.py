@@ -7,10 +7,10 @@ Hooker et al. 2019 name three bases and their ensembles; the 18 below are the si
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators.parameters import Value, read_values, written
 from roarbench.identity import fingerprint, record
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS
 
@@ -25,26 +25,30 @@ HANDED = (OTHER_IMAGE, SAME_CLASS)  # twins that remove what their parent ranks 
 SEED = 0  # of the noise, the random control, the other targets and the other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
 
-
-class Parameter(NamedTuple):
-    """A number that stands in the name of an estimator: `var-grad(noise=0.05)`.
-
-    Attributes:
-        forms: Whose it is.
-        default: What it is where the name does not say it; a name with it is the name without it.
-        most: The largest value; it has to be above 0.
-        about: What it is.
-    """
-
-    forms: tuple[str, ...]
-    default: float
-    most: float
-    about: str
-
-
-PARAMETERS = {
-    "noise": Parameter(NOISY, NOISE, 2.0, "standard deviation of the noise on copies, as a share of the image's range")
+_COPIES: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES}
+METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, with their parameters and defaults
+    "input-x-grad": {},
+    "deeplift": {"baseline": "black"},
+    "gradient-shap": {"noise": NOISE, "samples": 25, "baseline": "black"},
+    "gradcam": {"layer": "last"},
+    "guided-gradcam": {"layer": "last"},
+    "hires-cam": {"layer": "last"},
+    "layer-cam": {"layer": "last"},
+    "score-cam": {"baseline": "mean", "layer": "last"},
+    "occlusion": {"baseline": "mean", "patches": 8},
+    "feature-ablation": {"baseline": "mean", "patches": 8},
+    "kernel-shap": {"samples": 256, "baseline": "mean", "patches": 8},
+    "rise": {"samples": 256, "baseline": "mean", "patches": 7},
 }
+_LATER_CONTROLS: dict[str, dict[str, Value]] = {"random-smooth": {"width": 0.1}, "centre": {}, "contrast": {}}
+# parameters of a base or of a form, with what they are where a name does not say it
+_DEFAULTS: dict[str, dict[str, Value]] = {
+    **dict.fromkeys(NOISY, _COPIES),
+    "ig": {"steps": IG_STEPS, "baseline": "black"},
+    **METHODS,
+    **_LATER_CONTROLS,
+}
+_SHARED: dict[str, Value] = {**_COPIES, **_DEFAULTS["ig"]}  # all of the pass that estimators share
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Estimator:
         control: Never looks at the model.
         version: Counts up when the definition changes, in the row itself: its default stays 1, which hashes leave out.
         twin: A check made from another estimator, one of `TWINS`; empty for the thing itself.
-        noise: Standard deviation of the noise on copies, as a share of the image's range; of the forms in `NOISY`.
+        values: Parameters that are not the default, in the order of their table.
     """
 
     id: str
@@ -69,15 +73,18 @@ class Estimator:
     control: bool = False
     version: int = 1
     twin: str = ""
-    noise: float = NOISE
+    values: tuple[tuple[str, Value], ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """Return the hash of everything that fixes its maps."""
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return fingerprint({"id": self.id, "version": self.version})
-        constants = {"ig_steps": IG_STEPS, "samples": SAMPLES, "noise": self.noise, "blur": BLUR, "seed": SEED}
-        return fingerprint({key: value for key, value in record(self).items() if key != "about"} | constants)
+        constants: dict[str, Value] = {"ig_steps": IG_STEPS, **_COPIES, "blur": BLUR, "seed": SEED}
+        constants |= {} if self.shared else self.parameters
+        constants |= {"ig_steps" if name == "steps" else name: value for name, value in self.values}
+        found = {key: value for key, value in record(self).items() if key not in ("about", "values")}
+        return fingerprint(found | constants)
 
     @property
     def variant(self) -> str:
@@ -91,8 +98,18 @@ class Estimator:
 
     @property
     def shared(self) -> bool:
-        """Return whether its maps come from the shared pass through the model: not from a control or a file."""
-        return not (self.control or self.submitted)
+        """Return whether its maps come from the shared pass through the model."""
+        return not (self.control or self.alone)
+
+    @property
+    def alone(self) -> bool:
+        """Return whether it explains a model in passes of its own: a submission, or one of `METHODS`."""
+        return self.submitted or self.base in METHODS
+
+    @property
+    def joins(self) -> bool:
+        """Return whether it stands beside Random in any suite once it is asked for, though no suite names it."""
+        return self.alone or self.base in _LATER_CONTROLS
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -110,10 +127,13 @@ class Estimator:
         return _VALUES.sub("", self.id)
 
     @property
-    def parameters(self) -> dict[str, Parameter]:
-        """Return the parameters that may stand in its name."""
-        mine = not (self.control or self.submitted)
-        return {name: parameter for name, parameter in PARAMETERS.items() if mine and self.form in parameter.forms}
+    def parameters(self) -> dict[str, Value]:
+        """Return the parameters that may stand in its name, with what they are where it does not say them."""
+        return {**_DEFAULTS.get(self.base, {}), **_DEFAULTS.get(self.form, {})}
+
+    def value(self, name: str) -> Value:
+        """Return what a parameter is; that of the paper's estimators where it has none of this name."""
+        return {**_SHARED, **self.parameters, **dict(self.values)}[name]
 
     @property
     def mapped(self) -> bool:
@@ -154,6 +174,24 @@ _TABLE = (
     Estimator("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
     Estimator("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
     Estimator("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+    Estimator("input-x-grad", "input-x-grad", "base", "gradient times the normalised image, signed"),
+    Estimator("deeplift", "deeplift", "base", "DeepLIFT by its rescale rule, from black, signed"),
+    Estimator(
+        "gradient-shap", "gradient-shap", "base", "mean gradient at drawn points of the paths to noisy copies, signed"
+    ),
+    Estimator("gradcam", "gradcam", "base", "Grad-CAM: channels of the last block, weighted by their mean gradient"),
+    Estimator("guided-gradcam", "guided-gradcam", "base", "guided backprop times Grad-CAM"),
+    Estimator("hires-cam", "hires-cam", "base", "HiResCAM: channels of the last block times their gradient"),
+    Estimator("layer-cam", "layer-cam", "base", "Layer-CAM: channels of the last block times their positive gradient"),
+    Estimator(
+        "score-cam", "score-cam", "base", "Score-CAM: channels of the last block, weighted by what they show alone"
+    ),
+    Estimator("occlusion", "occlusion", "base", "fall of the logit where a sliding square becomes the mean colour"),
+    Estimator(
+        "feature-ablation", "feature-ablation", "base", "fall of the logit where one square of a grid becomes the mean"
+    ),
+    Estimator("kernel-shap", "kernel-shap", "base", "Shapley values of the squares of a grid, by regression"),
+    Estimator("rise", "rise", "base", "RISE: mean of random masks, weighted by the class's probability under them"),
     Estimator("truth", "truth", "base", "the true ranking of planted data", control=True),
     Estimator(
         "truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True
@@ -169,6 +207,15 @@ _TABLE = (
     Estimator(
         "leak", "leak", "base", "a random ranking of each true class: tells it, and knows no image", control=True
     ),
+    Estimator(
+        "random-smooth",
+        "random-smooth",
+        "base",
+        "a random map of the smoothness that its width says",
+        control=True,
+    ),
+    Estimator("centre", "centre", "base", "nearness to the middle of the image, the same for all images", control=True),
+    Estimator("contrast", "contrast", "base", "distance of a number from the mean of the 5 x 5 at it", control=True),
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
@@ -177,6 +224,7 @@ _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?") 
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
+JOINING = tuple(estimator.id for estimator in _TABLE if estimator.joins)  # no suite names them
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
     "untrained": "the same on the reference's network with random weights",
@@ -233,34 +281,12 @@ def _with_values(name: str, others: Iterable[str]) -> Estimator:
         raise CallerError(f"cannot read the estimator '{name}'; write ID(noise=0.05)")
     plain, listed, twin = found[1].strip(), found[2], found[3] or ""
     table, parent = find_estimator(plain + twin, others), find_estimator(plain)
-    values: dict[str, float] = {}
-    for part in listed.split(","):
-        key, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or key in values:
-            raise CallerError(f"cannot read the parameters of '{name}'; write each once, as in ID(noise=0.05)")
-        values[key] = _value(parent, key, value)
-    changed: dict[str, Any] = {key: value for key, value in values.items() if value != PARAMETERS[key].default}
-    if not changed:
+    values = read_values(parent.id, parent.parameters, listed, name)
+    if not values:
         return table
-    said = ",".join(f"{key}={changed[key]:g}" for key in PARAMETERS if key in changed)
-    about = ", ".join(f"{key} {changed[key]:g}" for key in PARAMETERS if key in changed)
-    return replace(table, id=f"{plain}({said}){twin}", about=f"{table.about}; {about}", **changed)
-
-
-def _value(estimator: Estimator, name: str, text: str) -> float:
-    """Return the value of a parameter, as exact as names are."""
-    if name not in estimator.parameters:
-        has = ", ".join(estimator.parameters) or "none"
-        raise CallerError(f"'{estimator.id}' has no parameter '{name}'; it has: {has}")
-    parameter = PARAMETERS[name]
-    try:
-        value = float(f"{float(text):g}")
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= parameter.most:  # NaN is not
-        expected = f"expected a number above 0, at most {parameter.most:g}"
-        raise CallerError(f"{name} of '{estimator.id}' is '{text}', {expected}: {parameter.about}")
-    return value
+    said = ",".join(f"{key}={written(value)}" for key, value in values.items())
+    about = ", ".join(f"{key} {written(value)}" for key, value in values.items())
+    return replace(table, id=f"{plain}({said}){twin}", about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
 def ranked_by(name: str) -> Estimator | None:

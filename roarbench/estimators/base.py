@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, Estimator
 
 
 class Batch(NamedTuple):
@@ -33,3 +35,46 @@ class Batch(NamedTuple):
         truth = None if self.truth is None else self.truth[rows]
         labels = None if self.labels is None else self.labels[rows]
         return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels)
+
+
+class Settings(NamedTuple):
+    """Parameters of the shared pass; those of the paper by default.
+
+    Attributes:
+        noise: Standard deviation of the noise on copies, as a share of the image's range.
+        samples: Noisy copies of an image.
+        steps: Points on the path of integrated gradients.
+        baseline: Where that path begins, a name that `baselines.baseline_images` takes.
+    """
+
+    noise: float = NOISE
+    samples: int = SAMPLES
+    steps: int = IG_STEPS
+    baseline: str = "black"
+
+
+PAPERS = Settings()
+
+
+class MethodInput(NamedTuple):
+    """Input of an estimator with passes of its own.
+
+    Attributes:
+        estimator: With its parameters; of those in `METHODS`.
+        model: Logits out, eval mode; it is left as it is.
+        batch: The images and the classes to explain.
+        black: Float (c, 1, 1), the black pixel, normalised.
+    """
+
+    estimator: Estimator
+    model: nn.Module
+    batch: Batch
+    black: Tensor
+
+    def whole(self, name: str) -> int:
+        """Return the value of a parameter that is a whole number."""
+        return int(self.estimator.value(name))
+
+    def word(self, name: str) -> str:
+        """Return the value of a parameter that is a word."""
+        return str(self.estimator.value(name))

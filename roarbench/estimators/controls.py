@@ -12,12 +12,12 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import random_importance
 
 NOISE_ON_TRUTH = 4.0  # of the true places, which lie in (0, 1]
-_NOISY_SEED, _LEAK_SEED = SEED + 1, SEED + 2  # apart from that of the random control
+_NOISY_SEED, _LEAK_SEED, _SMOOTH_SEED = SEED + 1, SEED + 2, SEED + 3  # apart from that of the random control
 
 
-def control_map(base: str, form: str, batch: Batch) -> Tensor:
-    """Return the importance map of one control, float (n, c, h, w)."""
-    return CONTROL_MAPS[base, form](batch)
+def control_map(base: str, form: str, batch: Batch, width: float = 0.1) -> Tensor:
+    """Return the importance map of one control, float (n, c, h, w); `width` is that of `random-smooth`."""
+    return random_smooth(batch, width) if base == "random-smooth" else CONTROL_MAPS[base, form](batch)
 
 
 def random(batch: Batch) -> Tensor:
@@ -88,6 +88,32 @@ def leak(batch: Batch) -> Tensor:
     return random_importance(batch.images, batch.labels, _LEAK_SEED)
 
 
+def random_smooth(batch: Batch, width: float) -> Tensor:
+    """Return a random map after a Gaussian of this standard deviation, as a share of the image's side.
+
+    With the width of the twins' blur it is another draw of `random-blurred`: an estimator can be held against the
+    random map of its own smoothness.
+    """
+    return blurred(random_importance(batch.images, batch.ids, _SMOOTH_SEED), width)
+
+
+def centre(batch: Batch) -> Tensor:
+    """Return a Gaussian around the middle of the image, in (0, 1], the same for all images and channels.
+
+    Its width, a quarter of the side, has no say: only the distance from the middle ranks.
+    """
+    h, w = batch.images.shape[2:]
+    down, across = (torch.arange(side).to(batch.images) - (side - 1) / 2 for side in (h, w))
+    distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # in standard deviations, squared
+    return torch.exp(-distance / 2).expand(batch.images.shape).contiguous()
+
+
+def contrast(batch: Batch) -> Tensor:
+    """Return how far each number lies from the mean of the 5 x 5 around it, mirrored about the outermost pixels."""
+    around = F.avg_pool2d(F.pad(batch.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
+    return (batch.images - around).abs()
+
+
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("random", "base"): random,
     ("sobel", "base"): sobel,
@@ -97,28 +123,30 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("truth", "noisy"): truth_noisy,
     ("truth", "noisy-blurred"): lambda batch: blurred(truth_noisy(batch)),
     ("leak", "base"): leak,
+    ("centre", "base"): centre,
+    ("contrast", "base"): contrast,
 }
 
 
-def blurred(importance: Tensor) -> Tensor:
+def blurred(importance: Tensor, width: float = BLUR) -> Tensor:
     """Blur each channel of the map by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
 
-    The standard deviation is 5 % of the side, the kernel ends at 4 of them, and beyond the border the map is mirrored
-    about its outermost features.
+    The kernel ends at 4 standard deviations, and beyond the border the map is mirrored about its outermost features.
 
     Args:
         importance: Float (n, c, h, w).
+        width: Standard deviation as a share of the side, at most 0.2.
 
     Returns:
         Float (n, c, h, w).
     """
     h, w = importance.shape[2:]
-    return _blur_matrix(h, importance).T @ importance @ _blur_matrix(w, importance)
+    return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
 
 
-def _blur_matrix(side: int, like: Tensor) -> Tensor:
+def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
     """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
-    sigma = BLUR * side
+    sigma = width * side
     radius = round(4 * sigma)
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
     kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)

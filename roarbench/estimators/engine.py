@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from roarbench.devices import out_of_memory
 from roarbench.errors import MachineError
-from roarbench.estimators import IG_STEPS, NOISY, SAMPLES, Estimator
-from roarbench.estimators.base import Batch
+from roarbench.estimators import METHODS, NOISY, Estimator
+from roarbench.estimators.base import Batch, MethodInput, Settings
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
+from roarbench.estimators.methods import Passes, method_map, method_passes
 from roarbench.terms import Precision
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -159,55 +160,76 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
     return 1 << int(math.log2(max(most, 1)))
 
 
-class Passes(NamedTuple):
-    """Passes of one image through a model."""
-
-    forward: int
-    backward: int
-
-
 def passes(estimators: Iterable[Estimator]) -> Passes:
     """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
-    variants: dict[tuple[str, float], set[Form]] = {}  # those of one share their passes
+    variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
+    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
     for e in estimators:
-        if not e.control:
-            variants.setdefault((e.variant, e.noise), set()).add((e.base, e.form))
-    costs = []
-    for wanted in variants.values():
+        if e.base in METHODS:
+            own[e.variant, e.base, e.values] = method_passes(e)
+        elif not e.control:
+            variants.setdefault((e.variant, settings_of(e)), set()).add((e.base, e.form))
+    costs = list(own.values())
+    for (_, settings), wanted in variants.items():
         single, repeated = needs(wanted)
-        costs += [_cost(single), *[_cost(repeated)] * SAMPLES]
+        costs += [_cost(single, settings), *[_cost(repeated, settings)] * settings.samples]
     return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
 
 
-def _cost(bases: Set[str]) -> Passes:
-    forward = IG_STEPS if "ig" in bases else int(bool(bases))
+def _cost(bases: Set[str], settings: Settings) -> Passes:
+    forward = settings.steps if "ig" in bases else int(bool(bases))
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
+
+
+def settings_of(estimator: Estimator) -> Settings:
+    """Return what an estimator asks of the shared pass."""
+    return Settings(*(estimator.value(name) for name in Settings._fields))  # type: ignore[arg-type]
 
 
 def _maps(subjects: Sequence[Subject]) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Return for each subject the maps and the counts of `Explained`, both by the estimator's id."""
-    looks: dict[tuple[int, float], Look] = {}
+    looks: dict[tuple[int, Settings], Look] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
-        explaining = [e for e in estimators if not e.control]
-        for noise in dict.fromkeys(e.noise for e in explaining):
+        explaining = [e for e in estimators if e.shared]
+        for settings in dict.fromkeys(map(settings_of, explaining)):
             assert model is not None, "only controls do without"
-            alike = {(e.base, e.form) for e in explaining if e.noise == noise}
-            looks[number, noise] = Look(alike, model, batch, black, noise)
+            alike = {(e.base, e.form) for e in explaining if settings_of(e) == settings}
+            looks[number, settings] = Look(alike, model, batch, black, settings)
     made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
-    by_noise = [{noise: made[n, noise] for n, noise in made if n == number} for number in range(len(subjects))]
+    by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [
-        {e.id: found[e.noise].kept for e in subject.estimators if not e.control and e.form in NOISY}
-        for subject, found in zip(subjects, by_noise, strict=True)
+        {e.id: found[settings_of(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
+        for subject, found in zip(subjects, by_settings, strict=True)
     ]
-    return [_named(subject, found) for subject, found in zip(subjects, by_noise, strict=True)], kept
+    return [_named(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
 
 
-def _named(subject: Subject, found: Mapping[float, ModelMaps]) -> Maps:
-    """Return the maps of one subject by the estimator's id; `found` has those of its model, by their noise."""
-    estimators, _, batch, _ = subject
-    controls = {(e.base, e.form): control_map(e.base, e.form, batch) for e in estimators if e.control}
-    maps = {e.id: controls[e.base, e.form] if e.control else found[e.noise].maps[e.base, e.form] for e in estimators}
-    return maps | {e.id: blurred(maps[e.id]) for e in estimators if e.twin == "blurred"}
+def _named(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
+    """Return the maps of one subject by the estimator's id; `found` has those of its model, by their settings."""
+    drawn = {(e.base, e.form, e.values): e for e in subject.estimators if e.control}
+    controls = {key: control_map(e.base, e.form, subject.batch, *_width(e)) for key, e in drawn.items()}
+    own = {(e.base, e.values): e for e in subject.estimators if e.base in METHODS}  # a blurred twin needs no other
+    made = {key: _own_map(e, subject) for key, e in own.items()}
+
+    def map_of(e: Estimator) -> Tensor:
+        if e.control:
+            return controls[e.base, e.form, e.values]
+        return found[settings_of(e)].maps[e.base, e.form] if e.shared else made[e.base, e.values]
+
+    maps = {e.id: map_of(e) for e in subject.estimators}
+    return maps | {e.id: blurred(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
+
+
+def _width(estimator: Estimator) -> tuple[float, ...]:
+    return (float(estimator.value("width")),) if "width" in estimator.parameters else ()
+
+
+def _own_map(estimator: Estimator, subject: Subject) -> Tensor:
+    """Return the map of an estimator with passes of its own: in float32, differences of logits need all digits."""
+    model = subject.model.model if isinstance(subject.model, InBf16) else subject.model
+    assert model is not None, "only controls do without"
+    images = subject.batch.images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
+    return method_map(MethodInput(estimator, model, subject.batch._replace(images=images), subject.black))
 
 
 def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
@@ -238,8 +260,9 @@ def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch
 def job_group(estimator: Estimator) -> str:
     """Return what shares a job with others: `controls`, without a reference, or all that explain the same variant.
 
-    A submission has its own jobs, so that it fails alone; one call gives its map and its blurred twin's.
+    A submission, and what has passes of its own, has its own jobs, so that it fails alone; one call gives its map and
+    its blurred twin's.
     """
-    if estimator.submitted:
+    if estimator.alone:
         return estimator.parent if estimator.variant == "trained" else estimator.id
     return "controls" if estimator.control else estimator.variant

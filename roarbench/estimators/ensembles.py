@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.estimators import NOISE, SAMPLES, SEED
-from roarbench.estimators.base import Batch
-from roarbench.estimators.gradients import base_maps
+from roarbench.estimators import SEED
+from roarbench.estimators.base import PAPERS, Batch, Settings
+from roarbench.estimators.gradients import Note, base_maps, ignore
 from roarbench.estimators.noise import noise_draws, noise_scale
 
 Form = tuple[str, str]  # (base, form), as in the table of estimators
@@ -70,7 +70,7 @@ class ModelMaps(NamedTuple):
 
     Attributes:
         maps: For each wanted form, float (n, c, h, w).
-        kept: How many of an image's `SAMPLES` noisy copies the model puts into the image's target class, int64 (n,).
+        kept: How many of an image's noisy copies the model puts into the image's target class, int64 (n,).
             Counted are the copies themselves, not the other points of the paths of integrated gradients. 0 where no
             form is made from copies.
     """
@@ -87,14 +87,14 @@ class Look(NamedTuple):
         model: Logits out, eval mode.
         batch: The images and the classes to explain.
         black: Float (c, 1, 1), the black pixel, normalised.
-        noise: Standard deviation of the noise on copies, as a share of the image's range.
+        settings: Of the noisy copies and of the path of integrated gradients.
     """
 
     wanted: Set[Form]
     model: nn.Module
     batch: Batch
     black: Tensor
-    noise: float = NOISE
+    settings: Settings = PAPERS
 
 
 def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
@@ -108,10 +108,11 @@ def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
     """
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
-    samples = SAMPLES if any(each.repeated for each in running) else 0
-    for draws in ahead(noise_draws(first.images, first.ids, j, SEED) for j in range(samples)):
+    samples = max(each.samples for each in running)
+    for j, draws in enumerate(ahead(noise_draws(first.images, first.ids, j, SEED) for j in range(samples))):
         for each in running:
-            each.add(draws)
+            if j < each.samples:
+                each.add(draws)
     return [each.found() for each in running]
 
 
@@ -121,19 +122,22 @@ class _RunningMaps:
     def __init__(self, look: Look) -> None:
         self._look = look
         self._images = look.batch.images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
-        single, self.repeated = needs(look.wanted)
-        self._clean = base_maps(look.model, self._images, look.batch.targets, look.black, single)
-        self._scale = noise_scale(self._images, look.noise)
-        self._moments = {base: Moments(self._images) for base in self.repeated}
+        single, self._repeated = needs(look.wanted)
+        self.samples = look.settings.samples if self._repeated else 0
+        self._clean = self._bases(self._images, single)
+        self._scale = noise_scale(self._images, look.settings.noise)
+        self._moments = {base: Moments(self._images) for base in self._repeated}
         self._kept = torch.zeros_like(look.batch.targets)
 
     def add(self, draws: Tensor) -> None:
         """Take in one more noisy copy of every image."""
-        if self.repeated:
-            copies, look = self._scale.mul(draws).add_(self._images), self._look
-            samples = base_maps(look.model, copies, look.batch.targets, look.black, self.repeated, self._count)
-            for base, sample in samples.items():
-                self._moments[base].add(sample)
+        copies = self._scale.mul(draws).add_(self._images)
+        for base, sample in self._bases(copies, self._repeated, self._count).items():
+            self._moments[base].add(sample)
+
+    def _bases(self, images: Tensor, bases: Set[str], note: Note = ignore) -> dict[str, Tensor]:
+        model, batch, black = self._look.model, self._look.batch, self._look.black
+        return base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 
     def _count(self, logits: Tensor) -> None:
         self._kept.add_(logits.argmax(1) == self._look.batch.targets)

@@ -7,23 +7,30 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 from roarbench.errors import CallerError
-from roarbench.estimators import IG_STEPS
+from roarbench.estimators.base import PAPERS, Settings
+from roarbench.estimators.baselines import baseline_images
 
 Note = Callable[[Tensor], object]
 
 
-def _ignore(logits: Tensor) -> None:
-    pass
+def ignore(logits: Tensor) -> None:
+    """Take no note."""
 
 
 def base_maps(
-    model: nn.Module, images: Tensor, targets: Tensor, black: Tensor, bases: Set[str], note: Note = _ignore
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    black: Tensor,
+    bases: Set[str],
+    note: Note = ignore,
+    settings: Settings = PAPERS,
 ) -> dict[str, Tensor]:
     """Return the wanted bases of one batch; they share all passes that they can.
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
-    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image. The last point is the image itself, so its gradient
-    serves GRAD as well.
+    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline.
+    The last point is the image itself, so its gradient serves GRAD as well.
 
     Args:
         model: Logits out, eval mode.
@@ -32,6 +39,7 @@ def base_maps(
         black: Float (c, 1, 1), the black pixel, normalised.
         bases: Of `grad`, `gb`, `ig`.
         note: Is told the logits of the images themselves, (n, classes), not those of other points of a path.
+        settings: Steps and baseline of the path.
 
     Returns:
         For each base, float (n, c, h, w), signed.
@@ -41,16 +49,16 @@ def base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     maps = logit_gradients(model, images, targets, rules, note)
     if "ig" in bases:
-        total, start = maps["grad"].clone(), torch.empty_like(images).copy_(black)  # broadcast once, not in every step
-        for i in range(1, IG_STEPS):
-            point = torch.lerp(start, images, i / IG_STEPS)
+        total, start = maps["grad"].clone(), baseline_images(settings.baseline, images, black)
+        for i in range(1, settings.steps):
+            point = torch.lerp(start, images, i / settings.steps)
             total += logit_gradients(model, point, targets, {"grad"})["grad"]
-        maps["ig"] = (images - black) * total / IG_STEPS
+        maps["ig"] = (images - start) * total / settings.steps
     return {base: maps[base] for base in bases}
 
 
 def logit_gradients(
-    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = _ignore
+    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = ignore
 ) -> dict[str, Tensor]:
     """Return gradients of the logit by the wanted rules, in one forward pass and one backward pass for each.
 

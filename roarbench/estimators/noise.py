@@ -22,6 +22,9 @@ class _Purpose(IntEnum):
     TARGET = 2
     OTHER_IMAGE = 3
     SAME_CLASS = 4
+    PATH = 5
+    MASK = 6
+    COALITION = 7
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
@@ -73,6 +76,55 @@ def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
     for row, image in zip(z, ids.tolist(), strict=True):
         _chance(seed, _Purpose.RANDOM, image).random(dtype=np.float32, out=row)
     return torch.from_numpy(z).to(images)
+
+
+def path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
+    """Return where on the path to its j-th noisy copy each image is looked at, uniform in [0, 1), (n, 1, 1, 1)."""
+    drawn = [_chance(seed, _Purpose.PATH, image, j).random() for image in ids.tolist()]
+    return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
+
+
+def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
+    """Return the j-th random mask of RISE, the same for all images: 0 or 1 for each cell, and how far it is moved.
+
+    Args:
+        side: Cells along a side.
+        j: Which mask, from 0.
+        seed: Of all masks.
+
+    Returns:
+        float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
+    """
+    generator = _chance(seed, _Purpose.MASK, 0, j)
+    cells = (generator.random((side, side)) < 0.5).astype(np.float32)
+    down, across = generator.random(2)
+    return cells, (float(down), float(across))
+
+
+def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
+    """Return coalitions of features as the Shapley kernel weighs them, the same for all images (Lundberg & Lee 2017).
+
+    Sizes s have probabilities in proportion to 1 / (s (d - s)), members are drawn without favour, and every second
+    coalition is what the one before it left out.
+
+    Args:
+        features: Number d of features, at least 2.
+        count: Coalitions.
+        seed: Of all draws.
+
+    Returns:
+        bool (count, features), True for members; none is empty and none is whole.
+    """
+    sizes = np.arange(1, features)
+    chances = 1 / (sizes * (features - sizes))
+    generator = _chance(seed, _Purpose.COALITION, features)
+    found = np.zeros((count, features), np.bool_)
+    for j in range(0, count, 2):
+        size = generator.choice(sizes, p=chances / chances.sum())
+        found[j, generator.permutation(features)[:size]] = True
+        if j + 1 < count:
+            found[j + 1] = ~found[j]
+    return found
 
 
 def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:

@@ -138,7 +138,7 @@ def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, 
             job = Job(f"rank {group} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
             explained = {lacking[spec][1].number for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
-            yield Step("rank", job, needs, group=group if todo[0].estimator_record.submitted else "")
+            yield Step("rank", job, needs, group=group if todo[0].estimator_record.alone else "")
 
 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:

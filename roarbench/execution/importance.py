@@ -75,8 +75,8 @@ def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: 
         by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
         for group, members in groupby(by_group, key=job_group):
             groups.setdefault(group, {})[number] = _explaining(context, list(members), split, start, stop)
-    for group, parts in groups.items():
-        for number, found in zip(parts, _group_maps(group, list(parts.values())), strict=True):
+    for parts in groups.values():
+        for number, found in zip(parts, _group_maps(list(parts.values())), strict=True):
             made[number] |= found
     return made
 
@@ -98,10 +98,10 @@ def _explaining(context: RunContext, estimators: list[Estimator], split: Split, 
     return _Explaining(context, estimators, batch)
 
 
-def _group_maps(group: str, parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of one group by each of several references."""
     if not parts[0].estimators[0].submitted:
-        return _variant_maps(group, parts)
+        return _variant_maps(parts)
     made = []
     for context, estimators, batch in parts:
         found = _submitted_map(context, estimators[0], batch)
@@ -141,15 +141,15 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
 
 
-def _variant_maps(variant: str, parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
+def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
-    start, first = time.process_time(), parts[0].context
-    controls = variant == "controls"
+    start, first, one = time.process_time(), parts[0].context, parts[0].estimators[0]
+    asked = first.maps if one.shared else Precision.FLOAT32
     models = [
-        None if controls else _explained(context, variant, context.references.checksum(context.reference))
-        for context, _, _ in parts
+        None if one.control else _explained(each, one.variant, asked, each.references.checksum(each.reference))
+        for each, _, _ in parts
     ]
-    precision = Precision.FLOAT32 if controls else precision_used(first.maps, device())
+    precision = precision_used(asked, device()) if one.shared else Precision.FLOAT32
     n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
@@ -164,7 +164,7 @@ def _variant_maps(variant: str, parts: list[_Explaining]) -> list[dict[str, Time
     of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
-        _timed(variant, each.estimators, list(theirs), list(maps), precision, of_one)
+        _timed(one.variant, each.estimators, list(theirs), list(maps), precision, of_one)
         for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
     ]
 
@@ -191,14 +191,14 @@ def _timed(
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _explained(context: RunContext, variant: str, weights: str) -> nn.Module:
+def _explained(context: RunContext, variant: str, maps: Precision, weights: str) -> nn.Module:
     """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
 
     Where its maps may be in bfloat16, its batch norms are folded: both round, and neither moves a place
     (docs/decisions/0019).
     """
     model = context.untrained_reference() if variant == "untrained" else context.trained_reference()
-    return (folded(model) if context.maps is Precision.BF16 else model).to(device())
+    return (folded(model) if maps is Precision.BF16 else model).to(device())
 
 
 def images_at_once(context: RunContext, estimators: int) -> int:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import CONTROLS, NOISY, SAMPLES, Estimator, find_estimator
+from roarbench.estimators import CONTROLS, NOISY, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
@@ -115,7 +115,11 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
 
 def copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image are drawn for the maps of these estimators, whatever they explain."""
-    return SAMPLES * len({job_group(e) for e in estimators if not e.control and not e.submitted and e.form in NOISY})
+    noisy = [e for e in estimators if e.shared and e.form in NOISY]
+    samples = {
+        group: [int(e.value("samples")) for e in noisy if job_group(e) == group] for group in map(job_group, noisy)
+    }
+    return sum(map(max, samples.values()))
 
 
 def suite_cost(suite: Suite) -> NetworkCost:

@@ -444,10 +444,10 @@ def with_given(suite: Suite, given: str) -> Suite:
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """Add what a suite does not name: submissions wherever it has Random, estimators with parameters of their own.
+    """Add what a suite does not name: what joins any suite wherever it has Random, other parameters of its estimators.
 
-    Those stand wherever the suite has the same estimator with the default parameters. Both have twins: submissions
-    wherever the suite has twins of estimators, the others wherever it has those of the default.
+    Those stand wherever the suite has the same estimator with the default parameters. Both have twins: what explains a
+    model and joins wherever the suite has twins of estimators, the others wherever it has those of the default.
 
     What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
@@ -464,8 +464,9 @@ def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
     twins = [row for row in block.estimator_records if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
-        if estimator.submitted:  # what the block has of the estimators that explain a model
-            has, kinds = _CONTROLS[0] in block.estimators or block.protocol is MASK_ONLY, [row.twin for row in twins]
+        if estimator.joins:  # what the block has of the estimators that explain a model
+            has = _CONTROLS[0] in block.estimators or block.protocol is MASK_ONLY
+            kinds = [row.twin for row in twins if not estimator.control]
         else:
             like = estimator.default
             has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]

@@ -8,7 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.calls import propose
-from roarbench.estimators import ESTIMATORS, PARAMETERS, TWINS
+from roarbench.estimators import ESTIMATORS, TWINS
+from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.identity import record
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import needs_reference, reference_epochs
@@ -137,7 +138,7 @@ def estimator_records() -> list[dict[str, Any]]:
             "kind": kinds[e.control],
             "base": e.base,
             "form": e.form,
-            "parameters": {name: parameter.default for name, parameter in e.parameters.items()},
+            "parameters": e.parameters,
             "about": e.about,
         }
         for e in ESTIMATORS.values()
@@ -147,17 +148,15 @@ def estimator_records() -> list[dict[str, Any]]:
 def estimator_list() -> Table:
     """Return the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
-    parameters = "; ".join(
-        f"ID({name}={parameter.default:g}): {parameter.about}; {parameter.default:g} unless the name says another"
-        for name, parameter in PARAMETERS.items()
-    )
+    parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = (
         f"Twins of an estimator ID, for its checks. {twins}.\n"
-        f"Parameters, such as var-grad(noise=0.05), of the forms over noisy copies. {parameters}."
+        f"Parameters, as in var-grad(noise=0.05), with what they are where the name does not say it. {parameters}."
     )
     shown = Table(box=SIMPLE_HEAD, caption=notes, caption_justify="left")
-    for heading in ("estimator", "kind", "what"):
+    for heading in ("estimator", "kind", "what", "parameters"):
         shown.add_column(heading)
     for row in estimator_records():
-        shown.add_row(row["estimator"], row["kind"], row["about"])
+        values = "\n".join(f"{name}={written(value)}" for name, value in row["parameters"].items())
+        shown.add_row(row["estimator"], row["kind"], row["about"], values)
     return shown

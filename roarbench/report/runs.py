@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Point, Run, Suite, describe, expand, protocol_name
+from roarbench.plan.runs import CLEAN, Point, Run, Suite, describe, expand, protocol_name
 from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of
@@ -134,7 +134,7 @@ def _has(suite: Suite, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator
-    asked = with_entries(suite, [name]) if "@" in name or "(" in name else suite
+    asked = suite if name == CLEAN else with_entries(suite, [name])
     asked = with_given(asked, run.given) if run.given else asked
     points = [point for point in expand(asked) if point.cell == run.cell]
     if run.given:  # one of several networks may have been given for this seed alone

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators import TRUSTED, find_estimator
-from roarbench.plan.runs import run_of
+from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
 from roarbench.store.results import Result
@@ -72,25 +72,28 @@ def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, S
 
 
 def entered_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids run on a data set and network that no suite names: submissions, and estimators with parameters.
+    """Return the ids run on a data set and network that no suite names: submissions, parameters, and what joins any.
 
     Failed ones are among them, those of newer versions of roarbench are not; `~trusted` stands apart.
     """
     column, record = results.c.estimator, failures.c.record
-    of_place = (results.c.dataset == dataset, results.c.model == model, or_(column.contains("@"), column.contains("(")))
-    failed = select(record).where(or_(record.contains("@"), record.contains("("))).distinct()
+    of_place = (results.c.dataset == dataset, results.c.model == model)
+    failed = select(record).distinct()
     with database.read() as connection:
         found = set(connection.scalars(select(column).where(*of_place).distinct()))
         cells = [run_of(json.loads(text)).cell for text in connection.scalars(failed)]
     found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(name for name in found if "@" in name or ("(" in name and _known(name)))
+    return sorted(filter(_entered, found))
 
 
-def _known(name: str) -> bool:
-    try:
-        return find_estimator(name).id == name
-    except CallerError:
+def _entered(name: str) -> bool:
+    if name == CLEAN:
         return False
+    try:
+        found = find_estimator(name)
+    except CallerError:
+        return "@" in name
+    return found.id == name and (found.joins or bool(found.values))
 
 
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:

@@ -25,7 +25,7 @@ class MapProvenance(NamedTuple):
         seconds: Processor time spent on them.
         weights: Checksum of the explained model's weights; empty for controls.
         batches: How all the images were explained, in order; empty where it was not noted.
-        kept: How many of the `SAMPLES` noisy copies of each image the model puts into the class that it predicts for
+        kept: How many of the noisy copies of each image the model puts into the class that it predicts for
             the image itself; empty for maps without noisy copies, and where it was not noted.
     """
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from roarbench.calls import propose
 from roarbench.errors import StoreError
-from roarbench.estimators import SAMPLES, Estimator, find_estimator
+from roarbench.estimators import Estimator, find_estimator
 from roarbench.files import locked, sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
@@ -287,7 +287,8 @@ class RankingsStore:
         write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
-        copies = {"copies": count * SAMPLES, "kept": sum(kept)} if len(kept) == count else {}
+        samples = int(spec.estimator_record.value("samples"))
+        copies = {"copies": count * samples, "kept": sum(kept)} if len(kept) == count else {}
         return entry | {"made": [part._asdict() for part in merged(made)]} | copies
 
 

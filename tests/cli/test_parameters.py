@@ -52,7 +52,7 @@ def test_ids_are_chosen_by_the_name_that_rows_have():
 @pytest.mark.parametrize(
     ("written", "offered"),
     [
-        ("var-grad(", ["var-grad(noise="]),
+        ("var-grad(", ["var-grad(noise=", "var-grad(samples="]),
         ("grad,sgsq-grad(n", ["grad,sgsq-grad(noise="]),
         ("grad(", []),
         ("var-grad(noise=0.05),sob", ["var-grad(noise=0.05),sobel"]),
@@ -149,7 +149,7 @@ def test_a_row_of_a_newer_version_is_left_out(made_up_store):
     """A store whose rows have a parameter that this version does not know is read all the same."""
     with ResultsStore.open(default_url(made_up_store), read_only=True) as results:
         (suite_results,) = read_suites(results, made_up_store).values()
-    assert "var-grad(samples=50)" not in suite_results.suite.estimators
+    assert "var-grad(copies=50)" not in suite_results.suite.estimators
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def made_up_store(tmp_path):
 
     found = made_up(PLANTED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
-    newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(samples=50)"))
+    newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
     with ResultsStore.open(default_url(tmp_path)) as results:
         results.add_all([*found.values(), replace(found[point], run=newer)])
     return tmp_path

@@ -10,8 +10,10 @@ from scipy import ndimage
 from roarbench.datasets import find_dataset
 from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
+from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, control_map
+from roarbench.estimators.noise import random_importance
 from roarbench.terms import Split
 
 
@@ -122,3 +124,33 @@ def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
         expected = ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1)
         np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
     assert (found < 0).any()  # signed
+
+
+# --- controls that no suite names
+
+
+def test_smooth_random_maps_are_scipys_blur_of_a_draw(batch):
+    wide, narrow = (control_map("random-smooth", "base", batch, width) for width in (0.2, 0.05))
+    for width, found in ((0.2, wide), (0.05, narrow)):
+        drawn, sigma = random_importance(batch.images, batch.ids, SEED + 3).numpy(), width * 12
+        slow = ndimage.gaussian_filter(drawn, sigma, axes=(2, 3), mode="mirror", radius=round(4 * sigma))
+        np.testing.assert_allclose(found, slow, rtol=1e-6)
+    torch.testing.assert_close(wide, control_map("random-smooth", "base", batch, 0.2), rtol=0, atol=0)
+    assert not torch.allclose(narrow, blurred(control_map("random", "base", batch)))  # another draw
+    steps = [float(maps.diff(dim=3).abs().mean() / maps.std()) for maps in (wide, narrow)]
+    assert steps[0] < steps[1]
+
+
+def test_nearness_to_the_middle_falls_with_the_distance(batch):
+    found = control_map("centre", "base", batch._replace(images=torch.zeros(2, 3, 12, 12, dtype=torch.float64)))
+    down, across = np.mgrid[:12, :12] - 5.5
+    order = np.argsort(-found[1, 2].numpy(), axis=None, kind="stable")
+    assert (np.diff(np.hypot(down, across).ravel()[order]) > -1e-9).all()
+    assert found.flatten(2).unique(dim=1).shape[1] == 1
+    torch.testing.assert_close(found[0, 0, 5, 0].item(), float(np.exp(-0.5 * ((5.5 / 3) ** 2 + (0.5 / 3) ** 2))))
+
+
+def test_contrast_is_the_distance_from_scipys_mean(batch):
+    found = control_map("contrast", "base", batch)
+    around = ndimage.uniform_filter(batch.images.numpy(), (0, 0, 5, 5), mode="mirror")
+    np.testing.assert_allclose(found, np.abs(batch.images.numpy() - around), rtol=1e-9, atol=1e-12)

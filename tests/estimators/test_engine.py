@@ -266,10 +266,10 @@ def test_float32_puts_features_in_the_bins_of_captum_in_float32(name, model, bat
     assert same >= 1 - 5 * 3 * 2 / (3 * 432)
 
 
-def test_every_estimator_of_the_table_has_a_map_or_says_not(tiny, batch, black):
+def test_every_estimator_of_the_table_has_a_map_or_says_not(model, batch, black):
     mapped = [estimator for estimator in ESTIMATORS.values() if estimator.mapped]
     assert {e.id for e in ESTIMATORS.values()} - {e.id for e in mapped} == {"random-redrawn"}
-    assert set(importance_maps(mapped, tiny, batch.part(slice(1)), black)) == {e.id for e in mapped}
+    assert set(importance_maps(mapped, model, batch.part(slice(1)), black)) == {e.id for e in mapped}
 
 
 def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch, black):
@@ -384,6 +384,30 @@ def test_noise_of_a_name_is_the_noise_of_its_copies(tiny, batch, black):
         torch.testing.assert_close(found[name], alone, rtol=0, atol=0)
 
 
+def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
+    names = ("sgsq-grad(noise=0.1,samples=4)", "ig(steps=7,baseline=mean)", "ig(baseline=blur)", "ig", "sgsq-grad")
+    found = importance_maps(estimators(*names), tiny, batch, black)
+
+    def gradient(images: Tensor) -> Tensor:
+        return importance_maps(estimators("grad"), tiny, batch._replace(images=images), black)["grad"]
+
+    def path(start: Tensor, steps: int) -> Tensor:
+        points = [start + i / steps * (batch.images - start) for i in range(1, steps + 1)]
+        return (batch.images - start) * torch.stack([gradient(point) for point in points]).mean(0)
+
+    copies = [gradient(noisy_copies(batch.images, batch.ids, j, SEED, 0.1)) ** 2 for j in range(4)]
+    expected = {
+        "sgsq-grad(noise=0.1,samples=4)": torch.stack(copies).mean(0),
+        "ig(steps=7,baseline=mean)": path(torch.zeros_like(batch.images), 7),
+        "ig(baseline=blur)": path(blurred(batch.images), IG_STEPS),
+    }
+    for name, maps in expected.items():
+        torch.testing.assert_close(found[name], maps, rtol=1e-9, atol=1e-12)
+    for name in names:  # what else is asked for changes no bit
+        alone = importance_maps(estimators(name), tiny, batch, black)[name]
+        torch.testing.assert_close(found[name], alone, rtol=0, atol=0)
+
+
 class BrightOrDark(nn.Module):
     """Puts an image into class 1 if its mean is above 0, else into class 0."""
 
@@ -403,7 +427,7 @@ def test_copies_that_keep_their_class_are_counted(names, batch, black):
     assert noted.images == len(batch.ids)
     assert set(noted.kept) == {name for name in names if name != "grad"}
     for name, kept in noted.kept.items():
-        noise = find_estimator(name).noise
+        noise = find_estimator(name).value("noise")
         copies = [noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum(((copy.mean((1, 2, 3)) > 0).long() == targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)

@@ -3,7 +3,7 @@
 import pytest
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import ESTIMATORS, NOISE, NOISY, PAPER, find_estimator, split_names
+from roarbench.estimators import ESTIMATORS, METHODS, NOISE, NOISY, PAPER, find_estimator, split_names
 from roarbench.estimators.engine import Passes, job_group, passes
 
 
@@ -25,7 +25,7 @@ def test_fingerprints_from_before_there_were_parameters_stay():
 @pytest.mark.parametrize("written", ["var-grad(noise=.05)", "var-grad( noise = 5e-2 )", "var-grad(noise=0.0500000001)"])
 def test_a_value_has_one_name(written):
     found = find_estimator(written)
-    assert (found.id, found.noise) == ("var-grad(noise=0.05)", 0.05)
+    assert (found.id, found.value("noise")) == ("var-grad(noise=0.05)", 0.05)
     assert find_estimator(found.id) == found
     assert found.about == "VarGrad: variance of the gradient over noisy copies; noise 0.05"
 
@@ -39,16 +39,51 @@ def test_another_value_is_another_estimator_of_the_same_form():
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
     assert (twin.id, twin.parent, twin.default) == ("var-grad(noise=0.05)~blurred", found.id, "var-grad~blurred")
-    assert (twin.twin, twin.noise) == ("blurred", 0.05)
+    assert (twin.twin, twin.values) == ("blurred", (("noise", 0.05),))
     assert twin.fingerprint != found.fingerprint
     assert twin.about == "var-grad: its map after a Gaussian blur, which adds no information; noise 0.05"
 
 
 def test_noise_is_of_the_forms_over_noisy_copies():
-    having = {name for name, row in ESTIMATORS.items() if row.parameters}
+    having = {name for name, row in ESTIMATORS.items() if "noise" in row.parameters and row.shared}
     assert having == {name for name in PAPER if ESTIMATORS[name].form in NOISY}
     assert len(having) == 12
-    assert all(row.parameters["noise"].default == NOISE for row in ESTIMATORS.values() if row.parameters)
+    assert all(ESTIMATORS[name].parameters["noise"] == NOISE for name in having)
+
+
+def test_the_parameters_of_each_estimator():
+    has = {name: list(row.parameters) for name, row in ESTIMATORS.items() if row.parameters}
+    assert has["ig"] == has["ig-sq"] == ["steps", "baseline"]
+    assert has["var-ig"] == ["steps", "baseline", "noise", "samples"]
+    assert has["gradcam"] == ["layer"]
+    assert has["random-smooth"] == ["width"]
+    assert not {"grad", "grad-sq", "gb", "random", "sobel", "input-x-grad"} & set(has)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("ig(baseline=blur, steps=100)", "ig(steps=100,baseline=blur)"),
+        ("var-grad(samples=50,noise=.05)", "var-grad(noise=0.05,samples=50)"),
+        ("var-grad(samples=50,noise=.15)~untrained", "var-grad(samples=50)~untrained"),
+        ("gradcam(layer=block2)~blurred", "gradcam(layer=block2)~blurred"),
+        ("gradcam(layer=last)", "gradcam"),
+        ("rise(samples=04000,patches=7)", "rise(samples=4000)"),
+        ("random-smooth(width=2e-2)", "random-smooth(width=0.02)"),
+    ],
+)
+def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
+    found = find_estimator(written)
+    assert found.id == name
+    assert find_estimator(name) == found
+    assert (found.parent == name) == (not found.twin)
+
+
+def test_every_value_is_part_of_what_fixes_the_maps():
+    names = {"ig", "ig(steps=26)", "ig(baseline=mean)", "ig(steps=26,baseline=mean)", "var-grad"}
+    names |= {"var-grad(samples=16)", "gradcam(layer=block1)", "rise(samples=257)", "rise(patches=8)"}
+    names |= {"random-smooth", "random-smooth(width=0.05)", *METHODS}
+    assert len({find_estimator(name).fingerprint for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +101,15 @@ def test_noise_is_of_the_forms_over_noisy_copies():
         ("var-grad(noise=inf)", "noise of 'var-grad' is 'inf', expected a number above 0, at most 2"),
         ("var-grad(noise=much)", "noise of 'var-grad' is 'much', expected a number above 0, at most 2"),
         ("var-grad(noise=)", "noise of 'var-grad' is '', expected a number above 0, at most 2"),
+        ("ig(steps=0)", "steps of 'ig' is '0', expected a whole number from 1 to 10000: points on the path"),
+        ("ig(steps=2.5)", "steps of 'ig' is '2.5', expected a whole number"),
+        ("ig(baseline=white)", "baseline of 'ig' is 'white', expected black, mean or blur: what an image is without"),
+        ("ig(noise=0.1)", "'ig' has no parameter 'noise'; it has: steps, baseline"),
+        ("var-grad(samples=1)", "samples of 'var-grad' is '1', expected a whole number from 2 to 100000"),
+        ("gradcam(layer=0)", "layer of 'gradcam' is '0', expected last, block1, block2"),
+        ("gradcam(layer=block0)", "layer of 'gradcam' is 'block0', expected last"),
+        ("rise(patches=65)", "patches of 'rise' is '65', expected a whole number from 2 to 64"),
+        ("random-smooth(width=0.3)", "width of 'random-smooth' is '0.3', expected a number above 0, at most 0.2"),
         ("var-grad()", r"cannot read the parameters of 'var-grad\(\)'; write each once"),
         ("var-grad(0.05)", "cannot read the parameters"),
         ("var-grad(noise=0.05,noise=0.1)", "cannot read the parameters"),
@@ -104,4 +148,7 @@ def test_lists_are_split_outside_of_parentheses(text, parts):
 def test_passes_are_shared_by_those_with_the_same_noise():
     names = ("grad", "var-grad", "sgsq-grad", "var-grad(noise=0.05)", "sgsq-grad(noise=0.05)~blurred")
     assert passes(map(find_estimator, names)) == Passes(1 + 15 + 15, 1 + 15 + 15)
+    assert passes([find_estimator("var-grad(samples=40)")]) == Passes(40, 40)
+    assert passes([find_estimator("sgsq-ig(samples=4,steps=50)")]) == Passes(200, 200)
+    assert passes([find_estimator("ig"), find_estimator("ig(baseline=blur)")]) == Passes(50, 50)
     assert {job_group(find_estimator(name)) for name in names} == {"trained"}

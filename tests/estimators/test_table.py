@@ -63,15 +63,15 @@ def test_the_fingerprint_of_a_submission_never_changes():
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("gradcam", "gradcam@ff7ff536"),
-        ("gradcamm", "gradcam@ff7ff536"),
-        ("gradcam~blurred", "gradcam@ff7ff536~blurred"),
-        ("gradcam@ff7ff53", "gradcam@ff7ff536"),
+        ("mycam", "mycam@ff7ff536"),
+        ("mycamm", "mycam@ff7ff536"),
+        ("mycam~blurred", "mycam@ff7ff536~blurred"),
+        ("mycam@ff7ff53", "mycam@ff7ff536"),
     ],
 )
 def test_a_short_name_offers_the_full_id(name, meant):
     with pytest.raises(UnknownName, match=f"did you mean '{meant}'"):
-        find_estimator(name, ("gradcam@ff7ff536", "gradcam@ff7ff536~blurred"))
+        find_estimator(name, ("mycam@ff7ff536", "mycam@ff7ff536~blurred"))
 
 
 def test_controls_have_a_blurred_twin_at_most():

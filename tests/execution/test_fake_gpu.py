@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
-from roarbench.estimators import ESTIMATORS, ensembles, find_estimator, gradients
-from roarbench.estimators.base import Batch
+from roarbench.estimators import ESTIMATORS, METHODS, engine, find_estimator
+from roarbench.estimators.base import Batch, Settings
 from roarbench.estimators.engine import importance_maps
 from roarbench.execution import jobs
 from roarbench.kernels.augment import augment, shrink
@@ -131,9 +131,8 @@ def test_answers_are_waited_for_once():
 
 @pytest.mark.parametrize("controls", [False, True])
 def test_maps_are_made_on_the_gpu(controls, monkeypatch):
-    monkeypatch.setattr(ensembles, "SAMPLES", 2)
-    monkeypatch.setattr(gradients, "IG_STEPS", 3)
-    chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls]
+    monkeypatch.setattr(engine, "settings_of", lambda estimator: Settings(samples=2, steps=3))
+    chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls and not e.alone]
     for variant in {e.variant for e in chosen}:
         with fake_gpu() as gpu:
             model = None if controls else network().eval()
@@ -147,6 +146,17 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             assert set(maps) == {e.id for e in wanted}
             assert controls or gpu.waits.count("copy to cuda") == 1  # the black pixel
             assert "copy to cpu" not in gpu.waits
+
+
+@pytest.mark.parametrize("name", ["gradient-shap", "layer-cam", "score-cam", "kernel-shap", "rise"])  # without captum
+def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
+    brief = {"samples": "3", "patches": "2"}
+    values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in METHODS[name])
+    estimator = find_estimator(f"{name}({values})" if values else name)
+    with fake_gpu():
+        batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
+        (importance,) = importance_maps([estimator], network().eval(), batch, torch.zeros(3, 1, 1)).values()
+        assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))
 
 
 # --- the fake GPU itself

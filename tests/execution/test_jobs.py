@@ -357,7 +357,7 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, tmp_p
         if name not in counted:
             assert found.kept is None
             continue
-        kept, noise = 0, find_estimator(name).noise
+        kept, noise = 0, find_estimator(name).value("noise")
         for split, count in COUNTS.items():
             batch = importance.shard_batch(other, split, 0, count, other.reference_norm)
             said = model(batch.images).argmax(1)

@@ -117,9 +117,13 @@ def test_profiles() -> None:
     assert profile("var-ig").papers[0].startswith("Mukund Sundararajan, Ankur Taly, Qiqi Yan: Axiomatic")
     assert profile("var-ig").papers[1].startswith("Julius Adebayo")
     assert profile("sg-grad-sq").authors.count("Been Kim") == 1  # of two of its papers
-    explained = [row.id for row in ESTIMATORS.values() if row.form == "base" and row.shared]
+    explained = [row.id for row in ESTIMATORS.values() if row.form == "base" and not row.control]
     assert [name for name in explained if not profile(name).papers] == []  # a form would cite its own papers alone
     assert profile("var-ig").settings.startswith("25 steps from black; 15 noisy copies")
+    assert profile("ig(steps=50,baseline=blur)").settings == "50 steps from blur"
+    assert profile("gradcam").settings.startswith("layer last: block of convolutions whose output is looked at")
+    assert profile("rise(samples=4000)").settings.startswith("samples 4000: ")
+    assert profile("score-cam").source == "roarbench/estimators/blocks.py"
     assert profile("grad").source == "roarbench/estimators/gradients.py"
     assert profile("sobel").source == "roarbench/estimators/controls.py"
     assert profile("<b>new</b>").about == "Not in this version's table of estimators"

@@ -1,0 +1,116 @@
+"""Estimators that captum computes; nothing else imports it (Kokhlikyan et al., arXiv 2009.07896)."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from captum.attr import (
+    DeepLift,
+    FeatureAblation,
+    GuidedGradCam,
+    InputXGradient,
+    LayerGradCam,
+    LayerGradientXActivation,
+    Occlusion,
+)
+from torch import Tensor, nn
+
+from roarbench.errors import RunError
+from roarbench.estimators.base import MethodInput
+from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.blocks import block_of, over_image
+from roarbench.estimators.grids import squares
+
+
+def input_x_grad(asked: MethodInput) -> Tensor:
+    """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
+    found: Tensor = InputXGradient(asked.model).attribute(_inputs(asked), target=asked.batch.targets)
+    return found
+
+
+def deeplift(asked: MethodInput) -> Tensor:
+    """Return DeepLIFT's contributions by its rescale rule (Shrikumar et al. 2017); they add up to a difference."""
+    _need_relus(asked.model, "deeplift")
+    with _hooking():
+        found: Tensor = DeepLift(asked.model).attribute(_inputs(asked), _baseline(asked), target=asked.batch.targets)
+    return found
+
+
+def gradcam(asked: MethodInput) -> Tensor:
+    """Return Grad-CAM (Selvaraju et al. 2017), at least 0, stretched over the image; (n, 1, h, w)."""
+    layer = block_of(asked.model, asked.word("layer"))
+    found = LayerGradCam(asked.model, layer).attribute(
+        _inputs(asked), target=asked.batch.targets, relu_attributions=True
+    )
+    return over_image(found, asked.batch.images)
+
+
+def guided_gradcam(asked: MethodInput) -> Tensor:
+    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed."""
+    _need_relus(asked.model, "guided-gradcam")
+    layer = block_of(asked.model, asked.word("layer"))
+    with _hooking():
+        found: Tensor = GuidedGradCam(asked.model, layer).attribute(
+            _inputs(asked), target=asked.batch.targets, interpolate_mode="bilinear"
+        )
+    return found
+
+
+def hires_cam(asked: MethodInput) -> Tensor:
+    """Return HiResCAM (Draelos & Carin, arXiv 2011.08891), at least 0, stretched over the image; (n, 1, h, w)."""
+    layer = block_of(asked.model, asked.word("layer"))
+    found = LayerGradientXActivation(asked.model, layer).attribute(_inputs(asked), target=asked.batch.targets)
+    return over_image(found.sum(1, keepdim=True).relu(), asked.batch.images)
+
+
+def occlusion(asked: MethodInput) -> Tensor:
+    """Return the mean fall of the logit under each sliding square that holds a pixel (Zeiler & Fergus 2014).
+
+    A square is two patches wide and moves by one patch, so that most pixels lie under four of them.
+    """
+    n, channels, h, w = asked.batch.images.shape
+    patches = min(asked.whole("patches"), h, w)
+    window = (channels, min(h, max(1, 2 * h // patches)), min(w, max(1, 2 * w // patches)))
+    strides = (channels, max(1, h // patches), max(1, w // patches))
+    with torch.no_grad():
+        found: Tensor = Occlusion(asked.model).attribute(
+            asked.batch.images, window, strides, _baseline(asked), target=asked.batch.targets
+        )
+    return found
+
+
+def feature_ablation(asked: MethodInput) -> Tensor:
+    """Return the fall of the logit where one square of the grid is the baseline."""
+    mask = squares(asked.batch.images, asked.whole("patches"))
+    with torch.no_grad():
+        found: Tensor = FeatureAblation(asked.model).attribute(
+            asked.batch.images, _baseline(asked), target=asked.batch.targets, feature_mask=mask[None, None]
+        )
+    return found
+
+
+def _inputs(asked: MethodInput) -> Tensor:
+    return asked.batch.images.detach().clone().requires_grad_()
+
+
+def _baseline(asked: MethodInput) -> Tensor:
+    return baseline_images(asked.word("baseline"), asked.batch.images, asked.black)
+
+
+def _need_relus(model: nn.Module, name: str) -> None:
+    """Refuse a network whose nonlinearities captum's hooks would not find.
+
+    Raises:
+        RunError: It has no ReLU that is a module.
+    """
+    if not any(isinstance(module, nn.ReLU) for module in model.modules()):
+        raise RunError(f"{name} needs ReLUs that are modules and the network has none; leave it out")
+
+
+@contextmanager
+def _hooking() -> Iterator[None]:
+    """Keep captum from telling every time that it puts hooks on the model, which it takes off again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
+        yield

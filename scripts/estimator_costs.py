@@ -1,0 +1,70 @@
+"""Write the table of docs/estimators.md: every estimator with its passes and what an image costs on one core.
+
+    OMP_NUM_THREADS=1 python scripts/estimator_costs.py
+
+The network is that of `quick` with random weights, the images are 16 of `quick`'s size; processor time of one core,
+one call after one of a single image. Prints the page; `--write` puts it into docs/estimators.md.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from roarbench.estimators import ESTIMATORS, Estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.parameters import written
+from roarbench.models import build
+
+PAGE = Path(__file__).parents[1] / "docs" / "estimators.md"
+BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+_IMAGES = 16
+_PLANTED = ("truth", "leak")  # of generated images alone
+
+
+def main() -> None:
+    """Measure every estimator and print, or write, the page's table."""
+    torch.set_num_threads(1)
+    listed = [estimator for estimator in ESTIMATORS.values() if estimator.placed and estimator.base not in _PLANTED]
+    found = table([(estimator, _milliseconds(estimator)) for estimator in listed])
+    if sys.argv[1:] == ["--write"]:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(before + BEGIN + found + END + rest.partition(END)[2])
+    else:
+        print(found)
+
+
+def table(rows: list[tuple[Estimator, float]]) -> str:
+    """Return the rows as Markdown: id, what it is, parameters, passes forward and back, milliseconds."""
+    lines = ["| estimator | what it is | parameters | passes | ms |", "| --- | --- | --- | --- | --- |"]
+    for row, milliseconds in rows:
+        values = ", ".join(f"{name}={written(value)}" for name, value in row.parameters.items())
+        time_taken = f"{float(f'{milliseconds:.2g}'):g}"  # 260, not 2.6e+02
+        lines.append(f"| `{row.id}` | {row.about} | {values} | {cost(row)} | {time_taken} |")
+    return "\n".join([*lines, ""])
+
+
+def cost(estimator: Estimator) -> str:
+    """Return the passes of an image, forward + backward, in words."""
+    if estimator.control:
+        return "none"
+    forward, backward = passes([estimator])
+    return "1 + channels, 0" if estimator.base == "score-cam" else f"{forward}, {backward}"
+
+
+def _milliseconds(estimator: Estimator) -> float:
+    generator = torch.Generator().manual_seed(0)
+    model = build("resnet-quick", 10, 3, 64, generator).eval()
+    images = torch.randn(_IMAGES, 3, 64, 64, generator=generator)
+    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES))
+    black, asked = torch.full((3, 1, 1), -2.0), [estimator]
+    importance_maps(asked, model, batch.part(slice(1)), black)
+    start = time.process_time()
+    importance_maps(asked, model, batch, black)
+    return 1000 * (time.process_time() - start) / _IMAGES
+
+
+if __name__ == "__main__":
+    main()

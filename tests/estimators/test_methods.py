@@ -1,0 +1,435 @@
+"""Estimators with passes of their own: each derived again slowly, its cost counted, its chance repeated."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from roarbench.errors import RunError
+from roarbench.estimators import METHODS, SEED, find_estimator
+from roarbench.estimators.base import Batch, MethodInput
+from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.blocks import block_of, blocks_of
+from roarbench.estimators.controls import blurred
+from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.grids import count_squares, squares
+from roarbench.estimators.methods import method_map
+from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
+from roarbench.models import build
+from roarbench.terms import Precision
+
+BRIEF = {  # small enough to be derived by loops; 12 pixels a side
+    "gradient-shap": "gradient-shap(noise=0.1,samples=3)",
+    "occlusion": "occlusion(patches=4)",
+    "feature-ablation": "feature-ablation(patches=3)",
+    "kernel-shap": "kernel-shap(samples=20,patches=3)",
+    "rise": "rise(samples=5,patches=3)",
+}
+NAMES = [BRIEF.get(name, name) for name in METHODS]
+
+
+def found(name: str, model: nn.Module, batch: Batch, black: Tensor) -> Tensor:
+    return importance_maps([find_estimator(name)], model, batch, black)[name]
+
+
+def logit(model: nn.Module, image: Tensor, target: int) -> float:
+    """Of one image (c, h, w)."""
+    with torch.no_grad():
+        return model(image[None])[0, target].item()
+
+
+def gradient(model: nn.Module, image: Tensor, target: int) -> Tensor:
+    inputs = image[None].detach().clone().requires_grad_()
+    return torch.autograd.grad(model(inputs)[0, target], inputs)[0][0]
+
+
+def each(batch: Batch):
+    return zip(batch.images, batch.targets.tolist(), batch.ids, strict=True)
+
+
+def assert_near(one: Tensor, other: Tensor, share: float = 1e-9) -> None:
+    """Float64 leaves 1e-16; sums over layers and samples lose some digits of the largest value."""
+    torch.testing.assert_close(one, other.expand_as(one), rtol=0, atol=share * max(1e-3, other.abs().max().item()))
+
+
+# --- through gradients
+
+
+def test_input_times_gradient(model, batch, black):
+    slow = torch.stack([image * gradient(model, image, target) for image, target, _ in each(batch)])
+    assert_near(found("input-x-grad", model, batch, black), slow)
+
+
+def test_deeplift_by_hand():
+    # x = (2, 1), x0 = 0: z = (2 - 1, 2 + 1 - 4) = (1, -1), z0 = (0, -4); y = (1, 0), y0 = (0, 0): slopes 1/1 and 0/3
+    first, last = nn.Linear(2, 2), nn.Linear(2, 1, bias=False)
+    first.weight.data, first.bias.data = torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([0.0, -4.0])
+    last.weight.data = torch.tensor([[3.0, 5.0]])
+    model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last).eval()
+    one = Batch(torch.tensor([[[[2.0, 1.0]]]]), torch.tensor([0]), torch.tensor([0]))
+    # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
+    assert_near(found("deeplift", model, one, torch.zeros(1, 1, 1)), torch.tensor([[[[6.0, -3.0]]]]), 1e-6)
+
+
+@pytest.mark.parametrize("baseline", ["black", "mean", "blur"])
+def test_contributions_of_deeplift_add_up_to_the_difference(baseline, model, batch, black):
+    name = "deeplift" if baseline == "black" else f"deeplift(baseline={baseline})"
+    start = baseline_images(baseline, batch.images, black)
+    differences = [
+        logit(model, image, target) - logit(model, zero, target)
+        for (image, target, _), zero in zip(each(batch), start, strict=True)
+    ]
+    sums = found(name, model, batch, black).sum((1, 2, 3))
+    # captum divides by differences plus 1e-10 where they are above that
+    np.testing.assert_allclose(sums, differences, rtol=1e-6)
+
+
+def test_gradient_shap(model, batch, black):
+    slow = torch.zeros_like(batch.images)
+    for row, (image, target, number) in enumerate(each(batch)):
+        for j in range(3):
+            noisy = noisy_copies(image[None], number[None], j, SEED, 0.1)[0]
+            share = path_points(image[None], number[None], j, SEED).item()
+            assert 0 <= share < 1
+            slow[row] += (noisy - black) * gradient(model, black + share * (noisy - black), target) / 3
+    assert_near(found(BRIEF["gradient-shap"], model, batch, black), slow)
+
+
+# --- a block's channels
+
+
+def channels_and_gradient(model: nn.Module, image: Tensor, target: int) -> tuple[Tensor, Tensor]:
+    """What the network's blocks put out, by its parts, and the gradient there; (k, a, b) each."""
+    with torch.no_grad():
+        out = model.blocks(model.relu(model.norm(model.conv(image[None]))))
+    out.requires_grad_()
+    (back,) = torch.autograd.grad(model.linear(out.mean((2, 3)))[0, target], out)
+    return out[0].detach(), back[0]
+
+
+def stretched(small: Tensor, side: int) -> Tensor:
+    """Bilinear, half-pixel centres, the edge repeated; (a, b) to (side, side)."""
+    out = torch.zeros(side, side, dtype=torch.float64)
+    for i, j in itertools.product(range(side), repeat=2):
+        y, x = ((k + 0.5) * n / side - 0.5 for k, n in zip((i, j), small.shape, strict=True))
+        top, left = math.floor(y), math.floor(x)
+        for row, col in itertools.product((top, top + 1), (left, left + 1)):
+            weight = (1 - abs(y - row)) * (1 - abs(x - col))
+            out[i, j] += weight * small[min(max(row, 0), small.shape[0] - 1), min(max(col, 0), small.shape[1] - 1)]
+    return out
+
+
+def summed(kind: str, out: Tensor, back: Tensor) -> Tensor:
+    total = torch.zeros(out.shape[1:], dtype=torch.float64)
+    for channel, slope in zip(out, back, strict=True):
+        if kind == "gradcam":
+            total += channel * slope.mean()
+        elif kind == "hires-cam":
+            total += channel * slope
+        else:
+            total += channel * slope.clamp(min=0)
+    return total.clamp(min=0)
+
+
+@pytest.mark.parametrize("name", ["gradcam", "hires-cam", "layer-cam"])
+def test_class_activation_maps(name, model, batch, black):
+    slow = [
+        stretched(summed(name, *channels_and_gradient(model, image, target)), image.shape[-1])
+        for image, target, _ in each(batch)
+    ]
+    assert max(one.max() for one in slow) > 0
+    assert_near(found(name, model, batch, black), torch.stack(slow)[:, None])
+
+
+def test_guided_gradcam_is_the_product(model, batch, black):
+    both = found("gb", model, batch, black) * found("gradcam", model, batch, black)
+    assert_near(found("guided-gradcam", model, batch, black), both)
+
+
+def test_score_cam(model, batch, black):
+    slow = []
+    for image, target, _ in each(batch):
+        out, _ = channels_and_gradient(model, image, target)
+        masks = [stretched(channel, image.shape[-1]) for channel in out]
+        scores = [
+            logit(model, image * (mask - mask.min()) / (mask.max() - mask.min()), target)
+            if mask.max() > mask.min()
+            else -math.inf
+            for mask in masks
+        ]
+        weights = np.exp(np.array(scores) - max(scores))
+        weights /= weights.sum()
+        total = sum(weight * channel for weight, channel in zip(weights.tolist(), out, strict=True))
+        slow.append(stretched(total.clamp(min=0), image.shape[-1]))
+    assert_near(found("score-cam", model, batch, black), torch.stack(slow)[:, None])
+
+
+def test_channels_without_a_shape_have_no_weight():
+    model = nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 1), nn.Conv2d(2, 2, 1)), nn.Flatten(), nn.Linear(8, 2)).eval()
+    for values in model[0].parameters():
+        nn.init.ones_(values)
+    flat = Batch(torch.ones(2, 1, 2, 2), torch.tensor([0, 1]), torch.tensor([0, 1]))
+    assert (found("score-cam", model, flat, torch.zeros(1, 1, 1)) == 0).all()
+
+
+@pytest.mark.parametrize(("name", "count"), [("resnet-quick", 3), ("resnet8", 3), ("resnet18", 8), ("resnet50", 16)])
+def test_blocks_of_a_resnet_are_its_residual_blocks(name, count):
+    network = build(name, 3, 3, 32, torch.Generator().manual_seed(0))
+    names = {module: path for path, module in network.named_modules()}
+    blocks = [names[block] for block in blocks_of(network)]
+    assert len(blocks) == count
+    layers = [f"layer{i}" for i in (1, 2, 3, 4)] if name in ("resnet18", "resnet50") else ["blocks"]
+    inside = [f"{layer}.{i}" for layer in layers for i in range(len(network.get_submodule(layer)))]
+    assert blocks == inside
+    assert block_of(network, "last") is block_of(network, f"block{count}")
+
+
+def test_another_layer_is_another_map(model, batch, black):
+    maps = [found(f"gradcam(layer=block{i})", model, batch, black) for i in (1, 2, 3)]
+    assert not torch.equal(maps[0], maps[1])
+    torch.testing.assert_close(maps[2], found("gradcam", model, batch, black), rtol=0, atol=0)
+
+
+# --- with parts of the image taken away
+
+
+def test_squares_by_hand():
+    assert squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
+        [0, 0, 1, 1, 2, 2],
+        [0, 0, 1, 1, 2, 2],
+        [3, 3, 4, 4, 5, 5],
+        [6, 6, 7, 7, 8, 8],
+    ]
+    assert count_squares(torch.zeros(1, 1, 4, 5), 3) == 9
+    assert count_squares(torch.zeros(1, 1, 2, 3), 8) == 6
+    assert squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_feature_ablation(model, batch, black):
+    slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
+    for row, (image, target, _) in enumerate(each(batch)):
+        for top, left in itertools.product(range(0, 12, 4), repeat=2):
+            without = image.clone()
+            without[:, top : top + 4, left : left + 4] = 0
+            fall = logit(model, image, target) - logit(model, without, target)
+            slow[row, 0, top : top + 4, left : left + 4] = fall
+    assert_near(found("feature-ablation(patches=3)", model, batch, black), slow)
+
+
+def test_occlusion(model, batch, black):
+    total, count = (torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64) for _ in range(2))
+    for row, (image, target, _) in enumerate(each(batch)):
+        for top, left in itertools.product(range(0, 9, 3), repeat=2):  # 6 wide, moved by 3
+            without = image.clone()
+            without[:, top : top + 6, left : left + 6] = black
+            total[row, 0, top : top + 6, left : left + 6] += logit(model, image, target) - logit(model, without, target)
+            count[row, 0, top : top + 6, left : left + 6] += 1
+    maps = found("occlusion(baseline=black,patches=4)", model, batch, black)
+    assert_near(maps, total / count, 1e-7)  # captum adds up in float32
+
+
+def shapley(model: nn.Module, image: Tensor, target: int, numbers: Tensor) -> Tensor:
+    """Exact values of four squares: each square's mean gain over all orders in which they can join."""
+    values = torch.zeros(4, dtype=torch.float64)
+    for order in itertools.permutations(range(4)):
+        shown = torch.zeros_like(image)
+        for player in order:
+            before = logit(model, shown, target)
+            shown = image.where(numbers == player, shown)
+            values[player] += (logit(model, shown, target) - before) / 24
+    return values
+
+
+def test_kernel_shap_nears_the_shapley_values(tiny, batch, black):
+    numbers = squares(batch.images, 2)
+    slow = torch.stack([shapley(tiny, image, target, numbers) for image, target, _ in each(batch)])
+    maps = found("kernel-shap(samples=4000,patches=2)", tiny, batch, black)
+    values = torch.stack([maps[:, 0][:, numbers == player][:, 0] for player in range(4)], 1)
+    # 4,000 coalitions of 14 kinds: their shares are off by 2 % or so
+    torch.testing.assert_close(values, slow, rtol=0, atol=0.03 * slow.abs().max().item())
+
+
+def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.randn(5, 3 * 12 * 12, generator=generator, dtype=torch.float64)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 5).double()).eval()
+    model[1].weight.data = weights
+    own = (weights[batch.targets].view(batch.images.shape) * batch.images).sum(1)
+    numbers = squares(batch.images, 3)
+    expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
+    assert_near(found("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
+
+
+def test_coalitions_follow_the_shapley_kernel():
+    drawn = coalitions(5, 20_000, 0)
+    assert drawn[:-1:2].tolist() == (~drawn[1::2]).tolist()
+    sizes = np.bincount(drawn[::2].sum(1), minlength=6)[1:5]
+    chances = np.array([1 / (size * (5 - size)) for size in (1, 2, 3, 4)])
+    expected = 10_000 * chances / chances.sum()
+    assert (abs(sizes - expected) < 4 * np.sqrt(expected)).all()  # four standard deviations
+    assert (abs(drawn.mean(0) - 0.5) < 0.02).all()
+    assert len(coalitions(4, 3, 0)) == 3
+
+
+def test_rise(model, batch, black):
+    masks = []
+    for j in range(5):
+        cells, (down, across) = mask_cells(4, j, SEED)
+        assert set(np.unique(cells)) <= {0.0, 1.0}
+        whole = stretched(torch.from_numpy(cells).double(), 16)  # 3 cells of 4 pixels, and one more
+        top, left = int(down * 4), int(across * 4)
+        masks.append(whole[top : top + 12, left : left + 12])
+    slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
+    for row, (image, target, _) in enumerate(each(batch)):
+        for mask in masks:
+            with torch.no_grad():
+                probability = model((image * mask)[None]).softmax(1)[0, target]
+            slow[row, 0] += probability * mask / (5 * 0.5)
+    assert_near(found(BRIEF["rise"], model, batch, black), slow)
+
+
+def test_baselines(batch, black):
+    images = batch.images
+    assert (baseline_images("mean", images, black) == 0).all()
+    torch.testing.assert_close(baseline_images("black", images, black), black.expand_as(images))
+    torch.testing.assert_close(baseline_images("blur", images, black), blurred(images))
+
+
+# --- what all of them do
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_are_like_the_images_and_repeat(name, model, batch, black):
+    before, weights = batch.images.clone(), copy.deepcopy(model.state_dict())
+    hooks = [len(module._forward_hooks) + len(module._backward_hooks) for module in model.modules()]
+    maps = found(name, model, batch, black)
+    assert maps.shape == batch.images.shape
+    assert maps.dtype == batch.images.dtype
+    assert not maps.requires_grad
+    assert maps.isfinite().all()
+    assert maps.std() > 0
+    torch.testing.assert_close(maps, found(name, model, batch, black), rtol=0, atol=0)
+    torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+    assert hooks == [len(module._forward_hooks) + len(module._backward_hooks) for module in model.modules()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_map_is_its_images_alone(name, model, batch, black):
+    maps = found(name, model, batch, black)
+    alone = [found(name, model, batch.part(slice(i, i + 1)), black) for i in range(len(batch.ids))]
+    assert_near(torch.cat(alone), maps)
+
+
+class CountingPasses(nn.Module):
+    """Passes on to a model and counts the images that go through, forward and back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.forwards = self.backwards = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.forwards += len(images)
+        logits = self.model(images)
+        if logits.requires_grad:
+            logits.register_hook(self.count)
+        return logits
+
+    def count(self, back: Tensor) -> None:
+        self.backwards += len(back)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "rise(samples=5,patches=3)~blurred"])
+def test_passes_are_counted(name, model, batch, black):
+    if name == "score-cam":  # counted with 512 channels; this network's last block has 64
+        return
+    counting = CountingPasses(model).eval()
+    found(name, counting, batch, black)
+    counted = counting.forwards / len(batch.ids), counting.backwards / len(batch.ids)
+    assert counted == passes([find_estimator(name)])
+
+
+def test_a_blurred_twin_costs_no_more(model, batch, black):
+    both = [find_estimator(name) for name in ("gradcam", "gradcam~blurred")]
+    counting = CountingPasses(model).eval()
+    maps = importance_maps(both, counting, batch, black)
+    assert counting.forwards == len(batch.ids)
+    assert passes(both) == passes(both[:1]) == (1, 1)
+    torch.testing.assert_close(maps["gradcam~blurred"], blurred(maps["gradcam"]), rtol=0, atol=0)
+
+
+class Narrow(nn.Module):
+    """Has no memory for more than one image; DeepLIFT needs its image and the baseline at once."""
+
+    def __init__(self, model: nn.Module, most: int) -> None:
+        super().__init__()
+        self.model, self.most = model, most
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self.model(images)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_are_halved_until_they_fit(name, model, batch, black):
+    narrow = Narrow(model, 2 if name == "deeplift" else 1).eval()
+    assert_near(found(name, narrow, batch, black), found(name, model, batch, black))
+
+
+@pytest.mark.parametrize("name", ["gradcam", "rise(samples=5,patches=3)", "deeplift"])
+def test_maps_are_float32_where_those_of_the_shared_pass_are_bf16(name, model, batch, black):
+    short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
+    asked = [find_estimator(name), find_estimator("grad")]
+    maps = importance_maps(asked, short, images, black.float(), Precision.BF16)
+    torch.testing.assert_close(maps[name], found(name, short, images, black.float()), rtol=0, atol=0)
+    assert not torch.equal(maps["grad"], found("grad", short, images, black.float()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
+    short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
+    here = found(name, short, images, black.float())
+    there = found(name, short.cuda(), images.to(torch.device("cuda")), black.float())
+    torch.testing.assert_close(there.cpu(), here, rtol=0, atol=2e-4 * here.abs().max().item())
+
+
+# --- where they do not apply
+
+
+def perceptron() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 8), nn.GELU(), nn.Linear(8, 5)).double().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gradcam", "layer last is not there: the network has no block of two convolutions"),
+        ("score-cam", "no block of two convolutions"),
+        ("deeplift", "deeplift needs ReLUs that are modules and the network has none; leave it out"),
+        ("guided-gradcam", "guided-gradcam needs ReLUs"),
+    ],
+)
+def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words, batch, black):
+    with pytest.raises(RunError, match=words) as caught:
+        found(name, perceptron(), batch, black)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_block_that_is_not_there(model, batch, black):
+    with pytest.raises(RunError, match="layer block4 is not there: the network has blocks 1 to 3"):
+        found("gradcam(layer=block4)", model, batch, black)
+
+
+@pytest.mark.parametrize("name", ["input-x-grad", "gradient-shap", "occlusion", "kernel-shap", "rise"])
+def test_what_looks_at_inputs_and_logits_alone_takes_any_network(name, batch, black):
+    asked = MethodInput(find_estimator(BRIEF.get(name, name)), perceptron(), batch, black)
+    assert method_map(asked).isfinite().all()
