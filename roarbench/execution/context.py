@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
-from roarbench.execution.given_weights import load_given
+from roarbench.execution.given_weights import load_start
 from roarbench.kernels.train import Normalisation
 from roarbench.models import build
 from roarbench.plan.common import CommonNetwork, common_network
@@ -144,7 +144,7 @@ class RunContext:
         """
         network = self.network(model, seed)
         if recipe.start:
-            load_given(recipe.start.partition("@")[0], network, self.data.record.channels)
+            load_start(recipe.start, network, self.data.record.channels)
         return network
 
     def trained_reference(self) -> nn.Module:

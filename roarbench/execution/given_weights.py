@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
 from roarbench.kernels.train import Normalisation
-from roarbench.plan.weights import PUBLISHED, checksum_start, title
+from roarbench.plan.weights import PUBLISHED, title
 
+_TORCHVISION = "torchvision:"
 _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
 
@@ -62,23 +63,68 @@ def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation
     return norm
 
 
+def load_start(start: str, model: nn.Module, channels: int) -> None:
+    """Put published weights into a network that is to be trained, in place.
+
+    Of `torchvision:NAME/WEIGHTS` the last layer stays as it is where the network has other classes.
+
+    Args:
+        start: As a recipe has it.
+        model: The suite's network.
+        channels: Of its images.
+
+    Raises:
+        CallerError: They cannot be fetched or read, or belong to another network.
+    """
+    name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
+    if not slash:
+        load_given(start.partition("@")[0], model, channels)
+        return
+    path = _fetched(_file_of(name, weights))
+    state, own = _read(path).state, model.state_dict()
+    both = state.keys() & own.keys()
+    heads = {one for one in both if state[one].shape != own[one].shape and state[one].shape[1:] == own[one].shape[1:]}
+    merged = {one: own[one] if one in heads else tensor for one, tensor in state.items()}
+    _check(merged, model, path)
+    model.load_state_dict(merged, strict=False)
+
+
+def _file_of(name: str, weights: str) -> str:
+    """Return the file of weights, as torchvision calls them."""
+    from roarbench.models.vision import torchvision_models  # it takes a second to import
+
+    models = torchvision_models()
+    try:
+        known = models.get_model_weights(name)
+    except ValueError:
+        raise UnknownName("network of torchvision", name, models.list_models(module=models)) from None
+    if weights not in known.__members__:
+        raise UnknownName(f"weights of torchvision:{name}", weights, known.__members__)
+    return str(known[weights].url).rpartition("/")[2]
+
+
 def _published_file(name: str) -> Path:
-    """Return the file of torchvision's weights, fetched where it is not there yet.
+    """Return the file of published weights, as `_fetched`."""
+    return _fetched(PUBLISHED[name].file)
+
+
+def _fetched(file: str) -> Path:
+    """Return a file of torchvision's weights, fetched where it is not there yet.
 
     Raises:
         CallerError: It cannot be fetched, or is another file.
     """
-    path = Path(torch.hub.get_dir()) / "checkpoints" / PUBLISHED[name].file
+    path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.hub.download_url_to_file(url, str(path), checksum_start(name), progress=sys.stderr.isatty())
+            torch.hub.download_url_to_file(url, str(path), checksum, progress=sys.stderr.isatty())
         except (OSError, RuntimeError) as error:  # no network; another checksum
             raise CallerError(
                 f"cannot fetch {url} ({error}); put it into {path.parent}, or give it by --reference FILE"
             ) from error
-    if not sha256(path).startswith(checksum_start(name)):
+    if not sha256(path).startswith(checksum):
         raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
     return path
 

@@ -20,7 +20,7 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
 from roarbench.execution.context import RunContext
-from roarbench.execution.given_weights import load_given
+from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import steps
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
@@ -99,9 +99,9 @@ class Request:
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """Return the names of the published weights that trainings of the suite begin with."""
+        """Return the published weights that trainings of the suite begin with."""
         recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
-        return tuple(recipe.start.partition("@")[0] for recipe in recipes if recipe.start)
+        return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
 class Finished(NamedTuple):
@@ -215,8 +215,10 @@ def _try_weights(request: Request) -> None:
     network = build(
         request.suite.model, record.classes, record.channels, record.size, generator, request.suite.network_source
     )
-    for given in (*request.weights, *request.starts):
+    for given in request.weights:
         load_given(given, network, record.channels)
+    for start in request.starts:
+        load_start(start, network, record.channels)
 
 
 def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:

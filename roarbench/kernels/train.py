@@ -19,9 +19,10 @@ from roarbench.devices import compiled, sent, uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
-from roarbench.plan.recipes import Recipe, learning_rate, side
+from roarbench.plan.recipes import Optimiser, Recipe, learning_rate, side
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
+_DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
 _READ = 32  # inputs that are made at once for a test on a processor
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
@@ -158,7 +159,7 @@ class _Training:
     def __init__(
         self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
     ) -> None:
-        self._inputs, self._recipe = inputs, recipe
+        self._inputs, self._recipe, self._seed = inputs, recipe, seed
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._device = _device(model)
         self._bf16 = uses_bf16(recipe.precision, self._device)
@@ -175,7 +176,7 @@ class _Training:
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def advance(self) -> None:
-        """Do one step of the optimiser."""
+        """Do one step of the optimiser; what a network draws itself, in dropout, hangs on seed and step alone."""
         rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -183,7 +184,9 @@ class _Training:
         if isinstance(self._inputs, Streamed):
             self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
         self._optimiser.zero_grad()
-        self.losses.append(torch.stack([self._add_gradients(part) for part in self._parts(index)]).sum())
+        with torch.random.fork_rng(devices=[]):  # layers have no other generator than the global one
+            torch.manual_seed(self._seed * _DRAWS + self.step)
+            self.losses.append(torch.stack([self._add_gradients(part) for part in self._parts(index)]).sum())
         self._optimiser.step()
         self.step += 1
 
@@ -336,6 +339,8 @@ def _device(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
+def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = decay_groups(model, recipe.weight_decay)
+    if recipe.optimiser is Optimiser.ADAMW:
+        return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True)
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

@@ -21,6 +21,16 @@ def _large(block: str, layers: tuple[int, ...]) -> "Maker":
     return make
 
 
+def _modern(maker: str) -> "Maker":
+    def make(classes: int, channels: int, size: int) -> nn.Module:
+        from roarbench.models import modern
+
+        made: nn.Module = getattr(modern, maker)(classes, channels, size)
+        return made
+
+    return make
+
+
 Maker = Callable[[int, int, int], nn.Module]  # (classes, channels, size) -> network
 MODELS: dict[str, Maker] = {
     "resnet8": _small(Stem(16, kernel=3, stride=1, padding=1), widths=(16, 32, 64), strides=(1, 2, 2)),
@@ -28,7 +38,10 @@ MODELS: dict[str, Maker] = {
     "resnet-planted": _small(Stem(16, kernel=3, stride=1, padding=1), widths=(16, 32), strides=(1, 2)),
     "resnet18": _large("BasicBlock", (2, 2, 2, 2)),
     "resnet50": _large("Bottleneck", (3, 4, 6, 3)),
+    "vit-quick": _modern("small_vit"),
+    "convnext-quick": _modern("small_convnext"),
 }
+MODERN = ("vit-quick", "convnext-quick")  # torchvision's code draws their weights
 
 
 def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = "") -> nn.Module:
@@ -50,7 +63,7 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
         UnknownName: There is no network of that name.
         CallerError: It cannot be made for these images.
     """
-    residual = name in MODELS
+    residual = name in MODELS and name not in MODERN
     with torch.random.fork_rng(devices=[]):  # torch's layers draw weights from the global generator when made
         if not residual:
             torch.manual_seed(generator.initial_seed())

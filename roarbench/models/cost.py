@@ -46,9 +46,18 @@ def network_cost(name: str, classes: int, channels: int, size: int, source: str 
         if isinstance(layer, nn.Conv2d | nn.Linear):
             flops += 2 * output.numel() * layer.weight[0].numel()  # each output is a sum over one filter
 
+    def attend(layer: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
+        """Count an attention, whose own layers are never called: four projections, and each token with each."""
+        nonlocal flops, activations
+        tokens, width = outputs[0].shape[-2:]
+        flops += 2 * tokens * 4 * width**2 + 2 * 2 * tokens**2 * width
+        activations += 4 * tokens * width + tokens**2
+
     model = build(name, classes, channels, size, torch.Generator(), source).eval()
     for layer in model.modules():
-        if not list(layer.children()) and not isinstance(layer, nn.Identity):
+        if isinstance(layer, nn.MultiheadAttention):
+            layer.register_forward_hook(attend)
+        elif not list(layer.children()) and not isinstance(layer, nn.Identity):
             layer.register_forward_hook(count)
     with torch.inference_mode():
         model(torch.zeros(1, channels, size, size))  # on the meta device torch would first import for seconds

@@ -29,6 +29,13 @@ class Augmentation(StrEnum):
     CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
 
 
+class Optimiser(StrEnum):
+    """Rule by which a step follows from the gradients."""
+
+    SGD = "sgd"  # with Nesterov momentum
+    ADAMW = "adamw"  # Loshchilov & Hutter 2019, betas `momentum` and 0.999: transformers do not learn without it
+
+
 DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), latest first
 
 
@@ -46,16 +53,18 @@ class Recipe:
         decay: What it does afterwards.
         augmentation: What is done to the degraded images.
         precision: Of the training steps; evaluation is always float32.
-        momentum: Nesterov momentum.
+        momentum: Nesterov momentum, or AdamW's first beta.
         weight_decay: On all weights but biases and those of batch norm.
         smoothing: Label smoothing: the share of the target spread evenly over all classes.
         sides: Side of the training images as a share of the full one, in equal parts of the training: degraded images
             are shrunk before they are augmented (progressive resolution, Howard 2018). Tests are at full size.
         micro_batch: Images that go through the network at once; gradients add up to those of `batch` images before a
             step. Batch norm takes its statistics over this many, so it is part of what is computed. 0: `batch`.
-        start: `NAME@CHECKSUM` of the published weights that every training begins with; empty for random ones.
+        start: The published weights that every training begins with: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS` as
+            torchvision calls them; empty for random ones.
         changes: In what it differs from the recipe of the table with its name and version, as its title has it:
             `(epochs=6)`; empty for one of the table.
+        optimiser: How a step follows from the gradients.
     """
 
     name: str
@@ -74,6 +83,7 @@ class Recipe:
     micro_batch: int = 0
     start: str = ""
     changes: str = ""
+    optimiser: Optimiser = Optimiser.SGD
 
     @property
     def area(self) -> float:
@@ -116,6 +126,12 @@ def _second(name: str, epochs: float, batch: int, peak: float, sides: tuple[floa
     a row keeps (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
     """
     return replace(_small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
+
+
+def _modern(name: str, epochs: float, batch: int, peak: float) -> Recipe:
+    """Make a recipe for transformers and ConvNeXts: AdamW and the weight decay of Dosovitskiy et al. 2021, table 3."""
+    small = _small(name, epochs, batch, peak, Augmentation.SHIFT_FLIP, warmup=2)
+    return replace(small, optimiser=Optimiser.ADAMW, weight_decay=0.05)
 
 
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
@@ -175,6 +191,7 @@ _TABLE = (
     _second("study-cifar10", epochs=12, batch=128, peak=0.4),
     _second("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
     _second("fashion-mnist", epochs=10, batch=128, peak=0.2),
+    _modern("modern", epochs=20, batch=64, peak=2e-3),
     _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
     _small("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
 )
@@ -185,12 +202,12 @@ class RecipeSetting(NamedTuple):
     """A value of a recipe that a title may change.
 
     Attributes:
-        kind: Of its values: `float`, `int`, or an enumeration.
+        kind: Of its values: `float`, `int`, `str` for published weights, or an enumeration.
         least, most: Of a number, both included.
         expected: What may be written, in words.
     """
 
-    kind: type[float] | type[int] | type[StrEnum]
+    kind: type[float] | type[int] | type[str] | type[StrEnum]
     least: float
     most: float
     expected: str
@@ -221,7 +238,12 @@ SETTINGS = {  # in the order of a title
     "smoothing": _number(0, 0.9),
     "sides": _number(0.1, 1),  # of each part, joined by `+`
     "micro_batch": _whole(0, 65_536),
+    "optimiser": _one_of(Optimiser),
+    "start": RecipeSetting(str, 0, 0, "torchvision:NAME/WEIGHTS"),
 }
+
+
+_START = re.compile(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})")
 
 
 def find_recipe(title: str) -> Recipe:
@@ -281,6 +303,10 @@ def _value(key: str, value: object) -> object:
             raise ValueError
         if issubclass(kind, StrEnum):
             return kind(str(value))
+        if issubclass(kind, str):
+            if value and not _START.fullmatch(str(value)):
+                raise ValueError
+            return value
         number = kind(value)
         if not (math.isfinite(number) and least <= number <= most) or number != float(value):
             raise ValueError

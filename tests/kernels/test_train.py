@@ -18,7 +18,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.held import MOVING
 from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Recipe, find_recipe, learning_rate
+from roarbench.plan.recipes import Augmentation, Decay, Optimiser, Recipe, find_recipe, learning_rate
 from roarbench.terms import Precision, Unit
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -492,3 +492,60 @@ def test_removed_maps_take_the_same_way() -> None:
     model = build("resnet-planted", 2, 1, 16, seeded(0))
     fit(model, FixedImages(maps), labels, norm, replace(RECIPE, augmentation=Augmentation.NONE), seed=0)
     assert (predict(model, FixedImages(maps), norm, batch=128).argmax(1) == labels).all()
+
+
+def dropping(before: int, recipe: Recipe, checkpoint: Memory | None = None, seed: int = 0) -> dict[str, Tensor]:
+    """Weights of a network that draws itself, from the global generator, trained after others drew from that."""
+    torch.manual_seed(before)
+    inputs, labels = pictures(24)
+    model = nn.Sequential(nn.Dropout(0.5), Linear(3 * 16 * 16, 4))
+    fit(model, inputs, labels, NORM, recipe, seed, checkpoint)
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("optimiser", list(Optimiser))
+def test_what_a_network_draws_itself_hangs_on_the_seed_alone(
+    monkeypatch: pytest.MonkeyPatch, optimiser: Optimiser
+) -> None:
+    recipe = replace(RECIPE, epochs=2, optimiser=optimiser)
+    first = dropping(0, recipe)
+    torch.testing.assert_close(dropping(1, recipe), first, rtol=0, atol=0)
+    assert not torch.equal(
+        dropping(0, replace(recipe, smoothing=0.1), seed=1)["1.linear.weight"], first["1.linear.weight"]
+    )
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
+    kept = Memory()
+    dropping(0, recipe, kept)
+    for state in kept.states[1:-1:2]:  # gone on with from there
+        torch.testing.assert_close(dropping(2, recipe, Memory(state)), first, rtol=0, atol=0)
+
+
+def test_the_global_generator_is_left_as_it_was() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    trained(0, replace(RECIPE, epochs=1))
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+
+
+def test_adamw_by_its_formula() -> None:
+    """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
+    recipe = replace(
+        RECIPE,
+        epochs=1,
+        batch=4,
+        warmup=0,
+        peak=0.01,
+        augmentation=Augmentation.NONE,
+        smoothing=0.0,
+        optimiser=Optimiser.ADAMW,
+        weight_decay=0.1,
+    )
+    inputs, labels = pictures(4)
+    model = Linear(3 * 16 * 16, 4)
+    before = model.linear.weight.detach().clone()
+    index = torch.randperm(4, generator=seeded(0))
+    logits = model(normalise(inputs.images[index], NORM))
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, labels[index]), model.linear.weight)
+    fit(model, inputs, labels, NORM, recipe, 0)
+    expected = before * (1 - 0.01 * 0.1) - 0.01 * gradient / (gradient.abs() + 1e-8)
+    torch.testing.assert_close(model.linear.weight.detach(), expected, rtol=1e-4, atol=1e-5)

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roarbench.errors import UnknownName
-from roarbench.models import MODELS, build, vision
+from roarbench.errors import CallerError, UnknownName
+from roarbench.models import MODELS, MODERN, build, vision
 from roarbench.models.small import ResidualBlock
 
 LARGE = pytest.param("resnet50", marks=pytest.mark.slow)
 ALL = [LARGE if name == "resnet50" else name for name in sorted(MODELS)]
+RESIDUAL = [name for name in ALL if name not in MODERN]
 BLOCKS = {"resnet8": 3, "resnet18": 8, "resnet50": 16}
 
 
@@ -48,7 +49,7 @@ def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", RESIDUAL)
 def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) -> None:
     model = make(name).eval()
     relus = [module for module in model.modules() if isinstance(module, nn.ReLU)]
@@ -75,7 +76,7 @@ def test_small_block_at_the_start_is_relu_of_its_shortcut(inputs: int, stride: i
     torch.testing.assert_close(block(x), block.shortcut(x).clamp(min=0), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", RESIDUAL)
 def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
     model = make(name)
     for module in model.modules():
@@ -100,7 +101,8 @@ def test_weights_come_from_the_generator_alone(name: str) -> None:
     torch.rand(1)  # moves the global generator on
     torch.testing.assert_close(make(name).state_dict(), first, rtol=0, atol=0)
     other = make(name, seed=1).state_dict()
-    assert all(not torch.equal(other[key], first[key]) for key in first if first[key].ndim > 1)
+    drawn = [key for key in first if first[key].ndim > 1 and key.endswith("weight")]
+    assert all(not torch.equal(other[key], first[key]) for key in drawn)
 
 
 @pytest.mark.slow
@@ -130,6 +132,20 @@ def test_gradient_reaches_every_pixel(name: str) -> None:
     make(name).train()(torch.cat([images, -images]))[0, 0].backward()
     assert isinstance(images.grad, Tensor)
     assert (images.grad != 0).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("size", (28, 32, 48, 60, 64))
+def test_patches_of_the_transformer_cover_the_image(size: int) -> None:
+    model = make("vit-quick", size=size)
+    tokens = model.encoder.pos_embedding.shape[1] - 1
+    side = size // model.conv_proj.kernel_size[0]
+    assert (tokens, side * model.conv_proj.kernel_size[0]) == (side**2, size)
+    assert 4 <= side <= 8
+
+
+def test_a_size_that_no_patches_cover_is_refused() -> None:
+    with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
+        make("vit-quick", size=31)
 
 
 def test_unknown_network_is_named() -> None:

@@ -2,9 +2,19 @@
 
 import pytest
 
-from roarbench.errors import UnknownName
+from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.common import tuning_cost
-from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe, find_recipe, learning_rate, side
+from roarbench.plan.recipes import (
+    RECIPES,
+    SETTINGS,
+    Augmentation,
+    Decay,
+    Recipe,
+    changed,
+    find_recipe,
+    learning_rate,
+    side,
+)
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
 
@@ -119,6 +129,36 @@ def test_every_recipe_has_a_rate_for_each_of_its_steps(title: str) -> None:
 
 def test_titles_are_names_with_versions() -> None:
     assert all(title == f"{recipe.name}@{recipe.version}" for title, recipe in RECIPES.items())
+
+
+def test_other_numbers_stand_in_the_title_in_one_order() -> None:
+    recipe = find_recipe("quick@2(sides=0.5+1,epochs=6.0)")
+    assert recipe.title == "quick@2(epochs=6,sides=0.5+1)"
+    assert find_recipe(recipe.title) == recipe
+    assert (recipe.epochs, recipe.sides, recipe.peak) == (6, (0.5, 1.0), 0.4)
+    assert changed(RECIPES["quick@2"], {"sides": [0.5, 1], "epochs": 6}) == recipe
+
+
+def test_numbers_of_the_table_are_the_recipe_of_the_table() -> None:
+    same = {key: getattr(RECIPES["quick@2"], key) for key in SETTINGS}
+    assert changed(RECIPES["quick@2"], same) == RECIPES["quick@2"]
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("quick@2(epoch=3)", "no setting of a recipe 'epoch'; did you mean 'epochs'"),
+        ("quick@2(epochs=nan)", "epochs is 'nan', expected a number from 0.01 to 10000"),
+        ("quick@2(batch=3.5)", "batch is '3.5', expected a whole number from 1 to 65536"),
+        ("quick@2(decay=up)", "decay is 'up', expected 'steps' or 'linear'"),
+        ("quick@2(warmup=20)", "warms up for 20 of 10 epochs; write a warmup below epochs"),
+        ("quick@2(", r"no recipe 'quick@2\('; did you mean 'quick@2'"),
+        ("quick@9(epochs=1)", "no recipe 'quick@9'; did you mean 'quick@2'"),
+    ],
+)
+def test_numbers_that_no_recipe_can_have_are_refused(title: str, said: str) -> None:
+    with pytest.raises(CallerError, match=said):
+        find_recipe(title)
 
 
 def test_unknown_recipe_is_named() -> None:
