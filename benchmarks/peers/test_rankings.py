@@ -16,14 +16,16 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
+from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import encode, removed_bits, removed_count, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, normalise
+from roarbench.kernels.train import Normalisation, fit, normalise
 from roarbench.models import build
+from roarbench.plan.recipes import find_recipe
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingSpec, RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
-IMAGES, T = 200, 0.9
+TRAINED, IMAGES, T = 1280, 200, 0.9
 NAMES = ("grad", "sgsq-grad")
 READ = np.random.default_rng(0).integers(IMAGES, size=2000).tolist()
 
@@ -38,12 +40,18 @@ LAYOUT = SPEC.layout
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make maps of bundled photographs by a random network, and keep them in three ways."""
+    """Make maps of bundled photographs by a briefly trained network, and keep them in three ways.
+
+    Those of random weights would be smooth, for each block begins as its shortcut, and make small pictures.
+    """
     folder = tmp_path_factory.mktemp("maps")
-    data = decode_dataset(find_dataset("imagenette64"), folder / "data", limit=IMAGES)
-    pixels = normalise(torch.from_numpy(data.test.pixels), Normalisation(data.mean, data.std))
-    model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
-    ids = torch.arange(IMAGES)
+    data = decode_dataset(find_dataset("imagenette64"), folder / "data", limit=TRAINED)
+    norm, ids = Normalisation(data.mean, data.std), torch.arange(IMAGES)
+    inputs = DegradedImages(torch.from_numpy(data.train.pixels), None, torch.tensor(data.mean), Unit.SCALAR)
+    model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0))
+    fit(model, inputs, torch.from_numpy(data.train.labels), norm, find_recipe("quick@2"), seed=0)
+    model.eval()
+    pixels = normalise(torch.from_numpy(data.test.pixels[:IMAGES]), norm)
     asked, black = [find_estimator(name) for name in NAMES], torch.full((3, 1, 1), -2.0)
     store = RankingsStore(folder / "rankings")
     for name, made in importance_maps(asked, model, Batch(pixels, ids % 10, ids), black).items():
