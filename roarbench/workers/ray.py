@@ -88,7 +88,7 @@ def _room() -> int:
 
 
 class _Place(NamedTuple):
-    """What an actor needs to know of the machine that started it.
+    """Surroundings that an actor takes over from the process that asks for it.
 
     Attributes:
         mark: A file in the store that exists as long as the engine.
@@ -101,8 +101,8 @@ class _Place(NamedTuple):
     sharing: int
 
 
-class _Worker:
-    """Does jobs in a process that Ray starts somewhere."""
+class _JobActor:
+    """Process for jobs, which Ray starts somewhere."""
 
     def prepare(self, place: _Place) -> str:
         """Make the process what a worker of one machine is; return why it cannot be one, or nothing."""
@@ -148,7 +148,7 @@ class RayEngine:
         sharing = -(-workers // gpus) if gpus else 0
         # Ray counts GPUs in ten-thousandths; a worker with a GPU takes no core away from others of its node
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
-        self._actors = ray.remote(_Worker).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
+        self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
         self._place = _Place(Path(self._mark.name), Path.cwd(), sharing)
         self._wanted, self._follow, self._looked = workers, follow, time.monotonic()

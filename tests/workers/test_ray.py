@@ -221,7 +221,7 @@ def workers_of(pid: int) -> list[int]:
         child, parent, words = line.split(maxsplit=2)
         if int(parent) in parents:
             parents.add(int(child))
-            found += [int(child)] if words.startswith("ray::_Worker") else []
+            found += [int(child)] if words.startswith("ray::_JobActor") else []
     return found
 
 
