@@ -1,0 +1,59 @@
+"""What an engine adds to a job, from the call that submits it to its outcome, and for many at once.
+
+    pytest benchmarks/test_engines.py -o addopts= --benchmark-only --benchmark-columns=min,median,mean,max
+
+A job here returns what it is given: the answers to 10,000 test images, as a run does.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from operator import pos
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roarbench.workers.local import Job, LocalEngine
+
+WORKERS = 2
+ANSWERS = np.zeros(10_000, np.int8)
+pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules warn of what they leave open
+
+
+def local(folder: Path) -> AbstractContextManager[Any]:
+    return LocalEngine(WORKERS)
+
+
+def ray(folder: Path) -> AbstractContextManager[Any]:
+    from roarbench.workers.ray import RayEngine, connect
+
+    connect("", WORKERS)
+    return RayEngine(WORKERS, folder, follow=False)
+
+
+@pytest.fixture(scope="module", params=[local, ray])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with request.param(tmp_path_factory.mktemp("store")) as made:
+        while made.idle < WORKERS:
+            made.wait(1.0)
+        do(made, WORKERS)  # each has imported torch
+        yield made
+
+
+def do(engine: Any, count: int) -> None:
+    """Do so many jobs, as the scheduler does: whenever a worker is idle it gets the next one."""
+    begun = ended = 0
+    while ended < count:
+        while engine.idle and begun < count:
+            engine.submit(Job(str(begun), pos, (ANSWERS,)))
+            begun += 1
+        ended += len(engine.wait(1.0))
+
+
+def test_one_job(benchmark: Any, engine: Any) -> None:
+    benchmark.pedantic(do, (engine, 1), rounds=200, warmup_rounds=10)
+
+
+def test_two_hundred_jobs(benchmark: Any, engine: Any) -> None:
+    benchmark.pedantic(do, (engine, 200), rounds=3, warmup_rounds=1)
