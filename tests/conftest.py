@@ -7,6 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per 
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ import psycopg
 import pytest
 from hypothesis import settings
 
-PROGRAM_FOLDERS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]  # Debian's
+DEBIANS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
+PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this environment, though it need not be activated
 
 settings.register_profile("roarbench", deadline=None)  # a busy machine is no failure
 settings.load_profile("roarbench")
