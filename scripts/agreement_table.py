@@ -1,11 +1,12 @@
-"""How alike are the orders that the protocols give the rows of `quick`? Writes two tables of docs/protocols.md.
+"""How alike are the orders that the protocols give the rows of `quick`? Writes three tables of docs/protocols.md.
 
     roarbench import docs/quick-2.parquet --store DIR
     roarbench import docs/quick-class.parquet --store DIR
+    roarbench import docs/quick-exchanged.parquet --store DIR
     python scripts/agreement_table.py --store DIR
 
-Kendall's tau of the gains, for every two protocols and every run that has them all; and specific gains beside another
-image of any class and of the same class.
+Kendall's tau of the gains, for every two protocols and every run that has them all; specific gains beside another
+image of any class and of the same class; and ROAR beside networks that met masks of other images.
 """
 
 import argparse
@@ -25,13 +26,14 @@ from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, SPECIFIC, SPECIFIC_CLASS, Protocol, Unit
-from roarbench.text import interval, markdown_table
+from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, ROAR_EXCHANGED, SPECIFIC, SPECIFIC_CLASS, Protocol, Unit
+from roarbench.text import MISSING, interval, markdown_table, percent
 
 ASKED = (SPECIFIC, AUGMENTED, ROAR, MORF, LERF)
 RUNS = 4  # the first run and its replications
 PAGE = Path(__file__).parents[1] / "docs" / "protocols.md"
 START, CLASSES = "<!-- agreements: scripts/agreement_table.py -->", "<!-- classes: scripts/agreement_table.py -->"
+EXCHANGED = "<!-- exchanged: scripts/agreement_table.py -->"
 END = "<!-- end of the table -->"
 SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
 
@@ -75,6 +77,29 @@ def classes(store: ResultsStore) -> str:
     return markdown_table(["row", "any other image", "another image of its class"], lines)
 
 
+def exchanged(store: ResultsStore) -> str:
+    """Return what a row keeps at t = .9, and its gain, where masks tell the class and where they were exchanged."""
+    whole, held = (collect(find_suite(name), store) for name in ("quick@2", "quick-exchanged"))
+    roar, other, within = (
+        {row.estimator: row for row in board.rows}
+        for board in (
+            whole.board(ROAR, Unit.SCALAR),
+            held.board(ROAR_EXCHANGED, Unit.SCALAR),
+            held.board(ROAR, Unit.SCALAR),
+        )
+        if board
+    )
+    rows = sorted((row for row in other.values() if not row.check), key=lambda row: -(row.gain.value or 0.0))
+    lines = []
+    for name in (row.estimator for row in rows):
+        handed, mates = other.get(f"{name}~other-image"), within.get(f"{name}~same-class")
+        shares = (roar[name], other[name], handed, mates)
+        kept = [percent(row.accuracies[0].value) if row else MISSING for row in shares]
+        lines.append([name, *kept, _judged(roar[name]), _judged(other[name])])
+    heads = ["row", "ROAR", "exchanged", "exchanged in the test, too", "of its class", "gain, ROAR", "gain, exchanged"]
+    return markdown_table(heads, lines)
+
+
 def _judged(row: Row) -> str:
     verdict = SIGNS[row.random.verdict] if row.random else ""
     return f"{interval(row.gain)} {verdict}".strip()
@@ -94,11 +119,11 @@ def read(store: ResultsStore) -> list[SuiteResults]:
 def main() -> None:
     """Write the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="a folder with the rows of docs/quick-2.parquet")
-    parser.add_argument("--page", type=Path, default=PAGE, help="what has the two markers")
+    parser.add_argument("--store", type=Path, required=True, help="a folder with the rows of these three files")
+    parser.add_argument("--page", type=Path, default=PAGE, help="what has the three markers")
     options = parser.parse_args()
     with ResultsStore.open(default_url(options.store), read_only=True) as store:
-        made = {START: table(read(store)), CLASSES: classes(store)}
+        made = {START: table(read(store)), CLASSES: classes(store), EXCHANGED: exchanged(store)}
     page = options.page.read_text("utf-8")
     for start, new in made.items():
         before, _, rest = page.partition(start)

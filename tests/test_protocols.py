@@ -122,12 +122,13 @@ def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
 
 @pytest.mark.slow
 def test_the_tables_of_photographs_are_those_of_the_rows_in_docs(agreements, tmp_path):
-    for rows in ("quick-2.parquet", "quick-class.parquet"):
+    for rows in ("quick-2.parquet", "quick-class.parquet", "quick-exchanged.parquet"):
         assert command("import", ROOT / "docs" / rows, "--store", tmp_path) == 0
     with ResultsStore.open(default_url(tmp_path)) as store:
         made = {
             agreements.START: agreements.table(agreements.read(store)),
             agreements.CLASSES: agreements.classes(store),
+            agreements.EXCHANGED: agreements.exchanged(store),
         }
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     for start, table in made.items():
