@@ -42,6 +42,7 @@ class Precision(StrEnum):
     BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
 
 
+FILLS = ("mean", "zero", "blur", "noise", "linear", "neighbours")  # what can replace a removed feature
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SAME_CLASS = "same-class"  # the same, with another image of its own class
 

@@ -25,6 +25,7 @@ class _Purpose(IntEnum):
     PATH = 5
     MASK = 6
     COALITION = 7
+    FILL = 8
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
@@ -125,6 +126,21 @@ def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
         if j + 1 < count:
             found[j + 1] = ~found[j]
     return found
+
+
+def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
+    """Return what removed features are filled with by chance, float32 of the images' shape, always the same.
+
+    Args:
+        images: Float (n, c, h, w).
+        ids: Int64 (n,), the images' numbers.
+        normal: Standard normal numbers; else whole numbers in 0 … 255, each equally likely.
+    """
+    z = np.empty(images.shape, np.float32)
+    for row, image in zip(z, ids.tolist(), strict=True):
+        generator = _chance(0, _Purpose.FILL, image, int(normal))
+        row[...] = generator.standard_normal(row.shape) if normal else generator.integers(256, size=row.shape)
+    return torch.from_numpy(z).to(images.device)
 
 
 def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:

@@ -7,8 +7,11 @@ import torch
 from torch import Tensor
 
 from roarbench.devices import device, gpu_memory
+from roarbench.errors import CallerError
 from roarbench.execution.context import RunContext
-from roarbench.kernels.degrade import DegradedImages
+from roarbench.execution.importance import image_ids
+from roarbench.kernels.degrade import DegradedImages, unpack
+from roarbench.kernels.fill import filled
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.kernels.train import Inputs
@@ -17,6 +20,7 @@ from roarbench.store.provenance import cores
 from roarbench.store.rankings import Rankings
 from roarbench.terms import Split, Unit
 
+_AT_ONCE = 256  # images that are filled together
 SHARE = 0.5  # of the memory that pixels and bits of a data set may take; the rest is the network's
 
 
@@ -30,10 +34,30 @@ def untouched(context: RunContext, split: Split) -> Inputs:
 def degraded(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
+    if cell.fill != "mean":
+        return DegradedImages(_filled(context, split, rankings, cell), None, context.fill.to(device()), cell.unit)
     if not fits(context, layout.width):
         return StreamedImages(context.pixels(split), Cut(planes, layout, cell.t, cell.order), context.fill, device())
     removed = removed_on_device(rankings, split, cell)
     return DegradedImages(pixels(context, split), removed, context.fill.to(device()), cell.unit)
+
+
+def _filled(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Tensor:
+    """Return a split with the features that a cell removes replaced by its fill, uint8 (n, c, h, w), made once.
+
+    Raises:
+        CallerError: There is no room for them in memory.
+    """
+    images = pixels(context, split)
+    if not fits(context, images[0].nbytes):
+        raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
+    made, layout = torch.empty_like(images), rankings.layout
+    for start in range(0, len(images), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(images)))
+        bits = torch.from_numpy(removed_bits(rankings.planes(split)[rows], cell.t, cell.order, layout)).to(device())
+        removed, ids = unpack(bits, layout.shape, layout.unit), image_ids(split, rows.start, rows.stop)
+        made[rows] = filled(images[rows], removed, cell.fill, context.fill.to(device()), ids)
+    return made
 
 
 def removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:

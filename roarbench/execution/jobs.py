@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
-from roarbench.errors import CallerError, RunError, StoreError
+from roarbench.errors import RunError, StoreError
 from roarbench.estimators import SEED
 from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
@@ -31,7 +31,7 @@ from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import Inputs, Normalisation, fit, predict, scored_at_once
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, Run
+from roarbench.plan.runs import CLEAN, Cell, Run, check_fill
 from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
@@ -252,11 +252,11 @@ def _map_norm(context: RunContext, run: Run) -> Normalisation:
 def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
     """Return what the run's network sees of a split; `rankings` is what `_rankings` says of the run."""
     cell = run.cell
-    if cell.fill != "mean":
-        raise CallerError(f"no fill '{cell.fill}'; write mean, the only one there is")
+    check_fill(cell.fill, cell.retrain)
     if cell.estimator == CLEAN:
         return untouched(context, split)
     if rankings is None:
+        check_fill(cell.fill, Retrain.EXCHANGED)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)
     if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:

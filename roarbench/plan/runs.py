@@ -10,10 +10,11 @@ from itertools import product
 from typing import Any
 
 from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.terms import MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
+from roarbench.terms import FILLS, MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -315,6 +316,18 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
         for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
             cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
             yield Point(cell, seed)
+
+
+def check_fill(fill: str, retrain: Retrain) -> None:
+    """Refuse a fill that there is not, or one that is made once where what is removed is drawn anew in every epoch.
+
+    Raises:
+        CallerError: As said.
+    """
+    if fill not in FILLS:
+        raise UnknownName("fill", fill, FILLS)
+    if fill != "mean" and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
+        raise CallerError(f"fill '{fill}' is made once for an image; where masks are exchanged write the fill mean")
 
 
 def untouched_by(retrain: Retrain) -> Retrain | None:

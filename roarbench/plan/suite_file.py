@@ -20,14 +20,13 @@ from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.networks import named_network
 from roarbench.plan.own import named_dataset, own_suite
 from roarbench.plan.recipes import RECIPES, SETTINGS, Recipe, changed, find_recipe
-from roarbench.plan.runs import Block, Own, Suite
+from roarbench.plan.runs import Block, Own, Suite, check_fill
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.terms import PROTOCOLS, Precision, Retrain, Unit
 
 ENDING = ".toml"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_FILLS = ("mean",)
 _MOST = 1000  # seeds and references
 _MANY = 10**9
 _SPLIT_KEYS = ("train", "test")
@@ -234,7 +233,10 @@ def _blocks(top: TomlTable) -> tuple[Block, ...]:
         asked = _asked(one, defaults)
         one.close()
         for unit in asked["units"]:
-            for fill in asked["fills"]:
+            fills = ("mean",) if PROTOCOLS[name].retrain is Retrain.MASKS else asked["fills"]  # masks have no fill
+            for fill in fills:
+                with _of(top):
+                    check_fill(fill, PROTOCOLS[name].retrain)
                 blocks.append(
                     Block(PROTOCOLS[name], asked["estimators"], asked["levels"], asked["seeds"], Unit(unit), fill)
                 )
@@ -249,8 +251,8 @@ def _asked(section: TomlTable, defaults: Mapping[str, Any] | None) -> dict[str, 
     with _of(section):
         estimators = tuple(dict.fromkeys((*CONTROLS, *(_estimator(name) for name in ids))))
         units = tuple(_one(Unit, "units", unit) for unit in units)
-        if unknown := [fill for fill in fills if fill not in _FILLS]:
-            raise UnknownName("fill", unknown[0], _FILLS)
+        for fill in fills:
+            check_fill(fill, Retrain.IMAGES)
     levels = section.numbers("levels", 0.01, 1.0, get["levels"])
     return {
         "estimators": estimators,

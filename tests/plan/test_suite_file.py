@@ -227,3 +227,18 @@ def test_what_does_not_apply_is_left_out_of_the_same_suite(path):
     assert part.called == suite.called
     assert suite_of(suite_record(part)).blocks == part.blocks
     assert without(part, {}).blocks == suite.blocks
+
+
+def test_fills_are_named_and_masks_alone_have_none(path):
+    old = 'protocols = ["roar"]'
+    suite = changed(path, old, 'protocols = ["roar", "mask-only"]\nfills = ["mean", "linear"]')
+    assert [(block.protocol.name, block.fill) for block in suite.blocks] == [
+        ("roar", "mean"),
+        ("roar", "linear"),
+        ("mask-only", "mean"),
+    ]
+    for fill, words in (("blurr", "no fill 'blurr'; did you mean 'blur'"), ("3", "no fill '3'")):
+        with pytest.raises(CallerError, match=words):
+            changed(path, old, f'{old}\nfills = ["{fill}"]')
+    with pytest.raises(CallerError, match="where masks are exchanged write the fill mean"):
+        changed(path, old, 'protocols = ["specific"]\nfills = ["blur"]')

@@ -1,0 +1,76 @@
+"""Cells with other fills than the mean: what networks see, and where there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators import find_estimator
+from roarbench.execution import inputs, jobs
+from roarbench.execution.importance import image_ids
+from roarbench.kernels.degrade import unpack
+from roarbench.kernels.fill import filled
+from roarbench.plan.runs import Block, check_fill
+from roarbench.terms import FILLS, KAR, ROAR, ROAR_EXCHANGED, SPECIFIC, Retrain, Split, Unit
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+
+FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
+COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    found = make_context(tmp_path_factory.mktemp("fills"), FILLED)
+    spec = found.ranking_spec(find_estimator("random"), Unit.SCALAR)
+    for split, count in COUNTS.items():
+        jobs.rank_shard(found, [spec], split, 0, count)
+    jobs.seal(found, spec)
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(context):
+    return {run.cell.fill: run for run in make_runs(context, FILLED) if run.cell.estimator == "random"}
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_network_sees_images_with_the_fill(fill, context, runs):
+    cell = runs[fill].cell
+    rankings = jobs._rankings(context, runs[fill])
+    for split, count in COUNTS.items():
+        before = context.images(split).pixels.copy()
+        seen = inputs.degraded(context, split, rankings, cell).batch(torch.arange(count))
+        images = context.pixels(split)
+        removed = unpack(inputs.removed_on_device(rankings, split, cell), rankings.layout.shape, cell.unit)
+        if fill == "mean":
+            expected = torch.where(removed, context.fill[:, None, None], images.float())
+        else:
+            expected = filled(images, removed, fill, context.fill, image_ids(split, 0, count)).float()
+        torch.testing.assert_close(seen, expected, rtol=0, atol=0)
+        np.testing.assert_array_equal(context.images(split).pixels, before)
+
+
+def test_a_run_with_each_fill_is_its_own_and_is_scored(context, runs):
+    assert len({run.key for run in runs.values()}) == len(FILLS)
+    scored = jobs.score(context, runs["linear"])
+    assert len(scored.correct) == TEST
+    assert np.array_equal(scored.correct, jobs.score(context, runs["linear"]).correct)
+
+
+def test_images_that_do_not_fit_have_the_mean_alone(context, runs, monkeypatch):
+    monkeypatch.setattr(inputs, "SHARE", 0.0)
+    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
+        inputs.degraded(context, Split.TEST, jobs._rankings(context, runs["blur"]), runs["blur"].cell)
+
+
+def test_where_masks_are_exchanged_there_is_the_mean_alone():
+    for protocol in (ROAR_EXCHANGED, SPECIFIC):
+        check_fill("mean", protocol.retrain)
+        with pytest.raises(CallerError, match="fill 'blur' is made once for an image; where masks are exchanged"):
+            check_fill("blur", protocol.retrain)
+    check_fill("blur", KAR.retrain)
+    check_fill("linear", Retrain.NONE)
+    with pytest.raises(UnknownName, match="no fill 'blurr'; did you mean 'blur'"):
+        check_fill("blurr", Retrain.IMAGES)

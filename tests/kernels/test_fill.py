@@ -1,0 +1,136 @@
+"""Fills derived again slowly, and ROAD's linear system solved by SciPy."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+from scipy.sparse import lil_matrix
+from scipy.sparse.linalg import spsolve
+
+from roarbench.kernels.fill import filled, interpolated
+from roarbench.terms import FILLS
+
+MEAN = torch.tensor([120.0, 60.0])
+IDS = torch.tensor([4, 2**32 + 9, 17])
+OTHERS = [fill for fill in FILLS if fill != "mean"]
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randint(256, (3, 2, 14, 11), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module", params=["scalar", "pixel", "smooth"])
+def removed(request):
+    generator = torch.Generator().manual_seed(1)
+    if request.param == "smooth":  # a hole of several pixels, up to the border
+        gone = torch.zeros(3, 2, 14, 11, dtype=torch.bool)
+        gone[:, :, 3:, 2:9] = True
+        return gone
+    return torch.rand((3, 2 if request.param == "scalar" else 1, 14, 11), generator=generator) < 0.7
+
+
+@pytest.mark.parametrize("fill", OTHERS)
+def test_kept_values_are_exact_and_inputs_stay(fill, images, removed):
+    before, marks = images.clone(), removed.clone()
+    found = filled(images, removed, fill, MEAN, IDS)
+    assert (found.dtype, found.shape) == (torch.uint8, images.shape)
+    assert torch.equal(found[~removed.expand(images.shape)], images[~removed.expand(images.shape)])
+    assert torch.equal(images, before)
+    assert torch.equal(removed, marks)
+    assert torch.equal(found, filled(images, removed, fill, MEAN, IDS))
+    assert not torch.equal(found, images)
+    for row in range(3):  # an image's fill is its own
+        one = slice(row, row + 1)
+        alone = filled(images[one], removed[one], fill, MEAN, IDS[one]).int()
+        assert (alone - found[one].int()).abs().max() <= (1 if fill == "linear" else 0)  # other rounding, at .5
+
+
+def test_black_and_blur(images, removed):
+    gone = removed.expand(images.shape)
+    assert (filled(images, removed, "zero", MEAN, IDS)[gone] == 0).all()
+    drawn = images.double().numpy()
+    for axis, side in ((2, 14), (3, 11)):
+        sigma = 0.05 * side
+        drawn = ndimage.gaussian_filter1d(drawn, sigma, axis, mode="mirror", radius=round(4 * sigma))
+    found = filled(images, removed, "blur", MEAN, IDS)
+    assert (found.double() - torch.from_numpy(drawn)).abs()[gone].max() <= 0.501
+
+
+def test_noise_is_uniform_and_belongs_to_the_image(images):
+    large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    everywhere = torch.ones_like(large, dtype=torch.bool)
+    found = filled(large, everywhere, "noise", torch.zeros(3), torch.tensor([1, 2]))
+    counts = torch.bincount(found.flatten().int(), minlength=256)
+    expected = found.numel() / 256
+    assert counts.min() > expected - 5 * expected**0.5
+    assert counts.max() < expected + 5 * expected**0.5
+    assert not torch.equal(found[0], found[1])
+    assert torch.equal(filled(large, everywhere, "noise", torch.zeros(3), torch.tensor([2, 1])), found.flip(0))
+
+
+def road(image: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Solve ROAD's system of one channel, equation by equation."""
+    places = [tuple(place) for place in np.argwhere(gone)]
+    system, given = lil_matrix((len(places), len(places))), np.zeros(len(places))
+    for row, (i, j) in enumerate(places):
+        for di in (-1, 0, 1):
+            for dj in (-1, 0, 1):
+                weight, place = (0 if di == dj == 0 else 1 / 6 if 0 in (di, dj) else 1 / 12), (i + di, j + dj)
+                if weight == 0 or not (0 <= place[0] < image.shape[0] and 0 <= place[1] < image.shape[1]):
+                    continue
+                system[row, row] += weight
+                if gone[place]:
+                    system[row, places.index(place)] -= weight
+                else:
+                    given[row] += weight * image[place]
+    out = image.astype(float)
+    out[gone] = spsolve(system.tocsc(), given)
+    return out
+
+
+def test_linear_interpolation_is_roads(images, removed):
+    gone = removed.expand(images.shape)
+    mean = MEAN[:, None, None].expand(images.shape[1:])
+    found = interpolated(images.float(), gone, mean)
+    for n in range(3):
+        for c in range(2):
+            slow = road(images[n, c].numpy(), gone[n, c].numpy())
+            assert np.abs(found[n, c].numpy() - slow)[gone[n, c].numpy()].max() < 0.2  # of 255; it is rounded
+
+
+def test_linear_interpolation_by_hand():
+    # in the middle (4 * 12 / 6 + 4 * 24 / 12) / 1, at a corner (10 / 6 + 10 / 6 + 40 / 12) / (5 / 12)
+    image = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
+    gone = torch.zeros(1, 1, 3, 3, dtype=torch.bool)
+    gone[0, 0, 1, 1] = True
+    assert interpolated(image, gone, torch.zeros(1, 3, 3))[0, 0, 1, 1].item() == pytest.approx(16, abs=1e-2)
+    corner = torch.tensor([[[[0.0, 10, 1], [10, 40, 1], [1, 1, 1]]]])
+    gone = torch.zeros(1, 1, 3, 3, dtype=torch.bool)
+    gone[0, 0, 0, 0] = True
+    assert interpolated(corner, gone, torch.zeros(1, 3, 3))[0, 0, 0, 0].item() == pytest.approx(16, abs=1e-2)
+
+
+def test_noise_of_roads_fill_is_a_hundredth_of_the_range():
+    flat = torch.full((2, 1, 64, 64), 100, dtype=torch.uint8)
+    gone = torch.zeros_like(flat, dtype=torch.bool)
+    gone[:, :, 1:-1, 1:-1] = True
+    off = filled(flat, gone, "linear", torch.zeros(1), torch.tensor([0, 1]))[gone].float() - 100
+    assert abs(off.mean().item()) < 0.2
+    assert 2.4 < off.std().item() < 2.7
+
+
+def test_neighbours_by_hand():
+    line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
+    gone = torch.tensor([[[[False, True, True, True, False]]]])
+    # the outer two are 10 and 40 first, then the middle is their mean
+    assert filled(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [10, 10, 25, 40, 40]
+
+
+@pytest.mark.parametrize("fill", ["linear", "neighbours"])
+def test_where_nothing_is_left_the_mean_is(fill, images):
+    gone = torch.ones_like(images, dtype=torch.bool)
+    gone[0, 1, 5, 5] = False
+    found = filled(images, gone, fill, MEAN, IDS).float()
+    assert (found[1, 0] - 120).abs().mean() < 4
+    assert (found[0, 1] - float(images[0, 1, 5, 5])).abs().mean() < 4
