@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators import ESTIMATORS, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
@@ -30,7 +30,7 @@ def fitted(suite: Suite) -> Suite:
     for side in sorted(round(record.size * share) for share in sides):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     model.eval()
-    images = torch.randn(2, record.channels, record.size, record.size, generator=generator)
+    images = torch.randn(1, record.channels, record.size, record.size, generator=generator)
     reasons = {row.id: _why_not(row, model, images) for row in suite.asked_estimators if not row.control}
     return without(suite, {name: why for name, why in reasons.items() if why})
 
@@ -51,11 +51,13 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
 
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Return why an estimator does not apply to a network; empty if it does. Its base alone is tried, once."""
-    tried = ESTIMATORS.get(estimator.base, find_estimator(estimator.parent))
+    """Return why an estimator does not apply to a network; empty if it does. Of ensembles the base is tried, once."""
+    tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
         importance_maps([tried], model, batch, torch.zeros(images.shape[1], 1, 1))
-    except CallerError as error:
+    except MachineError:
+        raise
+    except (CallerError, RunError) as error:
         return str(error).partition(";")[0]
     return ""

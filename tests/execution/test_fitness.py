@@ -40,11 +40,9 @@ def pair(classes, channels, size):
 """
 
 
-def suite(folder, function, recipe=""):
+def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]'):
     (folder / "net.py").write_text(NET)
-    text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace(
-        '["grad"]', '["grad", "gb", "var-gb", "ig"]'
-    )
+    text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace('["grad"]', estimators)
     return read_suite(write_suite(folder, text + recipe))
 
 
@@ -63,6 +61,11 @@ def test_all_stay_where_they_apply(tmp_path):
 
 def test_named_suites_are_not_touched():
     assert fitted(find_suite("quick")) is find_suite("quick")
+
+
+def test_a_layer_that_the_network_does_not_have(tmp_path):
+    asked = suite(tmp_path, "relu", estimators='["grad", "layer-cam"]')
+    assert list(fitted(asked).left_out) == ["layer-cam"]
 
 
 @pytest.mark.parametrize(
