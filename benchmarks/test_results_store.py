@@ -13,6 +13,7 @@ from roarbench.store.leases import Owner
 from roarbench.store.provenance import provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
 from roarbench.terms import Order, Retrain, Unit
+from tests.helpers.leasing import lease
 
 IMAGES = 4000  # 500 bytes of bits
 ROWS = 10_000
@@ -73,4 +74,4 @@ def test_state_over_many_rows(benchmark: Any, full: tuple[ResultsStore, list[str
 def test_claim_one(benchmark: Any, full: tuple[ResultsStore, list[str]]) -> None:
     store, keys = full
     owner = Owner.here()
-    assert benchmark.pedantic(lambda: store.lease([keys[0]], owner), rounds=10) == set()
+    assert benchmark.pedantic(lambda: lease(store, [keys[0]], owner), rounds=10) == set()

@@ -1,6 +1,7 @@
 """Command lines that messages propose: they work as they stand, on the store and the images of the call under way."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -11,7 +12,7 @@ _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
 STORE = ("--store", "--db")
 TAKEN = {  # which options of the call under way a proposed command takes over
-    **dict.fromkeys(("run", "replicate", "plan", "status", "keys", "table", "validity", "claims"), _SUITE),
+    **dict.fromkeys(("run", "replicate", "plan", "status", "retry", "keys", "table", "validity", "claims"), _SUITE),
     "plot": (*_SUITE, "-o"),
     **dict.fromkeys(("show", "forget", "export", "import"), STORE),
     "leaderboard": (*STORE, "--data", "--reference"),
@@ -44,6 +45,11 @@ def program_name() -> str:
     return _NAME if found and Path(found).samefile(called) else called
 
 
+def without_password(url: str) -> str:
+    """Return a database's URL with stars for its password; a path or a name as it is."""
+    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):[^/]*@", r"\1:***@", url))
+
+
 def _is_called() -> bool:
     """Return whether this process is the program, and no script or notebook that imports it."""
     return Path(sys.argv[0]).name == _NAME
@@ -61,7 +67,7 @@ def _options_in_use() -> dict[str, tuple[str, ...]]:
         option = "-o" if option == "--output" else option
         if option in (*_SUITE, "-o"):
             before = options.get(option, []) if option == "--reference" else []
-            options[option] = [*before, value if equals else following]
+            options[option] = [*before, without_password(value if equals else following)]
     return {
         option: tuple(word for value in values for word in (option, value))
         for option, values in options.items()

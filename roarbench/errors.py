@@ -8,6 +8,7 @@
     │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
     │   ├── Refused            a submission that is not accepted; its fault is one of `sandbox.faults`
     │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
+    ├── LostLease              another process has a run by now; what was found of it here is not written
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
         ├── MachineError       its process died or its machine failed: worth another try
         └── Diverged           the loss left the finite numbers
@@ -64,6 +65,10 @@ class Refused(CallerError):
 
 class SandboxError(CallerError):
     """A sandbox that does not start or does not hold."""
+
+
+class LostLease(RoarbenchError):
+    """A lease that another process holds by now: nothing is written of what was done under it."""
 
 
 class RunError(RoarbenchError):

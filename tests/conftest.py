@@ -6,15 +6,15 @@ import signal
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per core; more threads fight for it
 
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from hypothesis import settings
+
+from tests.helpers.postgres import PrivateServer
 
 DEBIANS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
 PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this environment, though it need not be activated
@@ -58,26 +58,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(scope="session")
 def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
     """The socket folder of a server that nobody else can see, with the superuser `postgres`."""
-    reason = "apt-get install postgresql"
-    initdb, pg_ctl = require("initdb", reason), require("pg_ctl", reason)
-    folder = Path(tempfile.mkdtemp(prefix="roarbench-pg-"))  # a socket's path must be short
-    user = []
-    if os.geteuid() == 0:  # the server refuses to run as root
-        user = [require("runuser", "part of util-linux"), "-u", "postgres", "--"]
-        shutil.chown(folder, "postgres")
-
-    def call(*command: str) -> None:
-        subprocess.run([*user, *command], check=True, cwd=folder, stdout=subprocess.DEVNULL)
-
-    data = f"{folder}/data"
-    call(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-    options = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=50"
-    call(pg_ctl, "start", "-w", "-D", data, "-l", f"{folder}/log", "-o", options)
+    server = PrivateServer(require)
+    server.start()
     try:
-        yield folder
+        yield server.folder
     finally:
-        call(pg_ctl, "stop", "-m", "immediate", "-D", data)
-        shutil.rmtree(folder)
+        server.remove()
 
 
 @pytest.fixture

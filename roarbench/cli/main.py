@@ -35,6 +35,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
+    ("retry", runs.retry, "`roarbench retry --suite quick --estimators var-grad`"),
     ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
     ("show", runs.show, "`roarbench show 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol specific --format markdown`"),
@@ -122,7 +123,8 @@ def _call() -> int:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave on SIGTERM by the ordinary way, so that workers end and the store is closed."""
+    """Leave on SIGTERM by the ordinary way, so that workers end and the store is closed; a second one is not heard."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
 

@@ -129,10 +129,9 @@ def rank_shard(
     store, size = context.rankings, _batch_size(context, specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
-    group, references = job_group(specs[0].estimator_record), sorted({spec.reference for spec in specs})
     with ExitStack() as locks:
-        for reference in references:  # ascending, so that no two processes wait for each other
-            locks.enter_context(store.lock(specs[0].data, group + reference[:8], split, locked))
+        for group in explained_groups(specs):
+            locks.enter_context(store.lock(specs[0].data, group, split, locked))
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
         for first in range(start, stop, size):
@@ -149,6 +148,14 @@ def rank_shard(
                 planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
                 store.write_part(spec, split, start, stop, planes, provenance)
     return failed
+
+
+def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
+    """Return names of what is computed together, a group of estimators for one reference each.
+
+    They ascend, so that no two processes that take them one after the other wait for each other.
+    """
+    return sorted({job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
 
 def _joined(made: Sequence[Ranked], weights: str) -> MapProvenance:

@@ -71,6 +71,11 @@ def tune(context: RunContext, run: Run) -> None:
         store.save(key, model, about)
 
 
+def is_tuned(context: RunContext, run: Run) -> bool:
+    """Return whether the network that `tune` makes for a run is there; its rankings have to be finished."""
+    return context.networks.has(_tuned_key(context.common_network(run), row_rankings(context, run)))
+
+
 def scoring_network(context: RunContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 

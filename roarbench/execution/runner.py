@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,6 +128,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console: Where to say how it goes.
     """
     suite, workers = request.suite, request.workers
+    store.refuse_other_machines()
+    store.be_patient(lambda line: console.print(line, soft_wrap=True))
     if request.weights or request.starts:  # before hours of work
         _try_weights(request)
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
@@ -205,8 +207,8 @@ def at_work(
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
     """Start workers and yield the display and the events, each of which the caller has to note there."""
     watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
-    with start(workers) as engine, watched as watch:
-        yield watch, complete(context, runs, store, engine)
+    with ExitStack() as last, start(workers) as engine, watched as watch:
+        yield watch, last.enter_context(closing(complete(context, runs, store, engine)))
 
 
 def _try_weights(request: Request) -> None:

@@ -1,25 +1,31 @@
 """The one place where stores, kernels and engines meet: from the steps of a suite to rows in the results store."""
 
 import heapq
+import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator
 from graphlib import TopologicalSorter
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from roarbench.errors import CallerError, MachineError
+from roarbench.errors import CallerError, LostLease, MachineError
+from roarbench.execution.beats import Heartbeat
+from roarbench.execution.claims import is_made, wanted
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, seal_name, steps
 from roarbench.execution.jobs import Scored
 from roarbench.plan.runs import CLEAN, Run, missing
-from roarbench.store.leases import Owner
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
 from roarbench.terms import Retrain
-from roarbench.workers.local import JobOutcome, LocalEngine
+from roarbench.workers.local import Job, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
-_PATIENCE = 1.0  # seconds between looks at what another process does
+_PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
+_FIRST_LOOK, LAST_LOOK = 0.5, 60.0  # seconds between looks at what others do: doubled while nothing changes
+_LEFT = 300.0  # seconds for which a step that was cut off here is left to others
+_AT_ONCE = 2000  # steps that are asked for in one transaction
+_LOOKED_AT = 32  # of these, the ones whose output is looked for first
 
 
 class Event(NamedTuple):
@@ -54,47 +60,56 @@ class Schedule:
 
     Args:
         steps: What is to do.
-        reasons: Why steps failed before, by name; they are not tried again.
+
+    Attributes:
+        elsewhere: Names of the steps in other hands.
+        reasons: Why steps failed, by name.
     """
 
-    def __init__(self, steps: list[Step], reasons: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, steps: list[Step]) -> None:
         self._steps = {step.job.name: step for step in steps}
         self._place = {name: number for number, name in enumerate(self._steps)}
         self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
         self._cut_off: defaultdict[str, list[str]] = defaultdict(list)
-        self._preparing = sum(step.run is None for step in steps)
-        self.reasons = dict(reasons)
-
-    @property
-    def prepared(self) -> bool:
-        """Return whether nothing but runs is left."""
-        return self._preparing == 0
+        self.elsewhere: list[str] = []
+        self.reasons: dict[str, str] = {}
 
     @property
     def active(self) -> bool:
         """Return whether anything is left to do or under way."""
         return self._graph.is_active()
 
-    def next(self) -> Step | None:
-        """Take the most urgent step that can start now."""
+    def ready(self, most: int) -> list[Step]:
+        """Take up to `most` of the steps that can start now, the most urgent first."""
         for name in self._graph.get_ready():
             self._push(name)
-        return self._steps[heapq.heappop(self._ready)[-1]] if self._ready else None
+        count = min(most, len(self._ready))
+        return [self._steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
+
+    def put_back(self, step: Step) -> None:
+        """Let a step that was taken wait for its turn again."""
+        self._push(step.job.name)
+
+    def leave(self, step: Step) -> None:
+        """Leave a step that was taken to another process, which is doing it."""
+        self.elsewhere.append(step.job.name)
+
+    def look_again(self) -> None:
+        """Let the steps in other hands wait for their turn: who has them may be through, or dead."""
+        while self.elsewhere:
+            self._push(self.elsewhere.pop())
 
     def _push(self, name: str) -> None:
         """Make it wait for its turn; what was cut off before comes after the others of its kind."""
         tries = len(self._cut_off[name])
         heapq.heappush(self._ready, (_priority(self._steps[name]), tries, self._place[name], name))
 
-    def again(self, step: Step, reason: str) -> bool:
-        """Put a step back that its machine cut off for this reason; False if it had all its tries."""
+    def again(self, step: Step, reason: str) -> None:
+        """Put a step back that its machine cut off for this reason."""
         self._cut_off[step.job.name].append(reason)
-        if len(self._cut_off[step.job.name]) == TRIES:
-            return False
         self._push(step.job.name)
-        return True
 
     def cut_off(self, step: Step) -> list[str]:
         """Return why its machine cut a step off, once for each time."""
@@ -115,7 +130,6 @@ class Schedule:
             self.block(step.job.name, reason)
             if step.group:
                 self.block(step.group, reason)
-        self._preparing -= step.run is None
         self._graph.done(step.job.name)
 
     def step(self, name: str) -> Step:
@@ -123,104 +137,232 @@ class Schedule:
         return self._steps[name]
 
 
-def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: LocalEngine) -> Iterator[Event]:
+Events = Generator[Event, None, None]
+
+
+class Engine(Protocol):
+    """Workers that do jobs."""
+
+    @property
+    def idle(self) -> int:
+        """Return how many jobs can be submitted now."""
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker."""
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
+
+
+@runtime_checkable
+class Stopping(Protocol):
+    """Engine that can end a job under way, whose outcome is then that of a worker that died."""
+
+    def stop(self, name: str) -> None:
+        """End the job of this name."""
+
+
+def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Events:
     """Do whatever is missing of these runs, and tell what ended.
 
-    A run that another process is doing is left to it; if that process dies, it is done here. A run that fails is
-    recorded with its reason and not tried again by this call.
+    Every step is leased before it is done. What another process does is left to it, and the work goes on with what is
+    free; if that process dies, it is done here. What fails is recorded with its reason and not tried again, by any
+    process, until somebody asks for it.
     """
+    todo = missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
-    try:
-        for event in _passes(context, runs, store, engine, owner):
-            if event.step.run and not event.failure:  # its row is stored
-                context.checkpoint(event.step.run.key).remove()
-            yield event
-    finally:  # this process may live on, and what it leases nobody else does
-        store.release([*(run.key for run in runs), context.reference.key], owner)
-
-
-def _passes(
-    context: RunContext, runs: list[Run], store: ResultsStore, engine: LocalEngine, owner: Owner
-) -> Iterator[Event]:
-    failed: set[str] = set()
-    reasons: dict[str, str] = {}
-    while todo := [run for run in missing(runs, store.done([run.key for run in runs])) if run.key not in failed]:
-        idle = True
-        schedule = Schedule(steps(context, todo), reasons)
-        if not schedule.prepared:
-            store.lease([context.reference.key], owner)  # stands for all that is no run, and is there to be seen
-        for event in _one_pass(schedule, engine, store, owner):
-            if schedule.prepared and not event.step.run:
-                store.release([context.reference.key], owner)
-            if event.step.job.name not in failed:  # told before
-                idle = False
-                failed |= {event.step.job.name} if event.failure else set()
+    with Heartbeat(store, owner) as beats:
+        work = _Work(Schedule(steps(context, todo)), engine, store, owner, beats)
+        try:
+            for event in work.events():
+                if event.step.run and not event.failure:  # its row is stored
+                    context.checkpoint(event.step.run.key).remove()
                 yield event
-        reasons = schedule.reasons
-        if idle:  # all that is left is in other hands
-            time.sleep(_PATIENCE)
+        finally:  # this process may live on, and what it leases nobody else does
+            with store.hurried():
+                store.leave(owner)
 
 
-def _one_pass(schedule: Schedule, engine: LocalEngine, store: ResultsStore, owner: Owner) -> Iterator[Event]:
-    begun: dict[str, float] = {}
-    while schedule.active:
-        while engine.idle and (step := schedule.next()):
-            if step.run and not store.lease([step.run.key], owner):
-                schedule.ended(step)  # done meanwhile, or in other hands
-            elif reason := schedule.obstacle(step):
-                yield _fail(schedule, step, reason, store, owner)
+class _Begun(NamedTuple):
+    """A step under way here: what is leased for it, the number of that lease, and since when."""
+
+    wanted: Wanted
+    number: int
+    start: float
+
+
+class _Work:
+    """The steps of a schedule between a store and an engine."""
+
+    def __init__(self, schedule: Schedule, engine: Engine, store: ResultsStore, owner: Owner, beats: Heartbeat) -> None:
+        self._schedule, self._engine, self._store = schedule, engine, store
+        self._owner, self._beats = owner, beats
+        self._begun: dict[str, _Begun] = {}
+        self._stopped: set[str] = set()  # names of jobs whose lease was lost, until they end
+        self._pause = _FIRST_LOOK
+        self._cut_off_at: dict[str, float] = {}
+
+    def events(self) -> Iterator[Event]:
+        """Do it all."""
+        look = 0.0  # when steps in other hands are looked at again, by `time.monotonic`
+        while self._schedule.active:
+            looking = self._engine.idle > 0 and time.monotonic() >= look
+            if looking:
+                self._schedule.look_again()
+            yield from self._start_what_is_free()
+            if looking and self._schedule.elsewhere:
+                look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
+                self._pause = min(2 * self._pause, LAST_LOOK)
+            if self._begun:
+                yield from self._collect()
+            elif self._engine.idle:  # all that is left is in other hands
+                self._store.rest()
+                time.sleep(max(0.0, look - time.monotonic()))
+            else:  # the workers are still to come, or have all left
+                self._engine.wait(_PATIENCE)
+
+    def _start_what_is_free(self) -> Iterator[Event]:
+        while self._engine.idle and (ready := self._schedule.ready(_AT_ONCE)):
+            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and is_made(step)]
+            for step in made:
+                self._end(step)
+            wishes = {wanted(step): step for step in ready if step not in made and not self._left_to_others(step)}
+            yield from self._claim(wishes)
+
+    def _claim(self, wishes: dict[Wanted, Step]) -> Iterator[Event]:
+        if not wishes:
+            return
+        answer = self._store.claim(list(wishes), self._owner, self._engine.idle)
+        for wish, step in wishes.items():
+            keys = set(wish.keys)
+            if wish in answer.granted:
+                yield from self._start(step, wish, answer.granted[wish])
+            elif keys & answer.done:
+                self._end(step)
+            elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
+                self._pause = _FIRST_LOOK
+                self._schedule.ended(step, reasons[0])
+                yield Event(step, reasons[0])
+            elif keys & answer.held:
+                self._schedule.leave(step)
             else:
-                engine.submit(step.job)
-                begun[step.job.name] = time.monotonic()
-        ended = engine.wait(_PATIENCE)
+                self._schedule.put_back(step)
+
+    def _start(self, step: Step, wish: Wanted, number: int) -> Iterator[Event]:
+        self._beats.hold(wish, number)
+        self._begun[step.job.name] = _Begun(wish, number, time.monotonic())
+        self._pause = _FIRST_LOOK
+        if reason := self._schedule.obstacle(step):
+            yield from self._fail(step, reason)
+        elif is_made(step):
+            self._store.release(wish.keys, self._owner)
+            self._let_go(step)
+            self._schedule.ended(step)
+        else:
+            self._engine.submit(step.job)
+
+    def _left_to_others(self, step: Step) -> bool:
+        """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
+        if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
+            return False
+        data = step.job.arguments[0].data.fingerprint
+        others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
+        if left := any(lease.data == data for lease in others):
+            self._schedule.leave(step)
+        return left
+
+    def _end(self, step: Step) -> None:
+        """Note that another process has done a step."""
+        self._pause = _FIRST_LOOK
+        self._schedule.ended(step)
+
+    def _collect(self) -> Iterator[Event]:
+        ended = self._engine.wait(_PATIENCE)
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
-            del begun[outcome.name]
-            if not _put_back(schedule, outcome, store, owner):
-                running = tuple((schedule.step(name), time.monotonic() - start) for name, start in begun.items())
-                yield _record(schedule, outcome, store, owner)._replace(seconds=outcome.seconds, running=running)
-        store.beat(owner)
+            yield from self._note(outcome)
+        for name, begun in self._begun.items():
+            if name not in self._stopped and self._beats.lost(begun.wanted):
+                self._stopped.add(name)
+                if isinstance(self._engine, Stopping):
+                    self._engine.stop(name)
 
+    def _note(self, outcome: JobOutcome) -> Iterator[Event]:
+        step = self._schedule.step(outcome.name)
+        if outcome.name in self._stopped:
+            self._give_up(step)
+            return
+        try:
+            if not self._put_back(step, outcome):
+                for event in self._record(step, outcome):
+                    yield event._replace(seconds=outcome.seconds, running=self._running())
+        except LostLease:
+            self._give_up(step)
 
-def _put_back(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner: Owner) -> bool:
-    """Return whether a job that its machine cut off is tried again, by this process or, if it is a run, by any."""
-    step = schedule.step(outcome.name)
-    if not isinstance(outcome.error, MachineError) or not schedule.again(step, str(outcome.error)):
-        return False
-    if step.run:
-        store.release([step.run.key], owner)
-    return True
+    def _running(self) -> tuple[tuple[Step, float], ...]:
+        now = time.monotonic()
+        return tuple((self._schedule.step(name), now - begun.start) for name, begun in self._begun.items())
 
+    def _give_up(self, step: Step) -> None:
+        """Leave a step whose lease went to another process to that one."""
+        self._stopped.discard(step.job.name)
+        self._let_go(step)
+        self._schedule.leave(step)
 
-def _record(schedule: Schedule, outcome: JobOutcome, store: ResultsStore, owner: Owner) -> Event:
-    step = schedule.step(outcome.name)
-    if isinstance(outcome.error, CallerError):
-        raise outcome.error
-    if outcome.error is not None:
-        tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
-        reason = f"{outcome.error}{tries}"
-        if not step.run:  # of a submission's jobs the first one speaks for all
-            reason = schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
-        return _fail(schedule, step, reason, store, owner)
-    schedule.ended(step)
-    cut_off = schedule.cut_off(step)
-    notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
-    notes += [outcome.value] if step.kind in ("reference", "network") else []
-    if step.run:
-        store.add(result_of(step.run, outcome.value))
-        notes.append(outcome.value.note)
-    if step.kind == "rank":
-        for spec, reason in outcome.value.items():
-            schedule.block(seal_name(step.job.arguments[0], spec), f"rank {spec.name} failed: {reason}")
-    return Event(step, "", "; ".join(filter(None, notes)))
+    def _let_go(self, step: Step) -> _Begun:
+        """Note that nothing is done for a step any more."""
+        begun = self._begun.pop(step.job.name)
+        self._beats.let_go(begun.wanted)
+        return begun
 
+    def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
+        """Return whether a job that its machine cut off is tried again, by this process or by any."""
+        if not isinstance(outcome.error, MachineError):
+            return False
+        wish = self._begun[step.job.name].wanted
+        if self._store.cut_off(wish.keys[0], str(outcome.error)) >= TRIES:
+            return False
+        self._schedule.again(step, str(outcome.error))
+        self._cut_off_at[step.job.name] = time.monotonic()
+        self._let_go(step)
+        self._store.release(wish.keys, self._owner)
+        return True
 
-def _fail(schedule: Schedule, step: Step, reason: str, store: ResultsStore, owner: Owner) -> Event:
-    """Note that a step failed, by itself or, with the same words, because of one before it."""
-    schedule.ended(step, reason)
-    if step.run:
-        store.add_failure(step.run, reason)
-        store.release([step.run.key], owner)
-    return Event(step, reason)
+    def _record(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
+        if isinstance(outcome.error, CallerError):
+            raise outcome.error
+        if outcome.error is not None:
+            tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
+            reason = f"{outcome.error}{tries}"
+            if not step.run:  # of a submission's jobs the first one speaks for all
+                reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
+            yield from self._fail(step, reason)
+            return
+        cut_off = self._schedule.cut_off(step)
+        notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
+        notes += [outcome.value] if step.kind in ("reference", "network") else []
+        begun = self._begun[step.job.name]
+        if step.run:
+            self._store.add(result_of(step.run, outcome.value), begun.number)
+            notes.append(outcome.value.note)
+        else:
+            self._store.release(begun.wanted.keys, self._owner)
+        if step.kind == "rank":
+            for spec, reason in outcome.value.items():
+                self._schedule.block(seal_name(step.job.arguments[0], spec), f"rank {spec.name} failed: {reason}")
+        self._let_go(step)
+        self._schedule.ended(step)
+        yield Event(step, "", "; ".join(filter(None, notes)))
+
+    def _fail(self, step: Step, reason: str) -> Iterator[Event]:
+        """Note that a step failed, by itself or, with the same words, because of one before it."""
+        begun = self._begun[step.job.name]
+        if step.run:
+            self._store.add_failure(step.run, reason, begun.number)
+        else:
+            self._store.stop(begun.wanted, reason, self._owner)
+        self._let_go(step)
+        self._schedule.ended(step, reason)
+        yield Event(step, reason)
 
 
 def result_of(run: Run, scored: Scored) -> Result:

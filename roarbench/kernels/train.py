@@ -20,6 +20,7 @@ from roarbench.errors import Diverged
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.plan.recipes import Optimiser, Recipe, learning_rate, side
+from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
@@ -100,22 +101,29 @@ def fit(
 
     Raises:
         Diverged: The loss of a step is not finite.
+        SystemExit: This process was asked to end; the training is kept.
     """
     training = _Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     saved = time.monotonic()
     look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
-    while training.step < training.steps:
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
-            training.advance()
-        done = training.step
-        if (done % look_every == 0 or done == training.steps) and not math.isfinite(loss := training.losses[-1].item()):
-            found = f"loss {loss} at step {done - 1} of {training.steps}"
-            raise Diverged(f"{found}, expected a finite number; lower the peak rate")
-        if checkpoint and time.monotonic() - saved > CHECKPOINT_EVERY:
-            checkpoint.save(training.state())
-            saved = time.monotonic()
+    with deferred():
+        while training.step < training.steps:
+            with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
+                training.advance()
+            done = training.step
+            if (done % look_every == 0 or done == training.steps) and not math.isfinite(
+                loss := training.losses[-1].item()
+            ):
+                found = f"loss {loss} at step {done - 1} of {training.steps}"
+                raise Diverged(f"{found}, expected a finite number; lower the peak rate")
+            ending = asked()
+            if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
+                checkpoint.save(training.state())
+                saved = time.monotonic()
+            if ending:
+                raise SystemExit(ENDED)
     return torch.stack(list(training.losses)).double().mean().item()
 
 

@@ -8,9 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
-from roarbench.plan.keys import bind, reference_of
+from roarbench.plan.keys import bind
 from roarbench.plan.runs import Point, describe, expand, protocol_name
-from roarbench.store.results import Failure, ResultsStore
+from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS
 
 _STATES = ("done", "running", "missing", "failed")
@@ -55,7 +55,7 @@ def complete_seeds(states: Mapping[Point, str]) -> dict[str, dict[str, int]]:
 
 def is_preparing(suite_results: SuiteResults, store: ResultsStore) -> bool:
     """Return whether a worker trains the reference or makes rankings right now."""
-    return reference_of(suite_results.suite, suite_results.data).key in {lease.key for lease in store.running()}
+    return any(lease.what and lease.data == suite_results.data for lease in store.running())
 
 
 def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
@@ -88,18 +88,19 @@ def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, 
         for point in expand(suite_results.suite)
     }
     running = {lease.key for lease in store.running()}
-    failures = store.failures([key for point, key in keys.items() if point not in suite_results.results])
+    stopped = store.stopped([key for point, key in keys.items() if point not in suite_results.results])
     return {
-        point: _state(point in suite_results.results, key in running, failures.get(key)) for point, key in keys.items()
+        point: _state(point in suite_results.results, key in running, stopped.get(key, ""))
+        for point, key in keys.items()
     }
 
 
-def _state(done: bool, running: bool, failures: Iterable[Failure] | None) -> tuple[str, str]:
+def _state(done: bool, running: bool, reason: str) -> tuple[str, str]:
     if done:
         return "done", ""
     if running:
         return "running", ""
-    return ("failed", [*failures][-1].reason) if failures else ("missing", "")
+    return ("failed", reason) if reason else ("missing", "")
 
 
 def status_table(status: dict[str, Any]) -> Table:

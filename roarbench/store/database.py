@@ -1,19 +1,24 @@
 """A database of results, SQLite or PostgreSQL: opened at the newest schema, its troubles told in one line.
 
-All writing transactions of a store come one after the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by an
-advisory lock. What a writing transaction reads therefore still holds when it writes.
+Writing transactions of a store come one after the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by an advisory
+lock. What such a transaction reads therefore still holds when it writes. What many processes do all the time (leases,
+results, failures) goes by `change` instead, which on PostgreSQL locks no more than the rows that it touches.
 """
 
 import os
+import random
 import sqlite3
+import threading
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Column, Connection, Engine, Select, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Column, Connection, Engine, Select, Table, create_engine, event, inspect, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -21,13 +26,17 @@ from roarbench.calls import propose
 from roarbench.errors import EmptyStore, StoreError
 from roarbench.store import schema
 
+T = TypeVar("T")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _CHUNK = 10_000  # keys in one statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
+_INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 PATIENCE = 60  # seconds to wait for another process's transaction; ours take milliseconds
 
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
 _BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
+_BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
+_AWAY = ("08", "57P0", "53300", "40P01", "40001")  # how SQLSTATE begins: no connection, shutting down, full; deadlock
 _ADVICE = {  # a piece of the database's own message -> what to do; the first that fits
     "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
     "is full": "the disk is full; make room and run the same command again, finished runs are kept",
@@ -49,12 +58,66 @@ class Database:
 
     Attributes:
         where: How messages call it; never holds a password.
+        patience: Seconds for which a server that is gone is waited for.
+        tell: Told in a line when the server is gone, and when it is back.
     """
 
     def __init__(self, engine: Engine, where: str) -> None:
         self.where = where
+        self.patience = 0.0
+        self.tell: Callable[[str], object] = _tell_nobody
         self._engine = engine
-        self._reader = engine.execution_options(reading=True)
+        self._reader = engine.execution_options(manner="reading")
+        self._changer = engine.execution_options(manner="changing")
+
+    def change(self, work: Callable[[Connection], T]) -> T:
+        """Do some work in a writing transaction that others may overlap; on SQLite they come one after the other.
+
+        While the server is gone the work is tried again; so it has to come out the same if it was done already.
+
+        Raises:
+            StoreError: The database refused, for a reason that lies outside of the code, or stays away.
+        """
+        return self._as_soon_as_possible(lambda: self._work(self._changer, work))
+
+    def ask(self, work: Callable[[Connection], T]) -> T:
+        """Do some work that only reads, and try it again while the server is gone.
+
+        Raises:
+            StoreError: As `change`, or a row is damaged.
+        """
+        with self._sound():
+            return self._as_soon_as_possible(lambda: self._work(self._reader, work))
+
+    @contextmanager
+    def _begun(self, engine: Engine) -> Iterator[Connection]:
+        """Open a transaction, as soon as the server is there."""
+        with _explained(self.where), ExitStack() as stack:
+            yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
+
+    def _work(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        with engine.begin() as connection:
+            return work(connection)
+
+    def _as_soon_as_possible(self, call: Callable[[], T]) -> T:
+        """Call a function, and again for as long as the server is gone."""
+        begun, told = time.monotonic(), False
+        while True:
+            try:
+                with _explained(self.where):
+                    found = call()
+            except StoreError as error:
+                elapsed = time.monotonic() - begun
+                if not is_away(error) or elapsed > self.patience:
+                    raise
+                if not told and threading.current_thread() is threading.main_thread():  # whoever is told may block
+                    self.tell(f"{error}; until then this command waits, and nothing is lost")
+                    told = True
+                time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
+            else:
+                if told:
+                    self.tell(f"results store {self.where}: it is back after {time.monotonic() - begun:.0f} s")
+                return found
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -63,7 +126,7 @@ class Database:
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code.
         """
-        with _explained(self.where), self._engine.begin() as connection:
+        with self._begun(self._engine) as connection:
             yield connection
 
     @contextmanager
@@ -73,15 +136,38 @@ class Database:
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
         """
+        with self._sound(), self._begun(self._reader) as connection:
+            yield connection
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Tell of damaged rows in one line."""
         try:
-            with _explained(self.where), self._reader.begin() as connection:
-                yield connection
+            yield
         except ValueError as error:  # rows check themselves when they are read
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
+    @property
+    def is_file(self) -> bool:
+        """Return whether it is an SQLite file."""
+        return self._engine.dialect.name == "sqlite"
+
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; the next transaction opens one."""
         self._engine.dispose()
+
+
+def _tell_nobody(line: str) -> None:
+    pass
+
+
+def is_away(error: StoreError) -> bool:
+    """Return whether an error of a database is one of those that pass: no connection, or a transaction cut short."""
+    cause = error.__cause__
+    if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):
+        return False
+    state = getattr(cause.orig, "sqlstate", None)  # none where not even a connection was made
+    return cause.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
 def open_database(url: str, read_only: bool) -> Database:
@@ -120,7 +206,27 @@ def matching(
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
-def chunks(keys: Collection[str]) -> Iterator[list[str]]:
+def insert_new(
+    connection: Connection, table: Table, rows: Sequence[dict[str, Any]], same: Mapping[str, Any] = MappingProxyType({})
+) -> set[str]:
+    """Add rows whose key is not in a table yet, in their order; return the keys of those.
+
+    Args:
+        connection: In a transaction.
+        table: Where to.
+        rows: All columns but those of `same`.
+        same: Columns that are the same in every row; may be expressions.
+    """
+    if not rows:
+        return set()
+    statement = (
+        _INSERT[connection.dialect.name](table).values(same) if same else _INSERT[connection.dialect.name](table)
+    )
+    found = connection.execute(statement.on_conflict_do_nothing().returning(table.c.key), list(rows))
+    return set(found.scalars())
+
+
+def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
     """Divide the keys, each once, into lists that fit into one statement."""
     rest = iter(sorted(set(keys)))
     while chunk := list(islice(rest, _CHUNK)):
@@ -190,7 +296,8 @@ def _postgres_engine(place: URL, read_only: bool) -> Engine:
 
 
 def _begin(connection: Connection) -> None:
-    statements = _BEGIN_READING if connection.get_execution_options().get("reading") else _BEGIN_WRITING
+    manner = str(connection.get_execution_options().get("manner"))
+    statements = {"reading": _BEGIN_READING, "changing": _BEGIN_CHANGING}.get(manner, _BEGIN_WRITING)
     if statement := statements.get(connection.dialect.name):
         connection.exec_driver_sql(statement)
 

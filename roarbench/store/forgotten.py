@@ -20,7 +20,7 @@ from roarbench.store.database import Database, chunks, matching
 from roarbench.store.leases import under_way
 from roarbench.store.provenance import code_version
 from roarbench.store.results import REASON_LENGTH
-from roarbench.store.schema import failures, forgotten, imports, reproductions, results
+from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.text import one_line
 
 _KINDS = {"result": results, "failure": failures}
@@ -104,7 +104,7 @@ def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenC
                 kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in attached.items()}
                 values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
                 connection.execute(insert(forgotten), {**values, **now})
-        for table in (*_KINDS.values(), *_VOUCHED.values()):
+        for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
             for chunk in chunks(keys):
                 connection.execute(delete(table).where(table.c.key.in_(chunk)))
     return ForgottenCounts(len(taken["result"]), len(taken["failure"]))

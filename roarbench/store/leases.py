@@ -1,30 +1,36 @@
-"""Leases: who does which run, so that processes that share a store never do one twice.
+"""Leases: who does which step, so that processes that share a store never do one twice.
 
-A lease is a row that its owner takes before a run and that goes with the run's result. The lease of a dead owner is
-free: on the same host one asks the kernel whether the process lives, from elsewhere one listens for its heartbeat.
+A lease is a row that its owner takes before a step and that goes with the step's result. The lease of a dead owner is
+free: on the same host one asks the kernel whether the process lives, from elsewhere one listens for its heartbeat. An
+owner that was silent for too long may live all the same: every lease has a number of its own, and a result is written
+only in a transaction that still finds that number.
+
+Leases are taken row by row: whoever comes second waits for the first one's transaction, a matter of milliseconds, and
+nobody for anybody who takes other rows. Rows are taken in the order of their keys, so that no two wait for each other.
 """
 
 import os
+import secrets
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, delete, extract, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import chunks, matching
-from roarbench.store.schema import leases, results
+from roarbench.store.database import chunks, insert_new, matching
+from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # after which an owner on another host counts as dead
-PULSE = timedelta(seconds=20)  # heartbeats closer than this are not written
+PULSE = 30.0  # seconds between heartbeats
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process that does runs.
+    """A process that does steps.
 
     Attributes:
         id: Its own, never used again.
@@ -45,17 +51,51 @@ class Owner:
 
 
 class Lease(NamedTuple):
-    """A run that is under way.
+    """A step that is under way.
 
     Attributes:
-        key: Of the run.
+        key: Of the run, or of a part of another step.
         owner: Who does it.
         since: When it was leased, in UTC.
+        what: Name of the step; empty for a run.
+        data: Fingerprint of its images.
     """
 
     key: str
     owner: Owner
     since: datetime
+    what: str = ""
+    data: str = ""
+
+
+class Wanted(NamedTuple):
+    """Step that somebody would like to do.
+
+    Attributes:
+        keys: All that has to be leased for it, together or not at all.
+        what: Name of the step; empty for a run.
+        data: Fingerprint of its images.
+    """
+
+    keys: tuple[str, ...]
+    what: str = ""
+    data: str = ""
+
+
+class Reply(NamedTuple):
+    """Reply to one who would like to do some steps.
+
+    Attributes:
+        granted: Those that now are the owner's to do, each with the number of its lease.
+        done: Keys of runs that have a result.
+        stopped: Why, by key, for what failed and is not tried again.
+        held: Keys in the hands of a living owner, this one included.
+    """
+
+    granted: Mapping[Wanted, int]
+    done: set[str]
+    stopped: Mapping[str, str]
+    held: set[str]
 
 
 def _host() -> str:
@@ -110,51 +150,108 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     return now - beat < SILENCE
 
 
-def take(connection: Connection, keys: Collection[str], owner: Owner) -> set[str]:
-    """Lease those of the runs that are neither done nor held by a living owner, `owner` itself included."""
-    now = _now(connection)
-    done = {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
-    leased = list(matching(connection, select(leases), leases.c.key, keys))
-    living = _living(leased, now)
-    free = set(keys) - done - {row.key for row in leased if row.owner in living}
-    drop(connection, {row.key for row in leased} & free)
-    mark = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start, "since": now, "beat": now}
-    if free:
-        connection.execute(insert(leases), [{"key": key, **mark} for key in sorted(free)])
-    return free
+def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
+    """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
+    keys = {key for wish in wanted for key in wish.keys}
+    done = _done(connection, keys)
+    why = {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
+    rows = list(matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
+    living = _living(rows)
+    held = {row.key for row in rows if row.owner in living}
+    dead = {row.key: row.number for row in rows if row.owner not in living}
+    gone = done | held | why.keys()
+    free = [wish for wish in wanted if gone.isdisjoint(wish.keys)][:most]
+    numbers = {wish: secrets.randbits(62) for wish in free}
+    fresh = {key: _row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
+    taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
+    now = _clock(connection)
+    rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
+    taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
+    late = _done(connection, taken)  # meanwhile, by whoever held it until then
+    mine = taken - late
+    granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
+    drop(connection, taken - {key for wish in granted for key in wish.keys}, owner)
+    return Reply(granted, done | late, why, held | fresh.keys() - taken)
 
 
-def renew(connection: Connection, owner: Owner) -> None:
-    """Say that an owner still works."""
-    now = _now(connection)
-    connection.execute(update(leases).where(leases.c.owner == owner.id, leases.c.beat < now - PULSE).values(beat=now))
+def _done(connection: Connection, keys: Collection[str]) -> set[str]:
+    return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
+
+
+def _row(wish: Wanted, owner: Owner, number: int) -> dict[str, Any]:
+    """Return all of a lease but its key and times."""
+    by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
+    return {"number": number, **by, "what": wish.what, "data": wish.data}
+
+
+def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
+    """Take the lease of a dead owner; False if it is no longer that one."""
+    now = _clock(connection)
+    dead = update(leases).where(leases.c.key == key, leases.c.number == number)
+    return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
+
+
+def renew(connection: Connection, owner: Owner) -> dict[str, int]:
+    """Say that an owner still works; return the numbers of its leases by key."""
+    mine = update(leases).where(leases.c.owner == owner.id).values(beat=_clock(connection))
+    return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
 def drop(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
-    """Give up the leases on these runs: those of `owner`, or of anybody."""
+    """Give up the leases on these keys: those of `owner`, or of anybody."""
     for chunk in chunks(keys):
         mine = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
 
 
+def drop_all(connection: Connection, owner: Owner) -> None:
+    """Give up all leases of an owner."""
+    connection.execute(delete(leases).where(leases.c.owner == owner.id))
+
+
+def redeem(connection: Connection, key: str, number: int) -> bool:
+    """Give up the lease of this number; False if it is no longer there."""
+    return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
+
+
 def under_way(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first."""
-    rows = connection.execute(select(leases).order_by(leases.c.since, leases.c.key)).all()
-    living = _living(rows, _now(connection))
-    return [Lease(row.key, _owner(row), row.since) for row in rows if row.owner in living]
+    """Return the leases of living owners, oldest first; none in a store older than the table."""
+    if not inspect(connection).has_table(leases.name):
+        return []
+    statement = select(leases, *_clocks(connection)).order_by(leases.c.since, leases.c.key)
+    rows = connection.execute(statement).all()
+    living = _living(rows)
+    return [Lease(row.key, _owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
 
 
-def _living(rows: Collection[Any], now: datetime) -> set[str]:
-    """Return the ids of the owners that still work; each is asked for once."""
+def kernel_of(owner: Owner) -> str:
+    """Return what tells machines, and restarts of one, apart, whatever container a process is in."""
+    return owner.host.split()[1] if " " in owner.host else owner.host
+
+
+def _living(rows: Iterable[Any]) -> set[str]:
+    """Return the ids of the owners that still work; each is asked for once.
+
+    While the database was away nobody could be heard, so that nobody counts as silent for that time.
+    """
     owners = {row.owner: row for row in rows}
-    return {owner for owner, row in owners.items() if is_alive(_owner(row), row.beat, now)}
+    return {owner for owner, row in owners.items() if is_alive(_owner(row), max(row.beat, row.up), row.now)}
 
 
 def _owner(row: Any) -> Owner:
     return Owner(row.owner, row.host, row.pid, row.start)
 
 
-def _now(connection: Connection) -> datetime:
-    """Return the database's clock: hosts need not agree on theirs."""
-    seconds = connection.execute(select(extract("epoch", func.now()))).scalar_one()
-    return datetime.fromtimestamp(float(seconds), UTC)
+def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """Return the present, and since when the database has been there, as columns."""
+    up: ColumnElement[Any] = leases.c.beat  # SQLite is there whenever its file is
+    if connection.dialect.name == "postgresql":
+        up = func.timezone("utc", func.pg_postmaster_start_time())
+    return _clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
+
+
+def _clock(connection: Connection) -> ColumnElement[Any]:
+    """Return the present by the database's clock: hosts need not agree on theirs."""
+    if connection.dialect.name == "postgresql":
+        return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
+    return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)

@@ -174,6 +174,10 @@ class RankingsStore:
         """Return whether the images `start` … `stop - 1` are done, however they were divided."""
         return self.has(spec) or covers(self.ranked(spec, split), start, stop)
 
+    def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
+        """Return whether these rankings are finished, or have just this part; looks at two names and lists nothing."""
+        return self._part(spec, split, start, stop).exists() or self.has(spec)
+
     def ranked(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images of which there are parts, ascending; ranges that meet are one."""
         done: list[range] = []

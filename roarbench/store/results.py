@@ -5,7 +5,9 @@ A row has the raw outcome, one bit per test image, so that every table and every
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +16,28 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import URL, Select, Table, func, insert, select
+from sqlalchemy import URL, Connection, Select, Table, delete, func, insert, inspect, select
 
+from roarbench.errors import LostLease, StoreError
 from roarbench.identity import canonical, record
 from roarbench.plan.runs import Run, run_of
-from roarbench.store.database import Database, matching, open_database
+from roarbench.store.database import Database, chunks, insert_new, matching, open_database
 from roarbench.store.images import ImageNotes
-from roarbench.store.leases import Lease, Owner, drop, renew, take, under_way
+from roarbench.store.leases import (
+    Lease,
+    Owner,
+    Reply,
+    Wanted,
+    claim,
+    drop,
+    drop_all,
+    kernel_of,
+    redeem,
+    renew,
+    under_way,
+)
 from roarbench.store.provenance import Provenance, code_version
-from roarbench.store.schema import failures, imports, reproductions, results
+from roarbench.store.schema import failures, imports, reproductions, results, stopped, tries
 from roarbench.store.scores import ScoresStore
 from roarbench.text import one_line
 
@@ -40,6 +55,7 @@ _OUTCOME = (
 )
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
+OUTAGE = 900.0  # seconds for which work waits for a server that is gone
 REASON_LENGTH = 500  # characters kept of a failure's reason
 
 
@@ -174,6 +190,38 @@ class ResultsStore:
         """Close all connections."""
         self._database.close()
 
+    def refuse_other_machines(self) -> None:
+        """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on.
+
+        Raises:
+            StoreError: One does.
+        """
+        if self._database.is_file:
+            here = kernel_of(Owner.here())
+            for lease in self.running():
+                if kernel_of(lease.owner) != here:
+                    name = lease.owner.host.split()[0]
+                    seen = f"{self.where} is an SQLite file, and {name} is at work on it"
+                    raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
+
+    def be_patient(self, tell: Callable[[str], object]) -> None:
+        """Wait for a server that is gone from now on, and tell of it in a line."""
+        self._database.patience, self._database.tell = OUTAGE, tell
+
+    def rest(self) -> None:
+        """Close all connections for a while; whatever is asked next opens one."""
+        self._database.close()
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Do what should be done before this process ends, or do without where the database refuses or is gone."""
+        patience, self._database.patience = self._database.patience, 0.0
+        try:
+            with suppress(StoreError):
+                yield
+        finally:
+            self._database.patience = patience
+
     def __enter__(self) -> Self:
         return self
 
@@ -182,9 +230,17 @@ class ResultsStore:
     ) -> None:
         self.close()
 
-    def add(self, result: Result) -> bool:
-        """Store one result and give up the lease on its run; False if the run is stored already."""
-        return bool(self.add_all([result]))
+    def add(self, result: Result, number: int | None = None) -> bool:
+        """Store one result and give up the lease on its run; False if the run is stored already.
+
+        Args:
+            result: The row.
+            number: Of the lease under which it was made; None for what was made under none.
+
+        Raises:
+            LostLease: That lease is no longer there; nothing is written.
+        """
+        return bool(self._add([result], number))
 
     def add_all(self, new: Iterable[Result]) -> set[str]:
         """Store results in one transaction and give up the leases on their runs.
@@ -194,26 +250,98 @@ class ResultsStore:
         Returns:
             The keys that were not stored before.
         """
-        rows = {row["key"]: row for row in map(row_of, new)}
-        with self._database.write() as connection:
-            known = {row.key for row in matching(connection, select(results.c.key), results.c.key, rows)}
-            fresh = [row for key, row in rows.items() if key not in known]
-            if fresh:
-                connection.execute(insert(results), fresh)
-            drop(connection, rows)
-        return {row["key"] for row in fresh}
+        return self._add(list(new), None)
 
-    def add_failure(self, run: Run, reason: str) -> None:
-        """Note that a run failed. Its history stays when it succeeds later; a lease on it stays until released."""
-        row = {"key": run.key, "record": canonical(record(run)), "reason": one_line(reason, REASON_LENGTH)}
-        row |= {"code_version": code_version()}
-        with self._database.write() as connection:
+    def _add(self, new: list[Result], number: int | None) -> set[str]:
+        rows = {row["key"]: row for row in map(row_of, new)}
+        ordered = [rows[key] for key in sorted(rows)]
+
+        def work(connection: Connection) -> set[str]:
+            if number is not None and not redeem(connection, ordered[0]["key"], number):
+                if _stored(connection, rows) == rows.keys():  # perhaps by this very call, whose answer was lost
+                    return set()
+                raise LostLease(f"the lease on {ordered[0]['key']} went to another process")
+            fresh = insert_new(connection, results, ordered)
+            drop(connection, rows)
+            for table in (stopped, tries):
+                for chunk in chunks(rows):
+                    connection.execute(delete(table).where(table.c.key.in_(chunk)))
+            return fresh
+
+        return self._database.change(work) if rows else set()
+
+    def add_failure(self, run: Run, reason: str, number: int | None = None) -> None:
+        """Note that a run failed, so that it is not tried until somebody asks for it; its lease is given up.
+
+        Its history stays when it succeeds later.
+
+        Args:
+            run: What was tried.
+            reason: Why it failed.
+            number: Of the lease under which it was tried; None for none.
+
+        Raises:
+            LostLease: That lease is no longer there; nothing is written.
+        """
+        why = one_line(reason, REASON_LENGTH)
+        row = {"key": run.key, "record": canonical(record(run)), "reason": why, "code_version": code_version()}
+
+        def work(connection: Connection) -> None:
+            if number is not None and not redeem(connection, run.key, number):
+                raise LostLease(f"the lease on {run.key} went to another process")
             connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
+            _stop(connection, [run.key], "", run.data, why)
+
+        self._database.change(work)
+
+    def stop(self, step: Wanted, reason: str, owner: Owner) -> None:
+        """Release a step that is no run and failed; it is not tried until somebody asks for it."""
+
+        def work(connection: Connection) -> None:
+            _stop(connection, step.keys, step.what, step.data, one_line(reason, REASON_LENGTH))
+            drop(connection, step.keys, owner)
+
+        self._database.change(work)
+
+    def stopped(self, keys: Collection[str]) -> dict[str, str]:
+        """Return why, for those of these runs or steps that failed and are not tried until somebody asks for it."""
+
+        def work(connection: Connection) -> dict[str, str]:
+            if not inspect(connection).has_table(stopped.name):  # a store of an older version, which is only read
+                newest = select(failures).order_by(failures.c.id)
+                return {row.key: row.reason for row in matching(connection, newest, failures.c.key, keys)}
+            return {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
+
+        return self._database.ask(work)
+
+    def retry(self, keys: Collection[str], data: str) -> set[str]:
+        """Make failed runs due again, and all failed steps before runs on these images; return those runs' keys."""
+
+        def work(connection: Connection) -> set[str]:
+            due = {row.key for row in matching(connection, select(stopped.c.key), stopped.c.key, keys)}
+            for table in (stopped, tries):
+                for chunk in chunks(due):
+                    connection.execute(delete(table).where(table.c.key.in_(chunk)))
+            steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
+            connection.execute(delete(tries).where(tries.c.key.in_(steps)))
+            connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
+            return due
+
+        return self._database.change(work)
+
+    def cut_off(self, key: str, reason: str) -> int:
+        """Note that a machine cut a step off; how often that happened to it, by whichever process."""
+        row = {"key": key, "reason": one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
+
+        def work(connection: Connection) -> int:
+            connection.execute(insert(tries), {**row, "created": datetime.now(UTC)})
+            return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
+
+        return self._database.change(work)
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return those of the keys that have a result."""
-        with self._database.read() as connection:
-            return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
+        return self._database.ask(lambda connection: _stored(connection, keys))
 
     def keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin like this."""
@@ -274,29 +402,42 @@ class ResultsStore:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
-    def lease(self, keys: Collection[str], owner: Owner) -> set[str]:
-        """Lease those of the runs that are neither done nor held by a living owner, this one included.
+    def claim(self, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
+        """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
+        return self._database.change(lambda connection: claim(connection, wanted, owner, most))
 
-        Returns:
-            The keys that now are the owner's to do.
-        """
-        with self._database.write() as connection:
-            return take(connection, keys, owner)
-
-    def beat(self, owner: Owner) -> None:
-        """Say that an owner still works; to be called at least every 30 seconds, and cheap to call more often."""
-        with self._database.write() as connection:
-            renew(connection, owner)
+    def beat(self, owner: Owner) -> dict[str, int]:
+        """Say that an owner still works, for all its leases at once; return their numbers by key."""
+        return self._database.change(lambda connection: renew(connection, owner))
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
-        """Give up an owner's leases on these runs."""
-        with self._database.write() as connection:
+        """Give up an owner's leases on these runs or steps, which are over."""
+
+        def work(connection: Connection) -> None:
             drop(connection, keys, owner)
 
+        self._database.change(work)
+
+    def leave(self, owner: Owner) -> None:
+        """Give up all leases of an owner that ends."""
+        self._database.change(lambda connection: drop_all(connection, owner))
+
     def running(self) -> list[Lease]:
-        """Return the runs that living owners have leased, oldest first."""
-        with self._database.read() as connection:
-            return under_way(connection)
+        """Return what living owners have leased, oldest first."""
+        return self._database.ask(under_way)
+
+
+def _stored(connection: Connection, keys: Collection[str]) -> set[str]:
+    return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
+
+
+def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
+    now = datetime.now(UTC)
+    rows = [{"key": key, "what": what, "data": data, "reason": reason, "created": now} for key in sorted(keys)]
+    for table in (stopped, tries):
+        for chunk in chunks(keys):
+            connection.execute(delete(table).where(table.c.key.in_(chunk)))
+    insert_new(connection, stopped, rows)
 
 
 def _stored_run(row: Any) -> Run:

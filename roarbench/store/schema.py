@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     DateTime,
     Double,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0007"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0008"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -91,16 +92,41 @@ failures = Table(
     Index("ix_failures_key", "key"),
 )
 
-leases = Table(
-    "claims",
+leases = Table(  # missing from stores older than 0008
+    "leases",
     metadata,
     Column("key", String(32), primary_key=True),
     Column("owner", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),  # of this lease: an owner that lost it may hold a later one
     Column("host", Text, nullable=False),
     Column("pid", Integer, nullable=False),
     Column("start", Text, nullable=False),  # tells a process from a later one with the same number
+    Column("what", Text, nullable=False),  # name of the step; empty for a run
+    Column("data", Text, nullable=False),  # fingerprint of its images
     Column("since", UtcDateTime, nullable=False),
     Column("beat", UtcDateTime, nullable=False),
+    Index("ix_leases_owner", "owner"),
+)
+
+tries = Table(  # jobs that their machine cut off, until they are done or failed; missing from stores older than 0008
+    "tries",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(32), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("ix_tries_key", "key"),
+)
+
+stopped = Table(  # what failed and is not done until somebody asks for it; missing from stores older than 0008
+    "stopped",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("what", Text, nullable=False),  # name of the step; empty for a run
+    Column("data", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
 )
 
 scores = Table(

@@ -1,9 +1,11 @@
 """Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
 
-A worker that dies takes only its own job with it, and one whose machine failed is replaced. Workers end themselves
-when the parent is gone, so a killed command leaves nothing behind that still computes.
+A worker that dies takes only its own job with it, and one whose machine failed is replaced, or one that stands still. A
+job that a worker failed goes to another one, and a worker that failed three jobs in a row is replaced no more. Workers
+end themselves when the parent is gone, so a killed command leaves nothing behind that still computes.
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple
 
 from roarbench.devices import SHARING, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.workers.stopping import end_when_asked
 
 
 class Job(NamedTuple):
@@ -37,10 +40,24 @@ class JobOutcome(NamedTuple):
     seconds: float = 0.0
 
 
+STILL = 120.0  # seconds without a sign of life after which a worker is replaced
+_SIGN = 0.5  # seconds between signs of life
+_IN_A_ROW = 3  # jobs that a worker fails before it leaves
+_GRACE = 8.0  # seconds for workers to keep their trainings when they are to end; then they are killed
+
+
 class _Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
-    gpu: str | None
+    number: int
+    signs: "ctypes.c_long"  # of life, counted by the process
+
+
+class _Silence(NamedTuple):
+    """Signs of life that a worker had given when it was last looked at, and the seconds since there was a new one."""
+
+    signs: int
+    seconds: float
 
 
 class LocalEngine:
@@ -56,8 +73,15 @@ class LocalEngine:
     def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
-        self._idle: list[_Worker] = [self._start(gpu) for gpu in self._shown]
+        self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
+        self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
+        self._in_a_row: dict[int, list[str]] = {}  # by worker, the jobs that it failed since it last did one
+        self._failed_by: dict[str, set[int]] = {}  # by job
+        self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
+        self._silence: dict[int, _Silence] = {}
+        self._looked = time.monotonic()
+        self._last = ""  # why a worker failed last
 
     def __enter__(self) -> "LocalEngine":
         return self
@@ -65,31 +89,83 @@ class LocalEngine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        workers = [*self._idle, *(worker for worker, _ in self._busy.values())]
+        workers = self._workers()
         for worker in workers:
             worker.process.terminate()
+        deadline = time.monotonic() + _GRACE
         for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            worker.process.kill()
             _bury(worker)
+
+    def _workers(self) -> list[_Worker]:
+        return [*self._idle, *(worker for worker, _ in self._busy.values())]
 
     @property
     def idle(self) -> int:
         """Return how many workers wait for a job."""
-        return len(self._idle)
+        return max(0, len(self._idle) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
-        """Give a job to an idle worker."""
-        worker = self._idle.pop()
-        if not worker.process.is_alive():  # it died while it waited
-            _bury(worker)
-            worker = self._start(worker.gpu)
-        with suppress(OSError):  # it dies right now: the wait for its answer will tell
-            worker.connection.send(job)
-        self._busy[worker.connection] = (worker, job)
+        """Give a job to an idle worker; one that failed it before gets it only if all others did, too."""
+        self._waiting.append(job)
+        self._hand_out()
+
+    def stop(self, name: str) -> None:
+        """End a job under way; its outcome is that of a worker that died."""
+        for worker, job in self._busy.values():
+            if job.name == name:
+                self._kill(worker, "it was stopped")
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them.
+
+        Raises:
+            MachineError: There is no worker any more: each failed three jobs in a row.
+        """
+        if not self._workers():
+            seen = f"every worker failed {_IN_A_ROW} jobs in a row, the last one: {self._last}"
+            raise MachineError(f"{seen}; look at this machine, then write the same command again")
         ready = wait(list(self._busy), timeout)
-        return [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
+        ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
+        self._hand_out()
+        self._look_for_signs()
+        return ended
+
+    def _hand_out(self) -> None:
+        """Give waiting jobs to idle workers that have not failed them."""
+        for job in list(self._waiting):
+            failed_by = self._failed_by.get(job.name, set())
+            anybody = all(worker.number in failed_by for worker in self._workers())
+            suited = [worker for worker in self._idle if anybody or worker.number not in failed_by]
+            if suited:
+                self._waiting.remove(job)
+                self._idle.remove(suited[-1])
+                self._give(suited[-1], job)
+
+    def _give(self, worker: _Worker, job: Job) -> None:
+        if not worker.process.is_alive():  # it died while it waited
+            _bury(worker)
+            worker = self._start(worker.number)
+        with suppress(OSError):  # it dies right now: the wait for its answer will tell
+            worker.connection.send(job)
+        self._silence[worker.number] = _Silence(worker.signs.value, 0.0)
+        self._busy[worker.connection] = (worker, job)
+
+    def _look_for_signs(self) -> None:
+        """Kill workers that gave no sign of life for too long, by the time for which this process itself was awake."""
+        now = time.monotonic()
+        awake, self._looked = min(now - self._looked, 10 * _SIGN), now
+        for worker, _ in self._busy.values():
+            signs, seconds = self._silence[worker.number]
+            there = worker.signs.value
+            self._silence[worker.number] = _Silence(there, seconds + awake if there == signs else 0.0)
+            if there == signs and seconds + awake > STILL:
+                self._kill(worker, f"it stood still for {STILL:.0f} s")
+
+    def _kill(self, worker: _Worker, why: str) -> None:
+        self._killed[worker.number] = why
+        worker.process.kill()
 
     def _collect(self, connection: Connection) -> JobOutcome:
         worker, job = self._busy.pop(connection)
@@ -97,22 +173,37 @@ class LocalEngine:
             value, error, seconds = connection.recv()
         except (EOFError, OSError):  # the process is gone, before or amid its answer: out of memory, or killed by hand
             worker.process.join()
-            value, error, seconds = None, MachineError(f"its process died ({_death(worker.process.exitcode)})"), 0.0
+            death = self._killed.get(worker.number) or _death(worker.process.exitcode)
+            value, error, seconds = None, MachineError(f"its process died ({death})"), 0.0
+        self._killed.pop(worker.number, None)
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             worker.process.kill()
             _bury(worker)
-            worker = self._start(worker.gpu)
-        self._idle.append(worker)
+            self._last = str(error)
+            if not self._leaves(worker.number, job.name):
+                self._idle.append(self._start(worker.number))
+        else:
+            self._in_a_row.pop(worker.number, None)
+            self._failed_by.pop(job.name, None)
+            self._idle.append(worker)
         return JobOutcome(job.name, value, error, seconds)
 
-    def _start(self, gpu: str | None) -> _Worker:
+    def _leaves(self, number: int, name: str) -> bool:
+        """Note that a worker failed a job; return whether it has failed too many different ones in a row."""
+        self._failed_by.setdefault(name, set()).add(number)
+        row = self._in_a_row.setdefault(number, [])
+        row.append(name)
+        return len(set(row)) >= _IN_A_ROW
+
+    def _start(self, number: int) -> _Worker:
         here, there = self._context.Pipe()
-        arguments = (there, os.getpid(), gpu, self._shown.count(gpu))
+        gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
+        arguments = (there, os.getpid(), gpu, self._shown.count(gpu), signs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _deaf_to_interrupts():
             process.start()
         there.close()
-        return _Worker(process, here, gpu)
+        return _Worker(process, here, number, signs)
 
 
 def _bury(worker: _Worker) -> None:
@@ -130,13 +221,13 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int) -> None:
+def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int, signs: "ctypes.c_long") -> None:
     """Do jobs until the parent closes the connection, or is killed; `sharing` workers see the same GPU."""
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
         os.environ[SHARING] = str(sharing)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_when_asked()
+    threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -162,9 +253,11 @@ def perform(job: Job) -> tuple[Any, Exception | None]:
         return None, kind(f"{type(error).__name__}: {error}")
 
 
-def _end_with(parent: int) -> None:
+def _live_with(parent: int, signs: "ctypes.c_long") -> None:
+    """Give signs of life while the parent lives, and end with it."""
     while os.getppid() == parent:
-        time.sleep(0.5)
+        signs.value += 1
+        time.sleep(_SIGN)
     os._exit(1)
 
 

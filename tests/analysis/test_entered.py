@@ -15,6 +15,7 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import AUGMENTED, MASK_ONLY, MORF, ROAR, SPECIFIC, Protocol, Retrain
 from tests.helpers.board_store import make_store, results
+from tests.helpers.leasing import lease
 
 MINE = "mine@1a2b3c4d"
 FIRST, SECOND = VERSIONS["quick", 1], VERSIONS["quick", 2]
@@ -84,6 +85,6 @@ def test_a_run_that_is_under_way_is_shown(store: ResultsStore, tmp_path: Path) -
     points = [point for point in expand(with_entries(SECOND, [MINE])) if mine(point)]
     scored = next(point for point in points if (point.cell.order, point.cell.retrain) == MORF[1:3])
     data = next(iter(store.versions(SECOND.dataset, SECOND.model)))[0]
-    store.lease([bind(SECOND, scored, data, None).key], Owner.here())
+    lease(store, [bind(SECOND, scored, data, None).key], Owner.here())
     assert standing(read(store, 2, tmp_path)) == {SPECIFIC, AUGMENTED, MORF}
     assert MASK_ONLY not in standing(read(store, 2, tmp_path))

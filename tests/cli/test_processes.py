@@ -123,7 +123,7 @@ def test_two_at_once_share_the_work(whole, tmp_path):
     assert rows(store) == RUNS
     with closing(sqlite3.connect(store / "results.sqlite")) as database:
         assert database.execute("SELECT count(*) FROM failures").fetchone() == (0,)
-        assert database.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+        assert database.execute("SELECT count(*) FROM leases").fetchone() == (0,)
     assert tables(store) == tables(whole)
 
 

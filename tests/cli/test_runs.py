@@ -132,3 +132,20 @@ def test_nothing_is_forgotten_without_a_reason(call, store, words):
     answer = call("forget", MINE, "--store", store, *words)
     assert answer.code == 2 and "--why" in answer.err
     assert shown(call, store, key)["state"] == "failed"
+
+
+def test_failed_runs_are_due_again_once_somebody_asks(call, store):
+    with ResultsStore.open(default_url(store)) as results:
+        row = next(iter(results.results(results.keys("")).values()))
+        suite = SUITES["planted"]
+        runs = [bind(suite, point, row.run.data, row.run.limit) for point in expand(suite)]
+        one, two = [run for run in runs if run.cell.estimator == "truth-inverted" and not results.done([run.key])][:2]
+        for run in (one, two):
+            results.add_failure(run, "died of it")
+    states = {row["key"]: row["state"] for row in listed(call, store)}
+    assert (states[one.key], states[two.key]) == ("failed", "failed")
+    assert "no failed runs of planted" in call("retry", *SMALL, "--store", store, "--estimators", "random").err
+    answer = call("retry", *SMALL, "--store", store, "--estimators", "truth-inverted")
+    assert answer.err.startswith("2 failed runs of planted v1") and " are due again; `roarbench run " in answer.err
+    states = {row["key"]: row["state"] for row in listed(call, store)}
+    assert (states[one.key], states[two.key]) == ("missing", "missing")

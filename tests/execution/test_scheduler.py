@@ -1,5 +1,6 @@
 """The graph of jobs: what is done in which order, what fails with what, and two commands on one store."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sqlalchemy import select, update
 
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import PAPER, find_estimator
-from roarbench.execution import graph, importance, jobs, scheduler
+from roarbench.execution import beats, claims, graph, importance, jobs, scheduler
 from roarbench.execution.graph import Step, steps
 from roarbench.execution.scheduler import Schedule, complete
 from roarbench.kernels.augment import Augmentation
 from roarbench.plan.recipes import RECIPES, Decay, Recipe
 from roarbench.plan.runs import Block
-from roarbench.store.leases import Owner
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.schema import leases
 from roarbench.terms import ROAR, Retrain, Split, Unit
 from roarbench.workers.local import Job, JobOutcome
+from tests.helpers.leasing import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
 
 pytestmark = pytest.mark.slow
@@ -44,14 +48,15 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    for module in (jobs, importance, graph):
+    for module in (jobs, importance, graph, claims):
         monkeypatch.setattr(module, "EXPLAINED", 16)
     monkeypatch.setattr(graph, "SHARD", 16)
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(scheduler, "_PATIENCE", 0.0)
+    for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
+        monkeypatch.setattr(scheduler, name, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,7 @@ def done(tmp_path_factory):
     context, engine = make_context(folder), InlineEngine()
     runs = make_runs(context)
     with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
-        for module in (jobs, importance, graph):
+        for module in (jobs, importance, graph, claims):
             patch.setattr(module, "EXPLAINED", 16)
         patch.setattr(graph, "SHARD", 16)
         events = list(complete(context, runs, store, engine))
@@ -183,7 +188,7 @@ def drain(schedule, failing=()):
     """Names in the order in which they come, each ended at once, and the obstacle of each."""
     order, obstacles = [], {}
     while schedule.active:
-        step = schedule.next()
+        (step,) = schedule.ready(1)
         order.append(step.job.name)
         obstacles[step.job.name] = schedule.obstacle(step)
         reason = "too bad" if step.job.name in failing else obstacles[step.job.name]
@@ -211,11 +216,11 @@ def test_equals_come_in_the_order_of_the_plan():
 
 def test_nothing_is_ready_while_all_that_is_left_waits():
     schedule = Schedule([make_step("reference", "reference"), make_step("run", "run", "reference")])
-    reference = schedule.next()
-    assert schedule.next() is None
+    (reference,) = schedule.ready(9)
+    assert schedule.ready(9) == []
     assert schedule.active
     schedule.ended(reference)
-    assert schedule.next().job.name == "run"
+    assert [step.job.name for step in schedule.ready(9)] == ["run"]
 
 
 def test_a_failure_is_an_obstacle_for_what_needs_it_and_for_nothing_else():
@@ -334,6 +339,10 @@ def test_a_run_that_fails_is_recorded_and_the_others_go_on(tmp_path, store, monk
     assert engine.done.count(bad.key) == 1  # by one call tried once
     assert store.running() == []  # its claim is given up
     monkeypatch.setattr(jobs, "score", score)
+    again = InlineEngine()
+    (event,) = complete(context, runs, store, again)  # it is told of, and not tried
+    assert (event.step.run, event.failure, again.done) == (bad, "the loss went away", [])
+    assert store.retry([run.key for run in runs], context.data.fingerprint) == {bad.key}
     assert [event.step.run for event in complete(context, runs, store, InlineEngine())] == [bad]
 
 
@@ -406,14 +415,19 @@ def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, s
     assert store.failures([run.key for run in runs]) == {}
 
 
-def test_the_claim_on_the_reference_tells_that_something_is_prepared(tmp_path, store):
+def test_leases_tell_what_is_prepared(tmp_path, store, monkeypatch):
     context = make_context(tmp_path)
-    runs = make_runs(context)
-    seen = {}
-    for event in complete(context, runs, store, InlineEngine()):
-        seen.setdefault(event.step.kind, set()).add(context.reference.key in {claim.key for claim in store.running()})
-    assert seen["reference"] == {True}
-    assert seen["rank"] == {True}
+    seen = set()
+    for name in ("train_reference", "rank_shard", "seal"):
+        job = getattr(jobs, name)
+
+        def noted(*arguments, job=job):
+            seen.update((lease.what.split()[0], lease.data) for lease in store.running())
+            return job(*arguments)
+
+        monkeypatch.setattr(jobs, name, noted)
+    list(complete(context, make_runs(context), store, InlineEngine()))
+    assert seen == {(kind, context.data.fingerprint) for kind in ("reference", "rank", "seal")}
     assert store.running() == []
 
 
@@ -461,7 +475,9 @@ def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
     assert (engine.done.count(bad.key), engine.done.count("rank trained test 0")) == (0, 3)  # bad needs the other one
     (reason,) = [event.failure for event in events if event.step.job.name == "rank trained test 0"]
     assert reason == "rank trained test 0 failed: its process died (signal SIGKILL); tried 3 times"
-    again = FailingMachine({bad.key: 9})  # another call tries again
+    again = FailingMachine({bad.key: 9})
+    assert all(event.failure for event in complete(context, runs, store, again)) and again.done == []
+    assert bad.key in store.retry([run.key for run in runs], context.data.fingerprint)
     events = list(complete(context, runs, store, again))
     assert [event.step.run for event in events if event.failure] == [bad]
     assert again.done.count(bad.key) == 3
@@ -472,30 +488,58 @@ def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
 def test_what_was_cut_off_comes_after_the_others_of_its_kind():
     """Where memory is short, most of the others are through by then."""
     schedule = Schedule([*(make_step("run", name) for name in "ab"), make_step("rank", "c")])
-    c, a = schedule.next(), schedule.next()
-    assert schedule.again(a, "killed")
-    assert schedule.again(c, "killed")
-    assert [schedule.next().job.name for _ in range(3)] == ["c", "b", "a"]
+    c, a = schedule.ready(2)
+    schedule.again(a, "killed")
+    schedule.again(c, "killed")
+    assert [step.job.name for step in schedule.ready(9)] == ["c", "b", "a"]
 
 
 def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
     context = make_context(tmp_path)
     runs = make_runs(context)[:2]  # untouched images, two seeds
     engine, other = FailingMachine({runs[0].key: 1}), Owner.here()
-    beat = store.beat
+    release = store.release
 
-    def take(owner):
-        beat(owner)
+    def take(keys, owner):
+        release(keys, owner)
         if engine.done == [runs[0].key]:
-            assert store.lease([runs[0].key], other) == {runs[0].key}
+            assert lease(store, [runs[0].key], other) == {runs[0].key}
             store.add(scheduler.result_of(runs[0], jobs.score(context, runs[0])))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "beat", take)
+        patch.setattr(store, "release", take)
         events = list(complete(context, runs, store, engine))
     assert [event.step.run for event in events] == [runs[1]]
     assert engine.done == [run.key for run in runs]
     assert store.done([run.key for run in runs]) == {run.key for run in runs}
+
+
+def test_tries_count_whichever_process_made_them(tmp_path, store):
+    context = make_context(tmp_path)
+    run = make_runs(context)[0]
+    assert [store.cut_off(run.key, "killed") for _ in range(2)] == [1, 2]
+    engine = FailingMachine({run.key: 9})
+    (event,) = complete(context, [run], store, engine)
+    assert event.failure == "its process died (signal SIGKILL); tried 3 times"
+    assert engine.done == [run.key]
+
+
+def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(tmp_path, store, monkeypatch):
+    """Else a broken machine, which is idle more often than any other, would try it again and again."""
+    context = make_context(tmp_path)
+    bad, others = make_runs(context)[:2]
+    engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
+    store.claim([Wanted((others.key,), "", context.data.fingerprint)], other, 1)
+
+    def sleep(seconds):
+        looks.append(engine.done.count(bad.key))
+        if len(looks) == 3:
+            store.leave(other)
+
+    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    assert not any(event.failure for event in complete(context, [bad, others], store, engine))
+    assert looks == [1, 1, 1]
+    assert engine.done.count(bad.key) == 2
 
 
 # --- two on one store
@@ -516,12 +560,122 @@ def test_two_at_once_do_no_run_twice(tmp_path, store):
     assert store.done(keys) == keys
 
 
+def test_two_at_once_share_every_kind_of_step(tmp_path, store, monkeypatch):
+    """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
+    monkeypatch.setattr(graph, "SHARD", 4)
+    for module in (jobs, importance, graph, claims):
+        monkeypatch.setattr(module, "EXPLAINED", 4)
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    engines = InlineEngine(), InlineEngine()
+    with open_store(tmp_path) as other:
+        one, two = (complete(context, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+        for _ in zip_longest(one, two):  # one job each, in turn
+            pass
+    for kind, least in (("rank", 0.45), ("seal", 0.2)):
+        shares = [sum(name.startswith(kind) for name in engine.done) for engine in engines]
+        assert min(shares) >= least * sum(shares), (kind, shares)
+    names = [name for engine in engines for name in engine.done]
+    assert len(names) == len(set(names)), "no step was done twice"
+    assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 4
+    assert not store.running() and len(store.keys("")) == len(runs)
+
+
+def test_a_step_in_other_hands_is_skipped_and_seen_as_done_when_it_is(tmp_path, store, monkeypatch):
+    context = make_context(tmp_path)
+    runs = make_runs(context)
+    other, engine = Owner.here(), InlineEngine()
+    shard = next(step for step in steps(context, runs) if step.job.name == "rank controls train 0")
+    assert store.claim([claims.wanted(shard)], other, 1).granted
+    names = []
+
+    def sleep(seconds):
+        names.append(list(engine.done))
+        if len(names) == 2:
+            jobs.rank_shard(*shard.job.arguments)
+            store.leave(other)
+
+    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    assert not any(event.failure for event in complete(context, runs, store, engine))
+    assert shard.job.name not in engine.done
+    assert "rank controls train 16" in names[0] and "seal grad scalar" in names[0], "the work moves on"
+    assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+
+
+def test_a_lost_lease_stops_its_job_and_writes_nothing(tmp_path, store):
+    """It expired while the worker still computed; another process has the run by now."""
+    context = make_context(tmp_path)
+    runs = make_runs(context)[:2]
+    heir, told = Owner.here(), []
+
+    class Losing(InlineEngine):
+        def stop(self, name):
+            told.append(name)
+            self._ended = [JobOutcome(name, None, MachineError("its process died (signal SIGKILL)"))]
+
+        def wait(self, timeout):
+            if self.done == [runs[0].key] and not told:
+                with store.database.write() as connection:
+                    connection.execute(update(leases).values(owner=heir.id, number=7))
+                beat()
+                return []
+            return super().wait(timeout)
+
+    beats = []
+    enter = scheduler.Heartbeat.__enter__
+
+    def beat():
+        beats[0].beat()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduler.Heartbeat, "__enter__", lambda self: beats.append(self) or enter(self))
+        patch.setattr(scheduler.time, "sleep", lambda seconds: store.leave(heir))
+        engine = Losing()
+        events = list(complete(context, runs, store, engine))
+    assert told == [runs[0].key]
+    assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
+    assert [event.step.run for event in events] == [runs[1], runs[0]]
+    assert store.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
+
+
+def test_leases_are_renewed_while_nothing_can_be_printed(tmp_path, store, monkeypatch):
+    """A stopped terminal: whoever reads the events takes none for long."""
+    monkeypatch.setattr(beats, "PULSE", 0.01)
+    context = make_context(tmp_path)
+    runs = make_runs(context)[:2]
+
+    class Two(InlineEngine):
+        idle = 2
+
+        def wait(self, timeout):
+            return [self._ended.pop(0)] if self._ended else []
+
+    events = complete(context, runs, store, Two())
+    next(events)  # one is told of; the other is leased, and nobody asks what became of it
+    (held,) = [row.beat for row in rows_of(store)]
+    assert eventually(lambda: [row.beat for row in rows_of(store)] > [held])
+    assert len(list(events)) == 1
+
+
+def rows_of(store):
+    with store.database.read() as connection:
+        return connection.execute(select(leases)).all()
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
 def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_path, store, monkeypatch):
     context = make_context(tmp_path)
     runs = make_runs(context)[:2]  # untouched images, two seeds
     living, dead = Owner.here(), replace(Owner.here(), pid=2**22 + 1)  # beyond the largest process number
-    store.lease([runs[0].key], living)
-    store.lease([runs[1].key], dead)
+    lease(store, [runs[0].key], living)
+    lease(store, [runs[1].key], dead)
     engine = InlineEngine()
     looks = []
 
@@ -588,7 +742,7 @@ def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
         return graph._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (jobs, importance, graph):
+        for module in (jobs, importance, graph, claims):
             patch.setattr(module, "EXPLAINED", 64)
         patch.setattr(graph, "SHARD", 512)
         assert size("random", "sobel") == 512
@@ -612,7 +766,7 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
         return maps(subjects, *rest)
 
     monkeypatch.setattr(importance, "maps_together", counted)
-    for module in (jobs, importance, graph):
+    for module in (jobs, importance, graph, claims):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
         monkeypatch.setattr(graph, "SHARD", size)
@@ -656,7 +810,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monk
     context = make_context(tmp_path)
     blocked = [run for run in make_runs(context) if run.cell.retrain is Retrain.NONE][:2]
     living = Owner.here()
-    store.lease([blocked[0].key], living)
+    lease(store, [blocked[0].key], living)
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: store.release([blocked[0].key], living))
     failed = [event.step.run for event in complete(context, blocked, store, InlineEngine()) if event.step.run]
     assert failed == [blocked[1], blocked[0]]  # the first one only once it was free

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import signal
 from dataclasses import replace
 from typing import Any
 
@@ -447,6 +448,16 @@ class Memory:
 
     def save(self, state: dict[str, Any]) -> None:
         self.states.append(copy.deepcopy(state))
+
+
+def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = pictures(20)
+    kept, asked = Memory(), iter([False, False, True])
+    monkeypatch.setattr(train, "asked", lambda: next(asked))
+    with pytest.raises(SystemExit) as ended:
+        fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, replace(RECIPE, epochs=3), 7, kept)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [state["step"] for state in kept.states] == [3]
 
 
 @pytest.mark.slow

@@ -12,9 +12,10 @@ from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.runs import describe, expand
 from roarbench.report.status import run_states, status_record, status_table
-from roarbench.store.leases import Owner
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR
+from tests.helpers.leasing import lease
 from tests.helpers.made_up import DATA, SUITE, held
 
 
@@ -46,7 +47,7 @@ def test_each_run_is_in_one_state(store):
     done, running, failed, repaired = points[0], points[1], points[2], points[3]
     results = held().results
     store.add_all([results[done], results[repaired]])
-    store.lease([run_of(running).key], Owner.here())
+    lease(store, [run_of(running).key], Owner.here())
     store.add_failure(run_of(failed), "first reason")
     store.add_failure(run_of(failed), "loss nan at step 3")
     store.add_failure(run_of(repaired), "no memory")
@@ -68,7 +69,9 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert not status_record(load_from(store, SUITE, Question(tmp_path)), store)["preparing"]
-    store.lease([reference_of(SUITE, DATA).key, run_of(expand(SUITE)[0]).key], Owner.here())
+    key = reference_of(SUITE, DATA).key
+    store.claim([Wanted((key,), "reference", DATA)], Owner.here(), 1)
+    lease(store, [run_of(expand(SUITE)[0]).key], Owner.here())
     found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
     assert (found["preparing"], found["running"]) == (True, 1)
     small = status_record(load_from(store, SUITE, Question(tmp_path, limit=40)), store)
@@ -98,7 +101,8 @@ def test_rows_that_do_not_belong_together_are_told(store):
 def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
     point = expand(SUITE)[1]
     store.add_failure(run_of(point), "no memory")
-    store.lease([run_of(point).key], Owner.here())
+    store.retry([run_of(point).key], DATA)
+    lease(store, [run_of(point).key], Owner.here())
     assert run_states(collect(SUITE, store, data=DATA), store)[point] == ("running", "")
 
 

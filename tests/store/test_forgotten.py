@@ -13,6 +13,7 @@ from roarbench.store.exchange import export_results, import_results
 from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url, stored_result
+from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 
 MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
@@ -84,8 +85,8 @@ def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, tmp_path) -> No
 def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
     row, failed = make_result(make_run(estimator=MINE)), make_run(seed=1, estimator=MINE)
     store.add(row)
+    lease(store, [failed.key], Owner.here())
     store.add_failure(failed, "died")
-    store.lease([failed.key], Owner.here())
     with pytest.raises(CallerError, match="1 of these runs are being done right now"):
         forget(store.database, [row.run.key, failed.key], "in haste")
     assert store.done([row.run.key]) and store.failures([failed.key])
@@ -97,8 +98,9 @@ def test_a_store_from_before_has_none(tmp_path) -> None:
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(row)
         with store.database.write() as connection:
-            connection.execute(text("DROP TABLE forgotten"))
-            connection.execute(text("DROP TABLE watched"))
+            for name in ("forgotten", "watched", "leases", "tries", "stopped", "suites"):
+                connection.execute(text(f"DROP TABLE {name}"))
+            connection.execute(text("CREATE TABLE claims (key TEXT)"))
             connection.execute(text("UPDATE roarbench_version SET version_num = '0004'"))
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         assert forgotten_rows(store.database, [row.run.key]) == []

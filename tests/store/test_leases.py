@@ -5,21 +5,29 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
-from roarbench.store.leases import SILENCE, Owner, is_alive
+from roarbench.errors import LostLease, StoreError
+from roarbench.store import database as database_module
+from roarbench.store import leases as leases_module
+from roarbench.store import results as results_module
+from roarbench.store.leases import SILENCE, Owner, Wanted, is_alive
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import leases
+from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 
 RUNS = [make_run(seed) for seed in range(6)]
-KEYS = [run.key for run in RUNS]
+KEYS = tuple(run.key for run in RUNS)
 ELSEWHERE = Owner("e15e", "another host", 1, "1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(store_url: str):
+def store(store_url: str, monkeypatch: pytest.MonkeyPatch):
+    """A store whose server has been there for long, for all that leases know."""
+    clocks = leases_module._clocks
+    monkeypatch.setattr(leases_module, "_clocks", lambda connection: (clocks(connection)[0], leases.c.beat.label("up")))
     with ResultsStore.open(store_url) as store:
         yield store
 
@@ -46,9 +54,9 @@ def dead_process() -> Owner:
 
 def test_each_run_has_one_owner(store: ResultsStore):
     one, two = Owner.here(), Owner.here()
-    assert store.lease(KEYS[:4], one) == set(KEYS[:4])
-    assert store.lease(KEYS, two) == set(KEYS[4:])
-    assert store.lease(KEYS, one) == set(), "its own leases are not given twice"
+    assert lease(store, KEYS[:4], one) == set(KEYS[:4])
+    assert lease(store, KEYS, two) == set(KEYS[4:])
+    assert lease(store, KEYS, one) == set(), "its own leases are not given twice"
     assert {(lease.key, lease.owner) for lease in store.running()} == {
         (key, one if number < 4 else two) for number, key in enumerate(KEYS)
     }
@@ -57,76 +65,185 @@ def test_each_run_has_one_owner(store: ResultsStore):
 
 def test_a_done_run_is_not_leased(store: ResultsStore):
     store.add(make_result(RUNS[2]))
-    assert store.lease(KEYS, Owner.here()) == set(KEYS) - {KEYS[2]}
+    assert lease(store, KEYS, Owner.here()) == set(KEYS) - {KEYS[2]}
 
 
 def test_a_result_ends_the_lease(store: ResultsStore):
-    store.lease(KEYS, Owner.here())
+    lease(store, KEYS, Owner.here())
     store.add(make_result(RUNS[0]))
     store.add_all(make_result(run) for run in RUNS[1:3])
     assert {lease.key for lease in store.running()} == set(KEYS[3:])
-    assert store.lease(KEYS, Owner.here()) == set()
+    assert lease(store, KEYS, Owner.here()) == set()
 
 
-def test_a_failure_keeps_the_lease_until_it_is_released(store: ResultsStore):
+def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store: ResultsStore):
     owner = Owner.here()
-    store.lease(KEYS, owner)
+    number = number_of(store, KEYS[0], owner)
+    store.add_failure(RUNS[0], "no", number)
+    assert store.running() == []
+    answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
+    assert answer.stopped == {KEYS[0]: "no"}
+    assert [wish.keys for wish in answer.granted] == [(KEYS[1],)]
+    assert store.retry(KEYS, RUNS[0].data) == {KEYS[0]}
+    assert lease(store, KEYS[:1], owner) == {KEYS[0]}
+    assert [failure.reason for failure in store.failures(KEYS)[KEYS[0]]] == ["no"], "its history stays"
+
+
+def test_a_result_makes_what_failed_a_success(store: ResultsStore):
     store.add_failure(RUNS[0], "no")
-    assert store.lease(KEYS, Owner.here()) == set()
-    store.release([KEYS[0]], owner)
-    assert store.lease(KEYS, Owner.here()) == {KEYS[0]}
+    assert store.cut_off(KEYS[0], "killed") == 1
+    store.add(make_result(RUNS[0]))
+    assert store.stopped(KEYS) == {}
+    assert store.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
+
+
+def test_what_machines_cut_off_is_counted_whoever_tried(store: ResultsStore):
+    assert [store.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0], KEYS[0])] == [1, 1, 2, 3]
+    store.add_failure(RUNS[0], "killed; tried 3 times")
+    store.retry(KEYS, RUNS[0].data)
+    assert store.cut_off(KEYS[0], "killed") == 1
+
+
+def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store: ResultsStore):
+    one, two = Owner.here(), Owner.here()
+    first, both, rest = Wanted(KEYS[:1], "a"), Wanted(KEYS[:3], "b", "da7a"), Wanted(KEYS[3:5], "c")
+    assert list(store.claim([first], one, 1).granted) == [first]
+    answer = store.claim([both, rest], two, 9)
+    assert (list(answer.granted), answer.held) == ([rest], {KEYS[0]})
+    assert [(found.key, found.what) for found in store.running() if found.owner == two] == [
+        (key, "c") for key in sorted(KEYS[3:5])
+    ]
+
+
+def test_no_more_is_leased_than_can_be_done(store: ResultsStore):
+    answer = store.claim([Wanted((key,)) for key in KEYS], Owner.here(), 2)
+    assert tuple(wish.keys[0] for wish in answer.granted) == KEYS[:2]
+    assert (answer.done, answer.held) == (set(), set())
+    assert len(store.running()) == 2
+
+
+def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store: ResultsStore):
+    owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
+    store.claim([shard], owner, 1)
+    store.stop(shard, "loss nan", owner)
+    assert store.running() == []
+    assert store.claim([shard], owner, 1).stopped == dict.fromkeys(KEYS[:2], "loss nan")
+    assert store.retry([], "other images") == set()
+    assert not store.claim([shard], owner, 1).granted
+    store.retry([], "da7a")
+    assert store.claim([shard], owner, 1).granted
+
+
+# --- fencing
+
+
+def number_of(store: ResultsStore, key: str, owner: Owner) -> int:
+    """Lease a run; the number of that lease."""
+    (number,) = store.claim([Wanted((key,))], owner, 1).granted.values()
+    return number
+
+
+def test_whoever_has_lost_its_lease_writes_nothing(store: ResultsStore):
+    """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
+    number = number_of(store, KEYS[0], ELSEWHERE)
+    age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
+    heir = Owner.here()
+    later = number_of(store, KEYS[0], heir)
+    assert store.beat(ELSEWHERE) == {}, "it is told at its next heartbeat"
+    with pytest.raises(LostLease):
+        store.add(make_result(RUNS[0]), number)
+    with pytest.raises(LostLease):
+        store.add_failure(RUNS[0], "no", number)
+    assert store.done(KEYS) == set() and store.failures(KEYS) == {} and store.stopped(KEYS) == {}
+    assert store.beat(heir) == {KEYS[0]: later}
+    assert store.add(make_result(RUNS[0]), later)
+    assert not store.add(make_result(RUNS[0]), number), "it is there, though not by this lease"
+
+
+def test_an_owner_that_lost_a_lease_and_got_it_again_writes_under_the_later_one_alone(store: ResultsStore):
+    number = number_of(store, KEYS[0], ELSEWHERE)
+    age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
+    later = number_of(store, KEYS[0], ELSEWHERE)
+    with pytest.raises(LostLease):
+        store.add(make_result(RUNS[0]), number)
+    assert store.add(make_result(RUNS[0]), later)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_hosts_need_not_agree_on_the_time(store: ResultsStore, monkeypatch, hours):
+    """All times are those of the database."""
+
+    class Skewed(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) + timedelta(hours=hours)
+
+    number = number_of(store, KEYS[0], ELSEWHERE)
+    for module in (leases_module, results_module, database_module):
+        monkeypatch.setattr(module, "datetime", Skewed, raising=False)
+    assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
+    store.beat(ELSEWHERE)
+    monkeypatch.undo()
+    assert store.claim([Wanted(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
+    assert store.add(make_result(RUNS[0]), number)
+
+
+@pytest.mark.postgres
+def test_nobody_is_silent_while_the_database_is_away(postgres_url: str):
+    with ResultsStore.open(postgres_url) as store:
+        with store._database.read() as connection:
+            statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
+            start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
+        lease(store, KEYS, ELSEWHERE)
+        with store._database.read() as connection:
+            row = connection.execute(select(leases.c.beat, *leases_module._clocks(connection)).limit(1)).one()
+        assert row.up == start <= row.now
+        older = update(leases).values(beat=start - timedelta(hours=1))
+        with store._database.write() as connection:
+            connection.execute(older)
+        silent = row.now - start > SILENCE
+        assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())
 
 
 def test_only_the_owner_releases(store: ResultsStore):
-    store.lease(KEYS, Owner.here())
+    lease(store, KEYS, Owner.here())
     store.release(KEYS, Owner.here())
     assert len(store.running()) == len(KEYS)
 
 
 @pytest.mark.process
 def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
-    assert store.lease(KEYS, dead_process()) == set(KEYS)
+    assert lease(store, KEYS, dead_process()) == set(KEYS)
     assert store.running() == []
     heir = Owner.here()
-    assert store.lease(KEYS, heir) == set(KEYS)
+    assert lease(store, KEYS, heir) == set(KEYS)
     assert {lease.owner for lease in store.running()} == {heir}
 
 
 def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store: ResultsStore):
-    store.lease(KEYS, ELSEWHERE)
+    lease(store, KEYS, ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
-    assert store.lease(KEYS, Owner.here()) == set()
+    assert lease(store, KEYS, Owner.here()) == set()
     assert len(store.running()) == len(KEYS)
     age(store, ELSEWHERE, 31)
     assert store.running() == []
-    assert store.lease(KEYS, Owner.here()) == set(KEYS)
+    assert lease(store, KEYS, Owner.here()) == set(KEYS)
 
 
 def test_a_heartbeat_keeps_the_leases(store: ResultsStore):
-    store.lease(KEYS, ELSEWHERE)
+    lease(store, KEYS, ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
     store.beat(ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
-    assert store.lease(KEYS, Owner.here()) == set()
-
-
-def test_heartbeats_in_quick_succession_are_not_written(store: ResultsStore):
-    store.lease(KEYS, ELSEWHERE)
-    age(store, ELSEWHERE, 10)
-    before = beat_of(store, ELSEWHERE)
-    store.beat(ELSEWHERE)
-    assert beat_of(store, ELSEWHERE) == before
-    age(store, ELSEWHERE, 20)
-    store.beat(ELSEWHERE)
-    assert beat_of(store, ELSEWHERE) > before
+    assert lease(store, KEYS, Owner.here()) == set()
 
 
 @pytest.mark.slow
 def test_many_leases_at_once(store: ResultsStore):
     keys = [f"{number:032x}" for number in range(25_000)]
-    assert store.lease(keys, Owner.here()) == set(keys)
-    assert store.lease(keys, Owner.here()) == set()
-    assert store.lease([], Owner.here()) == set()
+    assert lease(store, keys, Owner.here()) == set(keys)
+    assert lease(store, keys, Owner.here()) == set()
+    assert lease(store, [], Owner.here()) == set()
 
 
 def test_a_living_process_is_known_by_number_and_start():
@@ -188,3 +305,16 @@ def test_owners_are_told_apart():
     one, two = Owner.here(), Owner.here()
     assert one != two
     assert (one.host, one.pid, one.start) == (two.host, os.getpid(), two.start)
+
+
+def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store: ResultsStore):
+    lease(store, KEYS[:1], Owner.here())
+    container = Owner("c0", f"box {Owner.here().host.split()[1]} pid:[1]", 1, "1")
+    lease(store, KEYS[1:2], container)
+    store.refuse_other_machines()  # of this machine are both
+    lease(store, KEYS[2:], Owner("e15e", "node7 0b007-1d pid:[1]", 1, "1"))
+    if store.database.is_file:
+        with pytest.raises(StoreError, match="node7 is at work on it; for several machines write --db postgresql://"):
+            store.refuse_other_machines()
+    else:
+        store.refuse_other_machines()

@@ -13,6 +13,7 @@ import pytest
 
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
@@ -30,7 +31,7 @@ def work(url: str, log: str, barrier: Barrier | None = None, hold: float = 0.0) 
     owner = Owner.here()
     with ResultsStore.open(url) as store, Path(log).open("a", buffering=1) as notes:
         while missing := sorted(set(runs) - store.done(runs)):
-            mine = store.lease(missing, owner)
+            mine = lease(store, missing, owner)
             store.release(sorted(mine)[8:], owner)  # leave some to the others
             for key in sorted(mine)[:8]:
                 time.sleep(hold)
@@ -43,7 +44,7 @@ def work(url: str, log: str, barrier: Barrier | None = None, hold: float = 0.0) 
 def open_once(url: str, barrier: Barrier) -> None:
     barrier.wait()
     with ResultsStore.open(url) as store:
-        store.lease([make_run().key], Owner.here())
+        lease(store, [make_run().key], Owner.here())
 
 
 def start(count: int, function, *arguments) -> list[BaseProcess]:
@@ -110,15 +111,15 @@ def test_the_heir_of_a_killed_process_waits_for_nothing(store_url: str):
     process.start()
     barrier.wait()
     with ResultsStore.open(store_url) as store:
-        assert store.lease(keys, Owner.here()) == set()
+        assert lease(store, keys, Owner.here()) == set()
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        assert store.lease(keys, Owner.here()) == set(keys)
+        assert lease(store, keys, Owner.here()) == set(keys)
 
 
 def _claim_and_stay(url: str, keys: list[str], barrier: Barrier) -> None:
     with ResultsStore.open(url) as store:
-        store.lease(keys, Owner.here())
+        lease(store, keys, Owner.here())
         barrier.wait()
         time.sleep(600)
 

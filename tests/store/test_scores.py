@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from roarbench.identity import canonical, record
 from roarbench.store import database, schema
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, row_of
+from roarbench.store.schema import results
 from roarbench.store.scores import Score, ScoreSpec
 from tests.helpers.store_rows import make_result, make_run
 
@@ -70,8 +71,8 @@ def test_a_store_without_the_table_gets_it_and_loses_nothing(
     with monkeypatch.context() as release:
         release.setattr(database, "MIGRATIONS", older)
         release.setattr(schema, "HEAD", "0001")
-        with ResultsStore.open(store_url) as store:
-            store.add(result)
+        with ResultsStore.open(store_url) as store, store.database.write() as connection:
+            connection.execute(insert(results), row_of(result))
     with ResultsStore.open(store_url) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
         store.scores.add([SCORE])

@@ -1,5 +1,6 @@
 """Jobs in processes: what comes back, and what a death takes with it."""
 
+import ctypes
 import errno
 import multiprocessing
 import os
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from operator import add, truediv
 from pathlib import Path
@@ -19,6 +21,7 @@ from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _serve, perform
+from tests.helpers.poisoned import do_unless_poisoned
 
 pytestmark = pytest.mark.process
 
@@ -40,9 +43,9 @@ def collect(engine: LocalEngine, count: int) -> dict[str, JobOutcome]:
     return outcomes
 
 
-def do(engine: LocalEngine, call: Callable[..., object], *arguments: object) -> JobOutcome:
-    engine.submit(Job("job", call, arguments))
-    return collect(engine, 1)["job"]
+def do(engine: LocalEngine, call: Callable[..., object], *arguments: object, name: str = "job") -> JobOutcome:
+    engine.submit(Job(name, call, arguments))
+    return collect(engine, 1)[name]
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -141,7 +144,7 @@ def test_each_worker_sees_one_gpu_in_turn_and_so_does_the_one_that_replaces_it()
 
 
 def test_more_workers_than_gpus_share_them(monkeypatch):
-    monkeypatch.setattr(LocalEngine, "_start", lambda self, gpu: gpu)
+    monkeypatch.setattr(LocalEngine, "_start", lambda self, number: self._shown[number])
     assert LocalEngine(5, ("0", "1"))._idle == ["0", "1", "0", "1", "0"]
 
 
@@ -179,6 +182,61 @@ def test_a_worker_whose_machine_failed_is_replaced(engine):
     assert engine.idle == 1
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
+
+
+def test_one_broken_worker_of_several_fails_no_job_twice_and_leaves():
+    """It is idle more often than the others, since all that it does ends at once."""
+    with LocalEngine(3, ("0", "1", "2")) as engine:
+        due, done, failed = list(range(12)), set(), Counter()
+        deadline = time.monotonic() + PATIENCE
+        while len(done) < 12 and time.monotonic() < deadline:
+            while due and engine.idle:
+                value = due.pop(0)
+                engine.submit(Job(str(value), do_unless_poisoned, (value,)))
+            for outcome in engine.wait(1.0):
+                if outcome.error:
+                    failed[outcome.name] += 1
+                    due.append(int(outcome.name))
+                else:
+                    done.add(outcome.value)
+        assert done == set(range(12))
+        assert set(failed.values()) == {1}
+        assert len(failed) <= 3
+        assert len(engine._workers()) == 3 - (len(failed) == 3)
+
+
+def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends():
+    """One job that fails again and again is no fault of its worker."""
+    with LocalEngine(0) as engine:
+        assert [engine._leaves(0, name) for name in "aaaabc"] == [False] * 5 + [True]
+        assert not engine._leaves(1, "c")
+        with pytest.raises(MachineError, match="every worker failed 3 jobs in a row"):
+            engine.wait(0.0)
+
+
+def test_a_worker_that_stands_still_is_replaced(engine, monkeypatch):
+    monkeypatch.setattr(local, "STILL", 2.0)
+    pid = do(engine, os.getpid).value
+    engine.submit(Job("job", time.sleep, (PATIENCE,)))
+    os.kill(pid, signal.SIGSTOP)
+    assert str(collect(engine, 1)["job"].error) == "its process died (it stood still for 2 s)"
+    assert do(engine, os.getpid).value != pid
+
+
+def test_a_long_job_is_no_stand_still_nor_is_a_sleep_of_the_command(engine, monkeypatch):
+    monkeypatch.setattr(local, "STILL", 30.0)
+    engine.submit(Job("job", time.sleep, (4.0,)))
+    assert engine.wait(0.1) == []
+    engine._looked -= 1000.0  # this process was stopped, and its workers with it
+    assert collect(engine, 1)["job"].error is None
+
+
+def test_a_job_can_be_stopped(engine):
+    engine.submit(Job("long", time.sleep, (PATIENCE,)))
+    engine.stop("another")
+    engine.stop("long")
+    assert str(collect(engine, 1)["long"].error) == "its process died (it was stopped)"
+    assert do(engine, add, 1, 2).value == 3
 
 
 def test_a_worker_that_leaves_tells_its_exit_code(engine):
@@ -244,13 +302,13 @@ def test_the_parent_still_hears_interrupts(engine):
 @pytest.mark.parametrize("unread", [False, True])
 def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread):
     """A killed parent closes its end; with an answer unread, the system resets the connection instead."""
-    monkeypatch.setattr(local, "_end_with", lambda parent: None)
+    monkeypatch.setattr(local, "_live_with", lambda parent, signs: None)
     here, there = multiprocessing.Pipe()
     here.send(Job("job", add, (1, 1)))
     if unread:
         there.send("an answer")
     here.close()
-    _serve(there, os.getppid(), None, 1)
+    _serve(there, os.getppid(), None, 1, ctypes.c_long())
     assert capfd.readouterr() == ("", "")
 
 

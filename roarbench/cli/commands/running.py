@@ -90,6 +90,7 @@ def run(
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
     err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
+        err.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
         raise typer.Exit(1)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import (
     STORE,
@@ -43,6 +44,28 @@ def keys(
         out.print_json(json.dumps(found))
     else:
         out.print(run_lines(found), soft_wrap=True)
+
+
+def retry(
+    *,
+    suite: SuiteName,
+    estimators: Rows = "",
+    source: ResultsOptions,
+) -> None:
+    """Make failed runs due again; the next `run` of the suite tries them."""
+    asked = with_added(asked_suite(suite, source.store, source.db), estimators)
+    from roarbench.analysis.load import load_from, open_results
+    from roarbench.report.runs import run_records
+    from roarbench.text import counted
+
+    with open_results(source.store, source.db, read_only=False) as results:
+        suite_results = load_from(results, asked, source.question)
+        chosen = chosen_estimators(suite_results.suite, estimators)
+        failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
+        keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
+        due = results.retry(keys, suite_results.data)
+    words = f"{counted(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
+    err.print(f"{words}; `{propose('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True)
 
 
 def show(

@@ -1,0 +1,53 @@
+"""What of a step is leased before it is done, and how one sees that another process has done it."""
+
+from roarbench.estimators.engine import EXPLAINED
+from roarbench.execution.graph import Step
+from roarbench.execution.jobs import explained_groups
+from roarbench.execution.networks import is_tuned
+from roarbench.identity import fingerprint, record
+from roarbench.store.leases import Wanted
+
+
+def wanted(step: Step) -> Wanted:
+    """Return what is leased for a step.
+
+    For images that are ranked these are the batches, which are the same however a machine divides them into jobs.
+    """
+    context, *rest = step.job.arguments
+    data = context.data.fingerprint
+    if step.run:
+        return Wanted((step.run.key,), "", data)
+    if step.kind == "reference":
+        keys = [context.reference.key]
+    elif step.kind == "rank":
+        specs, split, start, stop = rest
+        groups = explained_groups(specs)
+        keys = [_key("rank", data, group, split, at) for group in groups for at in range(start, stop, EXPLAINED)]
+    elif step.kind == "seal":
+        keys = [_key("seal", fingerprint(record(rest[0])))]
+    elif step.kind == "network":
+        keys = [rest[0].key]
+    else:
+        (run,) = rest
+        spec = context.ranking_spec(run.cell.ranked_by, run.cell.unit)
+        keys = [_key("tune", context.common_network(run).key, fingerprint(record(spec)))]
+    return Wanted(tuple(keys), step.job.name, data)
+
+
+def is_made(step: Step) -> bool:
+    """Return whether the output of a step that is no run, and that can start now, is in the store's folder."""
+    context, *rest = step.job.arguments
+    if step.kind == "reference":
+        return all(context.references.predicted(context.reference, split) for split in context.splits)
+    if step.kind == "rank":
+        specs, *images = rest
+        return all(context.rankings.has_file(spec, *images) for spec in specs)
+    if step.kind == "seal":
+        return bool(context.rankings.has(rest[0]))
+    if step.kind == "network":
+        return bool(context.networks.has(rest[0].key))
+    return step.kind == "tune" and is_tuned(context, rest[0])
+
+
+def _key(*parts: object) -> str:
+    return fingerprint([str(part) for part in parts])

@@ -1,0 +1,38 @@
+"""How a worker ends when it is asked to: at once, or in a training as soon as that is kept in a checkpoint."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ENDED = 128 + signal.SIGTERM  # the exit code, as a shell has it
+_asked = threading.Event()
+_busy = threading.Event()
+
+
+def end_when_asked() -> None:
+    """End this process on SIGTERM from now on, unless it is inside `deferred`."""
+    signal.signal(signal.SIGTERM, _hear)
+
+
+def _hear(number: int, frame: FrameType | None) -> None:
+    _asked.set()
+    if not _busy.is_set():
+        os._exit(ENDED)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Let the block go on when the process is asked to end; it looks at `asked` often, and leaves by `SystemExit`."""
+    _busy.set()
+    try:
+        yield
+    finally:
+        _busy.clear()
+
+
+def asked() -> bool:
+    """Return whether this process was asked to end."""
+    return _asked.is_set()

@@ -1,0 +1,47 @@
+"""A PostgreSQL server that nobody else can see, and that a test may stop."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+class PrivateServer:
+    """Listens on a socket in a folder of its own; its superuser is `postgres`.
+
+    Args:
+        require: Gives the path of a program, or skips.
+        connections: How many it takes.
+    """
+
+    def __init__(self, require: Callable[[str, str], str], connections: int = 50) -> None:
+        reason = "apt-get install postgresql"
+        initdb, self._pg_ctl = require("initdb", reason), require("pg_ctl", reason)
+        self.folder = Path(tempfile.mkdtemp(prefix="roarbench-pg-"))  # a socket's path must be short
+        self._user: list[str] = []
+        self._options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections={connections}"
+        if os.geteuid() == 0:  # the server refuses to run as root
+            self._user = [require("runuser", "part of util-linux"), "-u", "postgres", "--"]
+            shutil.chown(self.folder, "postgres")
+        self._data = f"{self.folder}/data"
+        self._call(initdb, "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def start(self) -> None:
+        self._call(self._pg_ctl, "start", "-w", "-D", self._data, "-l", f"{self.folder}/log", "-o", self._options)
+
+    def stop(self) -> None:
+        """End it at once, as a kill would; it recovers when it is started again."""
+        self._call(self._pg_ctl, "stop", "-m", "immediate", "-D", self._data)
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def _call(self, *command: str) -> None:
+        subprocess.run([*self._user, *command], check=True, cwd=self.folder, stdout=subprocess.DEVNULL)
