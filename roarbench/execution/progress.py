@@ -177,7 +177,8 @@ class Watch(Meter):
 
     def note(self, event: Event) -> None:
         """Show that a step ended."""
-        text, self._running = _words(event), event.running
+        text = _words(event)
+        self._running = self._running if event.elsewhere else event.running
         for share in (self._all, self._kinds[_kind(event.step)]):
             share.note(self._cost(event.step), event.seconds)
         if event.note:
@@ -243,5 +244,7 @@ class DecodeWatch(Meter):
 def _words(event: Event) -> str:
     step = event.step
     if step.run:
-        return describe(Point(step.run.cell, step.run.seed))
-    return "reference trained" if step.kind == "reference" else step.job.name
+        text = describe(Point(step.run.cell, step.run.seed))
+    else:
+        text = "reference trained" if step.kind == "reference" else step.job.name
+    return f"{text}, by another command" if event.elsewhere else text

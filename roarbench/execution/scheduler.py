@@ -37,6 +37,7 @@ class Event(NamedTuple):
         note: A line on what happened meanwhile; empty if there is nothing to say.
         seconds: By the clock, that a worker took for it; 0 where none did.
         running: Steps that are under way, each with its seconds so far.
+        elsewhere: Another command has done it.
     """
 
     step: Step
@@ -44,6 +45,7 @@ class Event(NamedTuple):
     note: str = ""
     seconds: float = 0.0
     running: tuple[tuple[Step, float], ...] = ()
+    elsewhere: bool = False
 
 
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
@@ -238,7 +240,7 @@ class _Work:
             if wish in answer.granted:
                 yield from self._start(step, wish, answer.granted[wish])
             elif keys & answer.done:
-                self._end(step)
+                yield self._end(step)
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
                 self._schedule.ended(step, reasons[0])
@@ -271,10 +273,11 @@ class _Work:
             self._schedule.leave(step)
         return left
 
-    def _end(self, step: Step) -> None:
+    def _end(self, step: Step) -> Event:
         """Note that another process has done a step."""
         self._pause = _FIRST_LOOK
         self._schedule.ended(step)
+        return Event(step, "", elsewhere=True)
 
     def _collect(self) -> Iterator[Event]:
         ended = self._engine.wait(_PATIENCE)

@@ -203,6 +203,18 @@ def test_a_step_that_nobody_did_says_nothing_of_the_pace(clock):
         assert watch.seconds_left == 50.0
 
 
+def test_what_another_command_did_is_done_and_says_nothing_of_the_pace(clock):
+    todo, console = ranks(4), log()
+    with watching(console, todo) as watch:
+        watch.note(Event(todo[0], "", seconds=2.0, running=((todo[1], 1.0),)))
+        before = watch.seconds_left
+        clock.now += 20
+        watch.note(Event(todo[2], "", elsewhere=True))
+    assert watch.seconds_left == pytest.approx(before * 2 / 3, rel=0.15)  # what runs here still does
+    assert console.file.getvalue().splitlines()[-1].split()[0] == "50%"
+    assert console.file.getvalue().rstrip().endswith(", by another command")
+
+
 def test_nothing_to_do_is_no_division_by_zero(context, clock):
     with watching(log(), []) as watch:
         watch.note(event(context))

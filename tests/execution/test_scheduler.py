@@ -509,7 +509,7 @@ def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "release", take)
         events = list(complete(context, runs, store, engine))
-    assert [event.step.run for event in events] == [runs[1]]
+    assert [(event.step.run, event.elsewhere) for event in events] == [(runs[0], True), (runs[1], False)]
     assert engine.done == [run.key for run in runs]
     assert store.done([run.key for run in runs]) == {run.key for run in runs}
 
