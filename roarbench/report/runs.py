@@ -110,11 +110,10 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     result, failed = store.results([key]).get(key), store.failures([key]).get(key, [])
     gone = forgotten_rows(store.database, [key])
     run = run_of_key(store, key)
-    running = key in {lease.key for lease in store.running()}
     return {
         "key": key,
         "run": f"{describe(Point(run.cell, run.seed))}",
-        "state": "done" if result else "running" if running else "failed" if failed else "forgotten",
+        "state": "done" if result else _open_state(store, key, bool(failed)),
         "suites": [suite.title for suite in all_suites(store.database) if _has(suite, run)],
         "record": record(run),
         "outcome": _outcome(result) if result else None,
@@ -128,6 +127,15 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
         "failures": [_note(failure, reason=failure.reason, code=failure.code_version) for failure in failed],
         "forgotten": [_note(row, what=_gone(row), reason=row.reason, who=row.who) for row in gone],
     }
+
+
+def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
+    """Return the state of a run without a result; one that failed and is due again is missing."""
+    if key in {lease.key for lease in store.running()}:
+        return "running"
+    if store.stopped([key]):
+        return "failed"
+    return "missing" if failed else "forgotten"
 
 
 def _has(suite: Suite, run: Run) -> bool:

@@ -149,3 +149,5 @@ def test_failed_runs_are_due_again_once_somebody_asks(call, store):
     assert answer.err.startswith("2 failed runs of planted v1") and " are due again; `roarbench run " in answer.err
     states = {row["key"]: row["state"] for row in listed(call, store)}
     assert (states[one.key], states[two.key]) == ("missing", "missing")
+    found = shown(call, store, one.key)
+    assert found["state"] == "missing" and found["failures"][0]["reason"] == "died of it"
