@@ -6,6 +6,7 @@ On the first test images of `quick`, of which a random or a smooth random map re
 scalars; processor milliseconds of one core for an image.
 """
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ _IMAGES, _SOLVED = 32, 4
 
 def main() -> None:
     """Print a table of the fills, and one of the two solvers."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = open_decoded(decode_dataset(find_dataset("imagenette64"), Path(folder), None, 100).folder)
         images = torch.from_numpy(data.test.pixels[:_IMAGES].copy())

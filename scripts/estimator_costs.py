@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python scripts/estimator_costs.py
 
 The network is that of `quick` with random weights, the images are 16 of `quick`'s size; processor time of one core,
-one call after one of a single image. Prints the page; `--write` puts it into docs/estimators.md.
+one call after one of a single image. Prints the table; `--write` puts it into docs/estimators.md.
 """
 
-import sys
+import argparse
 import time
 from pathlib import Path
 
@@ -26,10 +26,13 @@ _PLANTED = ("truth", "leak")  # of generated images alone
 
 def main() -> None:
     """Measure every estimator and print, or write, the page's table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     listed = [estimator for estimator in ESTIMATORS.values() if estimator.placed and estimator.base not in _PLANTED]
     found = table([(estimator, _milliseconds(estimator)) for estimator in listed])
-    if sys.argv[1:] == ["--write"]:
+    if options.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(before + BEGIN + found + END + rest.partition(END)[2])
     else:

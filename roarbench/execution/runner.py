@@ -128,10 +128,10 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console: Where to say how it goes.
     """
     suite, workers = request.suite, request.workers
-    store.refuse_other_machines()
-    store.be_patient(lambda line: console.print(line, soft_wrap=True))
     if request.weights or request.starts:  # before hours of work
         _try_weights(request)
+    store.refuse_other_machines()
+    store.be_patient(lambda line: console.print(line, soft_wrap=True))
     torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
     images = _decode(request, workspace, console)
     store.images.add(workspace.decoded(suite.dataset))

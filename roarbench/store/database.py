@@ -40,6 +40,7 @@ _AWAY = ("08", "57P0", "53300", "40P01", "40001")  # how SQLSTATE begins: no con
 _ADVICE = {  # a piece of the database's own message -> what to do; the first that fits
     "malformed": "the file is damaged; restore a copy, or save what is left with `sqlite3 FILE .recover`",
     "is full": "the disk is full; make room and run the same command again, finished runs are kept",
+    "disk I/O error": "the disk is full or damaged; make room and run the same command again, finished runs are kept",
     "No space left": "the server's disk is full; make room and run the same command again, finished runs are kept",
     "readonly": "the file or its folder cannot be written; change its permissions, or name another store",
     "read-only": "it cannot be written; change the permissions, or name another store",

@@ -130,6 +130,8 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     assert found["failures"] == [{"run": "roar truth t=0.5 scalar seed 0", "reason": "the loss went away"}]
     assert "the loss went away" in call("status", *SMALL, "--store", tmp_path).out
     monkeypatch.setattr(jobs, "score", score)
+    assert call("run", *PART, "--store", tmp_path).code == 1  # nobody has asked for it to be tried again
+    assert call("retry", *SMALL, "--store", tmp_path).code == 0
     assert call("run", *PART, "--store", tmp_path).code == 0
 
 

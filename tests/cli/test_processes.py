@@ -170,6 +170,8 @@ def complaint(answer: subprocess.CompletedProcess) -> str:
 
 def test_a_full_disk_is_one_line_and_with_room_the_same_command_goes_on(whole, small_disk):
     store = small_disk("size=160k") / "store"
+    assert "the disk is full" in complaint(call("run", *PART, "--store", store))  # for the tables of the results
+    small_disk("size=300k")
     assert "no space left in" in complaint(call("run", *PART, "--store", store))  # for the decoded images
     small_disk("size=600k")
     assert "the disk is full" in complaint(call("run", *PART, "--store", store))  # for the results
@@ -221,7 +223,8 @@ def test_reading_commands_do_not_wait_for_torch(whole):
     ]
     found = subprocess.run([sys.executable, "-c", MODULES % (reading,)], capture_output=True, text=True, check=True)
     lines = [line for line in found.stderr.splitlines() if not line.startswith(("roarbench", "drawn"))]
-    assert lines[:4] == ["0", "0", "0", "2"]  # nothing heavy at all
+    assert lines[:3] == ["0", "0", "0"]  # nothing heavy at all
+    assert lines[3].startswith("2")  # a store may know a suite of this name
     assert [line.split()[0] for line in lines[6:]] == ["0", "0", "2", "0", "0", "0"]
     assert not any("torch" in line or "captum" in line or "datasets" in line for line in lines)
     assert [line for line in lines if "matplotlib" in line] == lines[-1:]

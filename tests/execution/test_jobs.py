@@ -579,5 +579,5 @@ def test_nothing_is_changed_in_the_decoded_images(context):
 
 def test_a_fill_that_there_is_not_is_refused(context):
     run = run_of(context, "random")
-    with pytest.raises(CallerError, match="no fill 'zero'; write mean"):
-        jobs.score(context, replace(run, cell=replace(run.cell, fill="zero")))
+    with pytest.raises(CallerError, match="no fill 'sepia'; known: "):
+        jobs.score(context, replace(run, cell=replace(run.cell, fill="sepia")))

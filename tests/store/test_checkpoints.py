@@ -202,7 +202,7 @@ def test_a_runs_checkpoint_stays_until_its_row_is_stored(tmp_path, monkeypatch):
     present = []
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         add = store.add
-        monkeypatch.setattr(store, "add", lambda result: (present.append(path.exists()), add(result)))
+        monkeypatch.setattr(store, "add", lambda *stored: (present.append(path.exists()), add(*stored)))
         (event,) = complete(context, [run], store, InlineEngine())
         assert (event.failure, present) == ("", [True])
         assert store.done([run.key]) == {run.key}

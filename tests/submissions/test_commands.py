@@ -148,7 +148,7 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     assert answer.code == 1
     reason = "raised: raised AssertionError: a full batch"
     said = f"rank {names['late']} train 0 failed: {reason} (line 6)"
-    assert [line for line in answer.err.splitlines() if "failed" in line] == [said]  # of two jobs and ten runs
+    assert [line for line in answer.err.splitlines() if " failed: " in line] == [said]  # of two jobs and ten runs
     assert rows("store") == before
     status = call("status", *SMALL, "--store", "store").out
     assert [line for line in status.splitlines() if line.startswith("failed")] == [
