@@ -436,7 +436,7 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
         raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
     chosen = [find_estimator(name, suite.estimators).id for name in listed]
     for estimator in chosen:
-        if why := suite.left_out.get(estimator):
+        if why := suite.why_not(estimator):
             raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")

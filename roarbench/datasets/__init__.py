@@ -1,4 +1,7 @@
-"""The table of data sets: where each comes from and what it holds. Nothing here imports torch."""
+"""The table of data sets: where each comes from and what it holds. Nothing here imports torch.
+
+A table of numbers is a set of images of one pixel: its columns are the channels (docs/data.md).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -30,10 +33,12 @@ class DatasetRecord:
             evenly as they allow, `train_images` and `test_images` in all.
         of_each: The first so many images of each class and split are kept, and no file is read or fetched beyond the
             one that has the last of them; 0 for all images.
-        own: How the images are stored that a suite's file names: `FOLDERS` or `PARQUET`; empty for those of the table.
+        own: How the images are stored that a suite's file names: `FOLDERS`, `PARQUET` or `TABLE`; empty for those of
+            the table.
         share: Share of each class of the only split that is drawn for testing (`seed`), one image at least; 0 where
             there is a test split.
-        folder: Where such images lie on this machine; no part of what identifies them.
+        folder: Where such images lie on this machine, of a table its file; no part of what identifies them.
+        columns: Of a table, those that are features, in order; all but the label's if empty.
     """
 
     name: str
@@ -61,11 +66,25 @@ class DatasetRecord:
     own: str = ""
     share: float = 0.0
     folder: str = ""
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))  # JSON, from which records are read back, has lists
+
+    @property
+    def tabular(self) -> bool:
+        """Return whether its images are rows of a table, of one pixel with a channel for each column."""
+        return self.size == 1
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return channels, height and width of its images."""
+        return self.channels, self.size, self.size
 
     @property
     def generated(self) -> bool:
         """Return whether its images are computed, not read."""
-        return not (self.hub or self.own)
+        return not (self.hub or self.own or self.tabular)
 
     @property
     def anywhere(self) -> "DatasetRecord":
@@ -73,7 +92,8 @@ class DatasetRecord:
         return replace(self, folder="")
 
 
-FOLDERS, PARQUET = "folders", "parquet"  # values of `own`: a folder of each class, parquet files in the hub's layout
+# values of `own`: a folder of each class, parquet files in the hub's layout, one file of numbers with a label column
+FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
 
@@ -125,6 +145,27 @@ _PLANTED = DatasetRecord(
     terms="generated; no terms",
     seed=0,
 )
+
+_CELLS = DatasetRecord(
+    name="breast-cancer",
+    about="30 measures of the cell nuclei in an image of a breast mass, malignant or benign (Street et al. 1993)",
+    hub="",
+    revision="1",
+    config="",
+    image_column="",
+    label_column="diagnosis",
+    train_split="",
+    test_split="",
+    classes=2,
+    train_images=285,
+    test_images=284,
+    channels=30,
+    size=1,
+    bundled="breast-cancer",
+    terms="CC BY 4.0 (UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic))",
+    share=0.5,
+)
+_MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
 
 _TABLE = (
     DatasetRecord(
@@ -271,6 +312,26 @@ _TABLE = (
         about="planted with the features in the middle of every image (docs/planted.md)",
         config="placed",
     ),
+    _CELLS,
+    replace(
+        _CELLS,
+        name="breast-cancer-10",
+        about="breast-cancer with its ten means alone, few enough for exact Shapley values",
+        columns=tuple(f"mean {name.replace('_', ' ')}" for name in _MEASURES.split()),
+        channels=10,
+    ),
+    replace(
+        _CELLS,
+        name="digits",
+        about="handwritten digits as 64 counts of ink, those of 8 x 8 fields of 4 x 4 pixels (Alpaydin et al. 1998)",
+        bundled="digits",
+        label_column="digit",
+        classes=10,
+        channels=64,
+        train_images=899,
+        test_images=898,
+        terms="CC BY 4.0 (UCI Machine Learning Repository, Optical Recognition of Handwritten Digits)",
+    ),
 )
 DATASETS = {record.name: record for record in _TABLE}
 PINNED = {  # fingerprints of whole data sets that are known without a download
@@ -280,6 +341,8 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
     "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",
     "planted-smooth": "43434e6ec57b38138bbcf72d71880d8d",
     "planted-placed": "2afcfd5c53eeaee806d84c0b1d60d54c",
+    "breast-cancer": "c8358f45cc3bf33475859d0a663b954b",
+    "breast-cancer-10": "0988630a6917939ee9118f60c6c46e1e",
 }
 
 

@@ -167,6 +167,7 @@ def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
     total = histogram.sum(axis=1)
     mean = histogram @ values / total
     variance = (histogram * (values - mean[:, np.newaxis]) ** 2).sum(axis=1) / total
+    variance[variance == 0] = 1  # a column of a table may never change
     return mean.tolist(), np.sqrt(variance).tolist()
 
 

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import FOLDERS, DatasetRecord, folders, idx, planted, tables
+from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, folders, idx, planted, tables
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
+from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
 BUNDLED = Path(__file__).parent / "bundled"
+BUNDLED_TABLE = "table.parquet"
 HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before it gives up
 
 
@@ -52,6 +54,8 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
+    if record.tabular:
+        return _table_source(record, data)
     if data is not None and not data.is_dir():
         what = "a file" if data.exists() else "missing"
         raise DataError(
@@ -66,6 +70,25 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     if record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
     return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
+
+
+def _table_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
+    """Return the same for a table, which is one file."""
+    path = _table_file(record, data)
+    files = [[path.name, path.stat().st_size, path.stat().st_mtime_ns]]
+    if data is not None:
+        return {"kind": "local", "folder": str(path.resolve()), "files": files}
+    return {"kind": "own" if record.own else "bundled", "files": files}
+
+
+def _table_file(record: DatasetRecord, data: Path | None) -> Path:
+    """Return where a table lies."""
+    bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
+    path = data or bundled
+    if not path.is_file():
+        seen = "it is not known here where it lies" if path == Path() else f"{path} is no file"
+        raise DataError(f"the table of {record.name}: {seen}; write --data FILE, or --suite FILE.toml that names it")
+    return path
 
 
 def _own_folder(record: DatasetRecord) -> Path:
@@ -99,7 +122,9 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     Raises:
         DataError: They cannot be reached or read, or are not what the record says.
     """
-    if record.own == FOLDERS:
+    if record.tabular:
+        splits = _from_rows(record, _table_file(record, data))
+    elif record.own == FOLDERS:
         splits = _from_folders(record, data or _own_folder(record))
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
@@ -130,10 +155,17 @@ def _from_arrays(
     labels: NDArray[np.int64],
     truth: NDArray[np.float32] | None = None,
 ) -> RawSplit:
-    expected = (len(labels), record.channels, record.size, record.size)
+    expected = (len(labels), *record.shape)
     if pixels.shape != expected:
         raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}; is it another set?")
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
+
+
+def _from_rows(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
+    values, labels = read_rows(path, record)
+    rows = {split: choose_rows(record, split, labels) for split in Split}
+    pixels = in_steps(values, rows[Split.TRAIN])
+    return {split: _from_arrays(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
 def counted(record: DatasetRecord) -> DatasetRecord:
@@ -142,7 +174,11 @@ def counted(record: DatasetRecord) -> DatasetRecord:
     Raises:
         DataError: It is not where and what the record says, or has too little to train and test on.
     """
-    found = _folder_labels(record) if record.own == FOLDERS else _table_labels(record)
+    if record.own == TABLE:
+        values, labels = read_rows(_table_file(record, None), record)
+        record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
+    else:
+        found = _folder_labels(record) if record.own == FOLDERS else _table_labels(record)
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
     classes = int(max(labels.max(initial=-1) for labels in found.values())) + 1

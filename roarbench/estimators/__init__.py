@@ -40,6 +40,7 @@ METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, 
     "kernel-shap": {"samples": 256, "baseline": "mean", "patches": 8},
     "rise": {"samples": 256, "baseline": "mean", "patches": 7},
 }
+_SPATIAL = ("sobel", "random-smooth", "centre", "contrast")
 _LATER_CONTROLS: dict[str, dict[str, Value]] = {"random-smooth": {"width": 0.1}, "centre": {}, "contrast": {}}
 # parameters of a base or of a form, with what they are where a name does not say it
 _DEFAULTS: dict[str, dict[str, Value]] = {
@@ -105,6 +106,13 @@ class Estimator:
     def alone(self) -> bool:
         """Return whether it explains a model in passes of its own: a submission, or one of `METHODS`."""
         return self.submitted or self.base in METHODS
+
+    @property
+    def spatial(self) -> bool:
+        """Return whether it looks at what lies beside a feature: the columns of a table have no neighbours."""
+        values = {name: self.value(name) for name in self.parameters}
+        smooth = self.twin == "blurred" or values.get("baseline") == "blur"
+        return smooth or self.base in _SPATIAL or not {"patches", "layer"}.isdisjoint(values)
 
     @property
     def joins(self) -> bool:

@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
+from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
@@ -80,7 +80,8 @@ Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, e
 def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
-    cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in CONTROLS}
+    met = context.suite.controls
+    cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in met}
     found: Lacking = {}
     for name, unit, number in sorted(cells):
         if name != CLEAN and (estimator := ranked_by(name)):
@@ -102,7 +103,7 @@ def _network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> It
 
 def _common_step(context: RunContext, common: CommonNetwork, lacking: Lacking) -> Step:
     first = context.explaining(0)
-    specs = [first.ranking_spec(find_estimator(name), common.unit) for name in CONTROLS]
+    specs = [first.ranking_spec(find_estimator(name), common.unit) for name in context.suite.controls]
     needs = tuple(seal_name(first, spec) for spec in specs if spec in lacking)
     return Step("network", Job(_common_name(common), train_common, (context, common)), needs)
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from roarbench.devices import device
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import find_estimator
 from roarbench.execution.context import RunContext
 from roarbench.execution.inputs import pixels
 from roarbench.identity import fingerprint, record
@@ -41,7 +41,8 @@ def train_common(context: RunContext, common: CommonNetwork) -> str:
         if store.has(common.key):
             return ""
         first = context.explaining(0)
-        controls = [first.rankings.open(first.ranking_spec(find_estimator(name), common.unit)) for name in CONTROLS]
+        specs = [first.ranking_spec(find_estimator(name), common.unit) for name in context.suite.controls]
+        controls = [first.rankings.open(spec) for spec in specs]
         cuts = [cut for rankings in controls for cut in cuts_of(rankings, common.order)]
         recipe = find_recipe(common.recipe)
         model = context.start(common.model, recipe, common.seed).to(device())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import CONTROLS, NOISY, Estimator, find_estimator
+from roarbench.estimators import NOISY, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
@@ -158,7 +158,7 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
             number = 0 if estimator.control else suite.reference_number(point.seed)
             found.add((estimator, point.cell.unit, number))
         if point.cell.retrain is Retrain.COMMON:
-            found |= {(find_estimator(name), point.cell.unit, 0) for name in CONTROLS}
+            found |= {(find_estimator(name), point.cell.unit, 0) for name in suite.controls}
     return found
 
 

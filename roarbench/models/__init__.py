@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from roarbench.models.small import SmallResNet, Stem
+from roarbench.models.small import SmallResNet, Stem, multilayer_perceptron
 
 
 def _small(stem: Stem, widths: tuple[int, ...], strides: tuple[int, ...]) -> "Maker":
@@ -40,8 +40,9 @@ MODELS: dict[str, Maker] = {
     "resnet50": _large("Bottleneck", (3, 4, 6, 3)),
     "vit-quick": _modern("small_vit"),
     "convnext-quick": _modern("small_convnext"),
+    "mlp": multilayer_perceptron,
 }
-MODERN = ("vit-quick", "convnext-quick")  # torchvision's code draws their weights
+DRAWN = ("vit-quick", "convnext-quick", "mlp")  # torchvision's or torch's code draws their weights
 
 
 def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = "") -> nn.Module:
@@ -63,7 +64,7 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
         UnknownName: There is no network of that name.
         CallerError: It cannot be made for these images.
     """
-    residual = name in MODELS and name not in MODERN
+    residual = name in MODELS and name not in DRAWN
     with torch.random.fork_rng(devices=[]):  # torch's layers draw weights from the global generator when made
         if not residual:
             torch.manual_seed(generator.initial_seed())

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Decay, Recipe, find_recipe
 from roarbench.plan.runs import Point, Suite
@@ -54,12 +54,12 @@ class CommonNetwork:
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
     """Return the network that scores the rows of a suite in one order, unit and seed."""
     place = (suite.dataset, data, suite.model, suite.recipe)
-    return CommonNetwork(*place, _families(), order, unit, seed, _tuning(suite.recipe))
+    return CommonNetwork(*place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe))
 
 
 @cache
-def _families() -> tuple[str, ...]:
-    return tuple(find_estimator(name).fingerprint for name in CONTROLS)
+def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(find_estimator(name).fingerprint for name in controls)
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from roarbench.errors import CallerError, UnknownName
 
-OURS = ("convnext-quick", "resnet-planted", "resnet-quick", "resnet18", "resnet50", "resnet8", "vit-quick")
+OURS = ("convnext-quick", "mlp", "resnet-planted", "resnet-quick", "resnet18", "resnet50", "resnet8", "vit-quick")
 TORCHVISION, TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 _LONGEST = 2**20  # bytes of a file that makes a network

@@ -11,11 +11,12 @@ from typing import Any
 
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import Estimator, find_estimator, ranked_by
+from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import FILLS, MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
 
+NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
@@ -283,14 +284,30 @@ class Suite:
         return tuple(map(find_estimator, dict.fromkeys(name for block in blocks for name in block.estimators)))
 
     @property
+    def controls(self) -> tuple[str, ...]:
+        """Return the controls that its images allow."""
+        return controls_on(self.dataset_record)
+
+    @property
     def left_out(self) -> dict[str, str]:
-        """Return the estimators that do not apply to its network, with the reasons."""
-        return dict(self.own.left_out) if self.own else {}
+        """Return the controls and the asked estimators that do not apply to its images or network, with the reasons."""
+        controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
+        return controls | (dict(self.own.left_out) if self.own else {})
+
+    def why_not(self, estimator: str) -> str:
+        """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
+        spatial = self.dataset_record.tabular and find_estimator(estimator).spatial
+        return self.left_out.get(estimator, NO_NEIGHBOURS if spatial else "")
 
     @property
     def recipe_record(self) -> Recipe:
         """Return how the networks on degraded images are trained."""
         return find_recipe(self.recipe)
+
+
+def controls_on(record: DatasetRecord) -> tuple[str, ...]:
+    """Return the controls that the images of a data set allow: Random alone where they are rows of a table."""
+    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
 
 
 @dataclass(frozen=True)

@@ -297,6 +297,37 @@ _TABLE = (
         blocks=_study_blocks(Unit.SCALAR),
     ),
 )
+_TABULAR_ROWS = ("random", "grad", "grad-sq", "input-x-grad", "ig", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+
+
+def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) -> Suite:
+    """Make a suite on a table: trainings take a fraction of a second, so there are 20 references and seeds.
+
+    Args:
+        name: Of the suite and its data.
+        about: One sentence.
+        retrained: Levels at which networks are trained from scratch.
+        rows: Beside those of all tables.
+    """
+    many, levels, everyone = 20, (0.1, 0.5, 0.9), (*_TABULAR_ROWS, *rows)
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=name,
+        model="mlp",
+        recipe="tabular@1",
+        reference_recipe="tabular@1",
+        blocks=(
+            *(Block(protocol, everyone, levels, seeds=many) for protocol in (SPECIFIC, AUGMENTED)),
+            *(Block(protocol, everyone, retrained, seeds=many) for protocol in (ROAR, ROAR_EXCHANGED)),
+            *(Block(order, everyone, levels, seeds=1) for order in (MORF, LERF)),
+            Block(MASK_ONLY, everyone, retrained, seeds=3),
+        ),
+        references=many,
+    )
+
+
 _FIRST = {suite.name: suite for suite in _TABLE}
 _QUICK_2_ROWS = ("grad", "sgsq-grad", "var-grad", "ig", "gb")
 _QUICK_2 = replace(
@@ -369,6 +400,10 @@ _SECOND = (
     ),
     *(_crossed(f"study-{name}", 3, "quick@2") for name in ("imagenette64", "imagenette128")),
     *(_crossed(f"study-{name}", 3, f"study-{name}@2") for name in ("cifar10", "fashion-mnist")),
+    _tabular(
+        "breast-cancer", "a table of 30 measures of cell nuclei, a small perceptron, 20 references", (0.1, 0.5, 0.9)
+    ),
+    _tabular("digits", "handwritten digits as a table of 64 columns, a small perceptron, 20 references", (0.9,)),
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in (*_TABLE, *_SECOND)}
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other

@@ -83,7 +83,8 @@ def one_text(suite: Suite) -> str:
     found, data = _suite_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
     channels = "grey" if data.channels == 1 else "colour"
-    shape = f"{data.classes:,} classes, {data.size} x {data.size}, {channels}"
+    pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
+    shape = f"{data.classes:,} classes, {pixels}"
     explained = suite.given or _recipe_words(find_recipe(suite.reference_recipe))
     lines = [
         suite.title,

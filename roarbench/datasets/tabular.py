@@ -1,0 +1,151 @@
+"""Tables of numbers with a column of classes, parquet or CSV: rows become images of one pixel, columns its channels.
+
+The store keeps images as bytes, so each column is cut into 256 steps: the training rows' 1st percentile is 0, their
+99th is 255, what lies beyond is cut off. The mean of a feature's steps over the training rows then is its fill.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from roarbench.datasets import DatasetRecord
+from roarbench.errors import DataError
+
+CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
+ENDINGS = (".parquet", *CSV_ENDINGS)
+_CUT = (0.01, 0.99)  # an outlier would leave all other rows on a few steps
+_LEAST = 2  # rows of a class: one to train on, one to test on
+
+
+class LabelledRows(NamedTuple):
+    """Rows of a table.
+
+    Attributes:
+        values: float64 (n, d), finite.
+        labels: int64 (n,), the places of the classes in their order.
+    """
+
+    values: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
+    """Return the features and classes of a table.
+
+    Args:
+        path: Of a parquet or CSV file, whose first line has the names.
+        record: Says which column has the labels, and which are features.
+
+    Raises:
+        DataError: It cannot be read, a column is missing or has no numbers, or a class has too few rows.
+    """
+    table = read_table(path)
+    names = feature_names(table, record.label_column, record.columns, path)
+    labels = _labels(table, record.label_column, path)
+    values = np.stack([_numbers(table[name], name, path) for name in names], 1)
+    return LabelledRows(values, labels)
+
+
+def read_table(path: Path) -> pa.Table:
+    """Return all of a file.
+
+    Raises:
+        DataError: It is no parquet or CSV, or has no rows.
+    """
+    try:
+        if path.name.endswith(".parquet"):
+            table = pq.read_table(path)
+        elif path.name.endswith(CSV_ENDINGS):
+            options = pa.csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+            empty = pa.csv.ConvertOptions(strings_can_be_null=True)
+            table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
+        else:
+            raise DataError(f"{path} is no table; expected a file that ends in {', '.join(ENDINGS)}")
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
+    if not table.num_rows:
+        raise DataError(f"{path} has no rows")
+    return table
+
+
+def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
+    """Return the columns that are features, in order.
+
+    Raises:
+        DataError: One that is named is not there, or is there twice, or none is left.
+    """
+    has = table.column_names
+    for name in (label, *columns):
+        if has.count(name) != 1:
+            seen = "more than one column" if name in has else "no column"
+            raise DataError(f"{path.name} has {seen} '{name}'; it has: {', '.join(has)}")
+    names = [name for name in columns or has if name != label]
+    if len(names) < 2:
+        raise DataError(f"{path.name} has {len(names)} features beside '{label}'; expected two or more")
+    if doubled := [name for name in names if has.count(name) > 1]:
+        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
+    return names
+
+
+def holds_numbers(kind: pa.DataType) -> bool:
+    """Return whether a column of this type can be a feature."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
+    if not holds_numbers(column.type):
+        advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
+        raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
+    values: NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy()  # what is missing becomes NaN
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
+        raise DataError(f"{path.name}: {seen}, the first is row {wrong[0] + 1}; fill them in or leave these rows out")
+    return values
+
+
+def _kind(kind: pa.DataType) -> str:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+    return "text" if text else str(kind)
+
+
+def _labels(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
+    """Return the numbers of the classes, in the order of their names or values."""
+    column = table[name]
+    if column.null_count:
+        raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} rows")
+    values = np.asarray(column.to_pylist())
+    if np.issubdtype(values.dtype, np.floating) and not np.equal(values, np.rint(values)).all():
+        raise DataError(f"{path.name}: the label column '{name}' has fractions; expected a class for each row")
+    classes, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        raise DataError(f"{path.name}: all rows have the label '{classes[0]}'; expected two classes or more")
+    if counts.min() < _LEAST:
+        few = f"the class '{classes[counts.argmin()]}' of '{name}' has {counts.min()} row"
+        raise DataError(f"{path.name}: {few}, expected {_LEAST} or more: one to train on, one to test on")
+    return labels.astype(np.int64)
+
+
+def in_steps(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return all rows in 256 steps for each column, as images uint8 (n, d, 1, 1).
+
+    A column whose percentiles are equal, as of a rare event, reaches from the least to the largest training value; one
+    that never changes in training is 0.
+
+    Args:
+        values: float64 (n, d).
+        train: The rows that say where the steps lie, int64.
+    """
+    known = values[train]
+    low, high = np.quantile(known, _CUT, axis=0, method="nearest")  # numbers of the table, the same on all machines
+    same = low == high
+    low, high = np.where(same, known.min(0), low), np.where(same, known.max(0), high)
+    shares = (values - low) / np.where(low == high, 1.0, high - low)
+    steps: NDArray[np.float64] = np.rint(255 * shares.clip(0, 1)) * (low != high)
+    return steps.astype(np.uint8)[:, :, np.newaxis, np.newaxis]

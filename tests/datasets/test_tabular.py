@@ -1,0 +1,136 @@
+"""Tables of numbers: what is read, how it becomes bytes, and what is refused in one line."""
+
+import gzip
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.sources import BUNDLED, BUNDLED_TABLE
+from roarbench.datasets.tabular import in_steps, read_rows
+from roarbench.errors import DataError
+
+CELLS = find_dataset("breast-cancer")
+MINE = replace(CELLS, bundled="", label_column="kind", columns=())
+TEXT = "a,kind,b\n1,yes,0.5\n2,no,0.25\n3,yes,-1\n4,no,1e3\n"
+
+
+def read(tmp_path, text, name="mine.csv", **changes):
+    path = tmp_path / name
+    path.write_text(text)
+    return read_rows(path, replace(MINE, **changes))
+
+
+def test_a_csv_has_its_columns_in_order_and_its_classes_by_the_alphabet(tmp_path):
+    values, labels = read(tmp_path, TEXT)
+    np.testing.assert_array_equal(values, [[1, 0.5], [2, 0.25], [3, -1], [4, 1000]])
+    np.testing.assert_array_equal(labels, [1, 0, 1, 0])
+
+
+def test_named_columns_are_the_features_in_that_order(tmp_path):
+    values, _ = read(tmp_path, TEXT, columns=("b", "a"))
+    np.testing.assert_array_equal(values[0], [0.5, 1])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv.gz", "tsv"])
+def test_other_files_hold_the_same(tmp_path, kind):
+    expected = read(tmp_path, TEXT)
+    path = tmp_path / f"mine.{kind}"
+    if kind == "parquet":
+        columns = {"a": [1, 2, 3, 4], "kind": ["yes", "no"] * 2, "b": [0.5, 0.25, -1.0, 1e3]}
+        pq.write_table(pa.table(columns), path)
+    else:
+        path.write_bytes(gzip.compress(TEXT.encode()) if kind == "csv.gz" else TEXT.replace(",", "\t").encode())
+    for found, wanted in zip(read_rows(path, MINE), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
+    values, labels = read(tmp_path, "a,b,kind\ntrue,1,7\nfalse,2,3\ntrue,3,7\nfalse,4,3\n")
+    np.testing.assert_array_equal(values[:, 0], [1, 0, 1, 0])
+    np.testing.assert_array_equal(labels, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "said"),
+    [
+        (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; it has: a, kind, b"),
+        (TEXT, {"columns": ("c", "a")}, "mine.csv has no column 'c'; it has: a, kind, b"),
+        (TEXT, {"columns": ("a",)}, "mine.csv has 1 features beside 'kind'; expected two or more"),
+        (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; turn it into numbers, or name"),
+        (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),
+        (TEXT.replace("0.25", "nan"), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),
+        (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
+        (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has 1 row, expected 2 or more"),
+        (TEXT, {"label_column": "b", "columns": ("a",)}, "expected two or more"),
+        ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
+        ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 rows"),
+        ("a,b,kind\n", {}, "mine.csv has no rows"),
+        ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
+        ("", {}, "cannot read .*mine.csv"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(tmp_path, text, changes, said):
+    with pytest.raises(DataError, match=said) as refused:
+        read(tmp_path, text, **changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"mine.xlsx is no table; expected a file that ends in \.parquet"):
+        read(tmp_path, TEXT, "mine.xlsx")
+
+
+def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
+    """101 training rows 0 … 100 have the percentiles 1 and 99; the rows after them are not looked at."""
+    values = np.array([*range(101), -50, 1, 50, 99, 1000.0])[:, None]
+    steps = in_steps(values, np.arange(101)).ravel()
+    assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
+    assert steps[26] == round(255 * 25 / 98)
+
+
+def test_a_rare_event_is_seen_and_what_never_changes_is_0():
+    values = np.zeros((300, 2))
+    values[7, 0] = 5.0
+    values[299, 1] = 5.0  # not in training
+    steps = in_steps(values, np.arange(200))
+    assert steps.shape == (300, 2, 1, 1)
+    assert steps[7, 0] == 255
+    assert steps.sum() == 255
+
+
+def test_what_is_bundled_is_what_scikit_learn_ships():
+    given = pytest.importorskip("sklearn.datasets")
+    cells, digits = given.load_breast_cancer(), given.load_digits()
+    values, labels = read_rows(BUNDLED / "breast-cancer" / BUNDLED_TABLE, CELLS)
+    np.testing.assert_array_equal(values, cells.data)
+    np.testing.assert_array_equal(labels, 1 - cells.target)  # there malignant comes first
+    values, labels = read_rows(BUNDLED / "digits" / BUNDLED_TABLE, find_dataset("digits"))
+    np.testing.assert_array_equal(values, digits.data)
+    np.testing.assert_array_equal(labels, digits.target)
+
+
+def test_ten_means_are_the_first_ten_columns(tmp_path):
+    ten = find_dataset("breast-cancer-10")
+    whole, part = (decode_dataset(record, tmp_path) for record in (CELLS, ten))
+    np.testing.assert_array_equal(part.train.pixels, whole.train.pixels[:, :10])
+    np.testing.assert_array_equal(part.test.labels, whole.test.labels)
+
+
+def test_a_column_that_never_changes_can_be_normalised(tmp_path):
+    data = decode_dataset(find_dataset("digits"), tmp_path)
+    assert data.train.pixels[:, 0].max() == 0
+    assert (data.mean[0], data.std[0]) == (0.0, 1.0)
+    assert min(data.std) > 0
+
+
+def test_a_table_elsewhere_is_the_same_data(tmp_path):
+    elsewhere = tmp_path / "copy.parquet"
+    elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
+    assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint
+    with pytest.raises(DataError, match=r"gone.csv is no file; write --data FILE, or --suite FILE.toml that names it"):
+        decode_dataset(CELLS, tmp_path, tmp_path / "gone.csv")
