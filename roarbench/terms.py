@@ -56,17 +56,30 @@ class Protocol(NamedTuple):
         retrain: Which network is scored.
         against: Each image is answered twice, with its own removed-map and with that of another image, which this twin
             of the row hands it; the gain is the difference. Empty where each image is answered once.
+        made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
+            row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.
     """
 
     name: str
     order: Order
     retrain: Retrain
     against: str = ""
+    made_of: tuple["Protocol", ...] = ()
 
     @property
     def paired(self) -> bool:
         """Return whether each image is answered twice."""
         return bool(self.against)
+
+    @property
+    def by_difference(self) -> bool:
+        """Return whether gains are differences of answers, image by image, so that there is one at every level."""
+        return self.retrain is Retrain.COMMON or bool(self.made_of)
+
+    @property
+    def random_is_zero(self) -> bool:
+        """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
+        return self.paired or bool(self.made_of)
 
     def counterpart(self, estimator: str) -> str:
         """Return the id of the twin that a row is held against, where each image is answered twice."""
@@ -93,5 +106,7 @@ PROTOCOLS = {
         *(ROAR_EXCHANGED, KAR_EXCHANGED),
     )
 }
+DIFFROAR = Protocol("diffroar", Order.LERF, Retrain.IMAGES, made_of=(KAR, ROAR))  # Shah et al. 2021
+SHOWN = {**PROTOCOLS, DIFFROAR.name: DIFFROAR}  # what a table can be of: `PROTOCOLS` are those that are run
 
 PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4

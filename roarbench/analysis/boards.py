@@ -1,22 +1,22 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roarbench.analysis.differences import Held, differences_of
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
-from roarbench.stats.board import RANDOM, Board, board, spread_for, unjudged
+from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.store.results import Result
 from roarbench.submissions.file import Submission
-from roarbench.terms import Protocol, Retrain, Unit
+from roarbench.terms import Protocol, Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
@@ -153,16 +153,18 @@ class SuiteResults:
         return len(self.results) == len(expand(self.suite))
 
     def scores(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> Scores | None:
-        """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it."""
-        place = (protocol, unit, fill)
-        blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
-        if not blocks:
+        """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it.
+
+        Of a protocol that is made of two, those of the first for the rows, levels and seeds that both have.
+        """
+        parts = protocol.made_of or (protocol,)
+        rows, levels = self._shared([(part, unit, fill) for part in parts])
+        if not levels:
             return None
-        rows = tuple(dict.fromkeys(name for block in blocks for name in block.estimators))
-        levels = tuple(sorted({t for block in blocks for t in block.levels}))
-        held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
-        for at, result in self._rows(protocol, unit, fill):
-            held[at][result.run.seed] = result
+        held, others = self._held(parts[0], unit, fill), self._held(parts[-1], unit, fill)
+        if protocol.made_of:
+            both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
+            held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
         correct = {at: np.stack([result.answers for result in results]) for at, results in found.items()}
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
@@ -171,9 +173,26 @@ class SuiteResults:
         references = {at: names for at, names in explained.items() if all(names)}
         looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
         scores = Scores(rows, levels, correct, mixed, checks, references, watched=looks)
-        if protocol.retrain is not Retrain.COMMON:
+        if not protocol.by_difference:
             return scores
-        return replace(scores, differences=_differences(scores, held, protocol))
+        return replace(scores, differences=differences_of(scores, held, others, protocol))
+
+    def _shared(self, places: Iterable[tuple[Protocol, Unit, str]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return rows and levels above 0 that the suite has at all of these places; nothing if there are none."""
+        rows, levels = [], []
+        for place in places:
+            blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
+            rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
+            levels.append({t for block in blocks for t in block.levels})
+        shared = sorted(set.intersection(*levels))
+        return tuple(name for name in rows[0] if all(name in names for names in rows)), tuple(shared)
+
+    def _held(self, protocol: Protocol, unit: Unit, fill: str) -> Held:
+        """Return the results of one protocol by point and seed."""
+        held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
+        for at, result in self._rows(protocol, unit, fill):
+            held[at][result.run.seed] = result
+        return dict(held)
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
         """Say why estimators have no gain and no place though their points may be there: they do not belong together.
@@ -233,13 +252,14 @@ class SuiteResults:
         return {name: [*clean, *found] for name, found in rows.items()}
 
     def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
-        """Yield the results of one protocol with the point of the curve that each belongs to."""
+        """Yield the results of one protocol, or of all that it is made of, with the point that each belongs to."""
+        kinds = {(part.retrain, part.order, unit, fill) for part in protocol.made_of or (protocol,)}
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
                 if cell.retrain is untouched_by(protocol.retrain):
                     yield UNTOUCHED, result
-            elif (cell.retrain, cell.order, cell.unit, cell.fill) == (protocol.retrain, protocol.order, unit, fill):
+            elif (cell.retrain, cell.order, cell.unit, cell.fill) in kinds:
                 yield (cell.estimator, cell.t), result
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
@@ -267,31 +287,6 @@ class SuiteResults:
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit))]
         return spread_for(protocol, spread_of(scores.differences or scores for scores in found))
-
-
-def _differences(scores: Scores, held: Mapping[tuple[str, float], Mapping[int, Result]], protocol: Protocol) -> Scores:
-    """Return each cell's answers minus those of the same network that it is held against.
-
-    These are the answers to the same images with the removed-maps of other images, or with those of Random.
-
-    Args:
-        scores: Of the protocol.
-        held: All its results by point and seed, those with the maps of other images among them.
-        protocol: Says what a row is held against.
-    """
-    correct: dict[tuple[str, float], NDArray[np.int8]] = {}
-    references: dict[tuple[str, float], tuple[str, ...]] = {}
-    mixed = set(scores.mixed)
-    for name, t in scores.correct:
-        against = name if t == 0 else protocol.counterpart(name) if protocol.paired else RANDOM
-        mixed |= {name} if against in scores.mixed else set()
-        own, others = held[name, t], held.get((against, t), {})
-        if seeds := [seed for seed in own if seed in others]:
-            pairs = [(own[seed].answers.astype(np.int8), others[seed].answers) for seed in seeds]
-            correct[name, t] = np.stack([one - other for one, other in pairs])
-            names = tuple(own[seed].run.reference for seed in seeds)
-            references |= {(name, t): names} if all(names) else {}
-    return replace(scores, correct=correct, references=references, mixed=frozenset(mixed))
 
 
 def _mixture(results: Iterable[Result], usual: str) -> str:

@@ -4,7 +4,7 @@ import typer
 
 from roarbench.estimators import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
-from roarbench.terms import PROTOCOLS
+from roarbench.terms import PROTOCOLS, SHOWN
 
 
 def suites(incomplete: str) -> list[str]:
@@ -13,8 +13,13 @@ def suites(incomplete: str) -> list[str]:
 
 
 def protocols(incomplete: str) -> list[str]:
-    """Return the protocols whose names begin like this."""
+    """Return the protocols that are run whose names begin like this."""
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
+
+
+def shown_protocols(incomplete: str) -> list[str]:
+    """Return the protocols that a table can be of whose names begin like this."""
+    return [name for name in SHOWN if name.startswith(incomplete)]
 
 
 def estimators(context: typer.Context, incomplete: str) -> list[str]:

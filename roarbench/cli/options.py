@@ -15,11 +15,11 @@ from platformdirs import user_data_path
 from roarbench.calls import propose
 from roarbench.cli import completion
 from roarbench.datasets import DATASETS
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.estimators import JOINING, find_estimator, split_names
-from roarbench.plan.runs import REFERENCE_SEED, Suite
+from roarbench.plan.runs import REFERENCE_SEED, Suite, find_protocol
 from roarbench.plan.suites import with_entries
-from roarbench.terms import PROTOCOLS, Protocol, Unit
+from roarbench.terms import SHOWN, Protocol, Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.load import Question
@@ -170,9 +170,9 @@ ProtocolName = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help=f"{', '.join(PROTOCOLS)}.",
+        help=f"{', '.join(SHOWN)}.",
         show_default="roar, or the first of a suite without it",
-        autocompletion=completion.protocols,
+        autocompletion=completion.shown_protocols,
     ),
 ]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
@@ -449,12 +449,11 @@ def chosen_protocol(suite: Suite, name: str) -> Protocol:
     Raises:
         CallerError: There is no such protocol, or the suite does not have it.
     """
-    if name not in PROTOCOLS:
-        raise UnknownName("protocol", name, PROTOCOLS)
+    protocol = find_protocol(name)
     has = dict.fromkeys(block.protocol.name for block in suite.blocks)
     if name not in has:
         raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
-    return PROTOCOLS[name]
+    return protocol
 
 
 def _listed(estimators: str) -> list[str]:

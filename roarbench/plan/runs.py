@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.terms import FILLS, MORF, PROTOCOLS, Order, Precision, Protocol, Retrain, Unit
+from roarbench.terms import FILLS, MORF, PROTOCOLS, SHOWN, Order, Precision, Protocol, Retrain, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
@@ -333,6 +333,22 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
         for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
             cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
             yield Point(cell, seed)
+
+
+def find_protocol(name: str) -> Protocol:
+    """Return the protocol of this name, of those that are run.
+
+    Raises:
+        CallerError: There is none, or it is made of what others answered.
+    """
+    if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
+        raise CallerError(
+            f"{name} is made of the answers under {' and '.join(parts)} and never run; run those, then "
+            f"`roarbench table --protocol {name}` shows it"
+        )
+    if name not in PROTOCOLS:
+        raise UnknownName("protocol", name, PROTOCOLS)
+    return PROTOCOLS[name]
 
 
 def check_fill(fill: str, retrain: Retrain) -> None:

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from roarbench.datasets import DATASETS, FOLDERS, PARQUET, DatasetRecord, find_dataset
 from roarbench.datasets.sources import counted
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.networks import named_network
 from roarbench.plan.own import named_dataset, own_suite
 from roarbench.plan.recipes import RECIPES, SETTINGS, Recipe, changed, find_recipe
-from roarbench.plan.runs import Block, Own, Suite, check_fill
+from roarbench.plan.runs import Block, Own, Suite, check_fill, find_protocol
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.terms import PROTOCOLS, Precision, Retrain, Unit
@@ -222,9 +222,8 @@ def _blocks(top: TomlTable) -> tuple[Block, ...]:
     """Return the cells: each protocol with its estimators, levels, seeds, units and fills, or those of all."""
     names = top.texts("protocols")
     for name in names:
-        if name not in PROTOCOLS:
-            with _of(top):
-                raise UnknownName("protocol", name, PROTOCOLS)
+        with _of(top):
+            find_protocol(name)
     special = top.section("protocol")
     defaults = _asked(top, None)
     blocks: list[Block] = []

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from roarbench.terms import SPECIFIC_CLASS, Protocol, Retrain
+from roarbench.terms import DIFFROAR, SPECIFIC_CLASS, Protocol, Retrain
 
 
 class Height(StrEnum):
@@ -11,27 +11,32 @@ class Height(StrEnum):
     ACCURACY = "test accuracy"
     GAIN = "gain over Random, points"
     SPECIFIC = "specific gain, points"
+    DIFFROAR = "DiffROAR, points"
 
 
 def gain_height(protocol: Protocol) -> Height:
     """Return the words on an axis of gains."""
+    if protocol == DIFFROAR:
+        return Height.DIFFROAR
     return Height.SPECIFIC if protocol.paired else Height.GAIN
 
 
 def curve_height(protocol: Protocol) -> Height:
-    """Return the words on the axis of a curve: where common networks answer, every level has a gain."""
-    return gain_height(protocol) if protocol.retrain is Retrain.COMMON else Height.ACCURACY
+    """Return the words on the axis of a curve: where gains are differences of answers, every level has one."""
+    return gain_height(protocol) if protocol.by_difference else Height.ACCURACY
 
 
 def gain_name(protocol: Protocol) -> str:
     """Return what the gain is called within a sentence."""
+    if protocol == DIFFROAR:
+        return "DiffROAR"
     return "specific gain" if protocol.paired else "gain over Random"
 
 
 def about_gain(protocol: Protocol) -> str:
     """Return what a gain is, in sentences, where it is not the area between two networks' curves; else nothing."""
-    if protocol == SPECIFIC_CLASS:
-        return _WITHIN
+    if protocol in _ABOUT:
+        return _ABOUT[protocol]
     if protocol.paired:
         return _PAIRED
     return _COMMON if protocol.retrain is Retrain.COMMON else ""
@@ -39,6 +44,8 @@ def about_gain(protocol: Protocol) -> str:
 
 def zero_words(protocol: Protocol) -> str:
     """Return what has a gain of 0, within a sentence."""
+    if protocol == DIFFROAR:
+        return "a ranking whose two ends tell the same, such as Random's"
     return "a map that ignores the image, such as Random's" if protocol.paired else "Random"
 
 
@@ -51,4 +58,10 @@ _WITHIN = (
     "Gain: what an image's own removed-map costs the network more than that of another image of the same class by the "
     "same row. Both masks tell the class; a map that knows no more of the image has 0."
 )
+_DIFFROAR = (
+    "Gain: accuracy with the least important features removed (KAR, whose accuracies stand at t) minus that with as "
+    "many of the most important ones removed (ROAR), both retrained (DiffROAR). A ranking whose two ends tell the same "
+    "has 0, Random above all."
+)
 _COMMON = "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's."
+_ABOUT = {SPECIFIC_CLASS: _WITHIN, DIFFROAR: _DIFFROAR}

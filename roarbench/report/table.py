@@ -21,7 +21,7 @@ from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.terms import PROTOCOLS, ROAR, Protocol, Retrain, Unit
+from roarbench.terms import ROAR, SHOWN, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
@@ -61,12 +61,12 @@ class SuiteTable:
         return self.board.protocol.retrain is not Retrain.MASKS
 
     @property
-    def common(self) -> bool:
-        """Return whether common networks answer for all rows, so that there is a gain at every level."""
-        return self.board.protocol.retrain is Retrain.COMMON
+    def by_difference(self) -> bool:
+        """Return whether gains are differences of answers, so that there is one at every level."""
+        return self.board.protocol.by_difference
 
     def gains(self, row: Row) -> tuple[float | None, ...]:
-        """Return a row's gain at every level, in accuracy points, where common networks answer; else nothing."""
+        """Return a row's gain at every level, in accuracy points, where gains are differences; else nothing."""
         found = (each.value for each in self.board.gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
 
@@ -281,15 +281,18 @@ def suite_table(
     Raises:
         CallerError: There is no such protocol, or the suite does not have it, the unit or any of the rows.
     """
-    if protocol and protocol not in PROTOCOLS:
-        raise UnknownName("protocol", protocol, PROTOCOLS)
-    asked = PROTOCOLS[protocol] if protocol else leading(suite_results.suite)[-1]
+    if protocol and protocol not in SHOWN:
+        raise UnknownName("protocol", protocol, SHOWN)
+    asked = SHOWN[protocol] if protocol else leading(suite_results.suite)[-1]
     chosen = unit or _first_unit(suite_results.suite, asked)
     evidence = Evidence(suite_results, chosen, Bootstrap())
     board = evidence.board(asked, chosen, suite_results.suite.estimators if rows is None else rows)
     if board is None:
         has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
-        raise CallerError(f"suite '{suite_results.suite.name}' has no {asked.name} with unit {chosen}; it has: {has}")
+        needs = f" (made of {' and '.join(part.name for part in asked.made_of)} at one level)" if asked.made_of else ""
+        raise CallerError(
+            f"suite '{suite_results.suite.name}' has no {asked.name}{needs} with unit {chosen}; it has: {has}"
+        )
     if not board.rows:
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {asked.name} of {', '.join(rows or ())}; leave it out"
@@ -318,4 +321,5 @@ def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
 
 
 def _first_unit(suite: Suite, protocol: Protocol) -> Unit:
-    return next((block.unit for block in suite.blocks if block.protocol == protocol), Unit.SCALAR)
+    first = (protocol.made_of or (protocol,))[0]
+    return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)

@@ -45,7 +45,8 @@ def as_text(table: SuiteTable, width: int) -> Group:
     """
     columns = _columns(table)
     kept = _fitting(columns, width)
-    accuracies = {f"t={t:g}" for t in table.board.levels} if table.common else set()  # where there are gains at levels
+    gained = table.board.levels if table.by_difference else ()  # where there are gains at levels
+    accuracies = {f"t={t:g}" for t in gained}
     names = [column.heading for column in columns if column not in kept]
     left = [f"accuracy {name}" if name in accuracies else name for name in names]
     notes = [table.caption, table.remarks]
@@ -103,7 +104,7 @@ def _columns(table: SuiteTable) -> list[_Column]:
     ]
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
-    if table.common:
+    if table.by_difference:
         ways += [(f"gain t={t:g}", f"at {t:g}", "right", 3) for t in board.levels]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
     ways += [(f"above masks t={t:g}", f"above masks t={t:g}", "right", 1.7 + t / 10) for t in table.mask_levels]
@@ -232,7 +233,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "limit": table.suite_results.limit,
         "curve": curve,
         **_plain_above(table, row),
-        **({"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))} if table.common else {}),
+        **_plain_gains(table, row),
         **({} if suite_trains(table.board) else _plain_fall(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
@@ -242,6 +243,13 @@ def _grade(table: SuiteTable, row: Row) -> str | None:
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
+
+
+def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+    """Return gains by level in accuracy points; nothing where gains are areas between curves."""
+    if not table.by_difference:
+        return {}
+    return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
 
 
 def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:

@@ -42,7 +42,7 @@ class Row:
         clean: Accuracy on untouched images, in [0, 1].
         accuracies: Per level, in [0, 1].
         differences: Per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the
-            removed-maps of other images.
+            removed-maps of other images; under DiffROAR that of KAR minus that of ROAR.
         gain: In accuracy points.
         predicted: Where the gain of a replication is expected, with the confidence of the board: the same test images
             and design, other references and trainings. Missing where nothing else than the images was repeated.
@@ -125,8 +125,8 @@ class Board:
     reference_freedom: float | None = None
 
     def gains(self, row: Row) -> tuple[Estimate, ...]:
-        """Return a row's gain at every level above 0, in [-1, 1]; nothing where each row has networks of its own."""
-        if self.protocol.retrain is not Retrain.COMMON:
+        """Return a row's gain at every level above 0, in [-1, 1]; nothing where gains are areas between curves."""
+        if not self.protocol.by_difference:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(map(_negative, row.differences))
 
@@ -315,9 +315,9 @@ class _Judge:
     def over(self, control: str) -> dict[str, Sample]:
         """Return gains minus the control's; empty where the control has none.
 
-        Random's specific gain is 0 by construction: no row is held against the chance in what was measured of it.
+        Where Random's gain is 0 by construction no row is held against the chance in what was measured of it.
         """
-        if control == RANDOM and self.protocol.paired:
+        if control == RANDOM and self.protocol.random_is_zero:
             return self.placed
         if control not in self.gains:
             return {}

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.terms import PROTOCOLS, Unit
+from roarbench.terms import PROTOCOLS, SHOWN, Unit
 
 ASK = """
 import sys
@@ -41,7 +41,8 @@ def completed(line: str) -> list[str]:
         ("roarbench run --suite study-c", ["study-cifar10"]),
         ("roarbench claims --suite qu", ["quick", "quick-class", "quick-exchanged"]),
         ("roarbench validity --against planted-s", ["planted-smooth"]),
-        ("roarbench table --protocol ", [*PROTOCOLS]),
+        ("roarbench table --protocol ", [*SHOWN]),
+        ("roarbench run --protocol ", [*PROTOCOLS]),
         ("roarbench plot --unit ", [*Unit]),
         ("roarbench table --estimators var-", [name for name in ESTIMATORS if name.startswith("var-")]),
         ("roarbench table --suite quick --estimators grad,var", ["grad,var-grad"]),

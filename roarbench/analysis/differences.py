@@ -1,0 +1,48 @@
+"""Gains that are differences of answers: each cell's minus those that it is held against, image by image."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.stats.board import RANDOM
+from roarbench.stats.curves import Scores
+from roarbench.store.results import Result
+from roarbench.terms import Protocol
+
+Held = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed
+
+
+def differences_of(scores: Scores, held: Held, others: Held, protocol: Protocol) -> Scores:
+    """Return each cell's answers minus those that it is held against.
+
+    Of one network these are its answers to the same images with the removed-maps of other images, or with those of
+    Random; of a protocol that is made of two those of the row itself under the other one.
+
+    Args:
+        scores: Of the protocol.
+        held: All its results by point and seed.
+        others: Those that they are held against, as `held`.
+        protocol: Says what a row is held against.
+    """
+    correct: dict[tuple[str, float], NDArray[np.int8]] = {}
+    references: dict[tuple[str, float], tuple[str, ...]] = {}
+    mixed = set(scores.mixed)
+    for name, t in scores.correct:
+        against = name if t == 0 else _counterpart(name, protocol)
+        mixed |= {name} if against in scores.mixed else set()
+        own, other = held[name, t], others.get((against, t), {})
+        if seeds := [seed for seed in own if seed in other]:
+            pairs = [(own[seed].answers.astype(np.int8), other[seed].answers) for seed in seeds]
+            correct[name, t] = np.stack([one - two for one, two in pairs])
+            names = tuple(own[seed].run.reference for seed in seeds)
+            references |= {(name, t): names} if all(names) else {}
+    return replace(scores, correct=correct, references=references, mixed=frozenset(mixed))
+
+
+def _counterpart(name: str, protocol: Protocol) -> str:
+    """Return the row whose answers a row's are held against."""
+    if protocol.made_of:
+        return name
+    return protocol.counterpart(name) if protocol.paired else RANDOM
