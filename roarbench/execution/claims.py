@@ -4,7 +4,7 @@ from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution.graph import Step
 from roarbench.execution.jobs import explained_groups
 from roarbench.execution.networks import is_tuned
-from roarbench.identity import fingerprint, record
+from roarbench.identity import fingerprint
 from roarbench.store.leases import Wanted
 
 
@@ -24,13 +24,13 @@ def wanted(step: Step) -> Wanted:
         groups = explained_groups(specs)
         keys = [_key("rank", data, group, split, at) for group in groups for at in range(start, stop, EXPLAINED)]
     elif step.kind == "seal":
-        keys = [_key("seal", fingerprint(record(rest[0])))]
+        keys = [_key("seal", rest[0].key)]
     elif step.kind == "network":
         keys = [rest[0].key]
     else:
         (run,) = rest
         spec = context.ranking_spec(run.cell.ranked_by, run.cell.unit)
-        keys = [_key("tune", context.common_network(run).key, fingerprint(record(spec)))]
+        keys = [_key("tune", context.common_network(run).key, spec.key)]
     return Wanted(tuple(keys), step.job.name, data)
 
 

@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    wanted = _rankings_needed(context, runs)
+    wanted = rankings_needed(context, runs)
     lacking = {spec: found for spec, found in wanted.items() if not context.rankings.has(spec)}
     needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
     ranking = list(_rank_steps(context, lacking, needs))
@@ -77,7 +77,7 @@ def _numbered(context: RunContext) -> str:
 Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, each with what it is made by
 
 
-def _rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
+def rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
     met = context.suite.controls

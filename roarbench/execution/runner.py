@@ -19,6 +19,7 @@ from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
+from roarbench.execution.artifacts import artifacts_for
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import steps
@@ -31,6 +32,7 @@ from roarbench.models import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run, Suite, expand
+from roarbench.store.checksums import Checksums
 from roarbench.store.folders import Workspace
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
@@ -142,6 +144,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, context)
+    Checksums(store.database, workspace).check(list(artifacts_for(context, todo)))
     plan = make_plan(suite_results, workers, measured=True, submission=request.pace and request.pace.of(suite))
     torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
     rates = plan.estimates[0]

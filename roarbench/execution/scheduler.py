@@ -9,12 +9,14 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from roarbench.errors import CallerError, LostLease, MachineError
+from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
 from roarbench.execution.claims import is_made, wanted
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, seal_name, steps
 from roarbench.execution.jobs import Scored
 from roarbench.plan.runs import CLEAN, Run, missing
+from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
 from roarbench.terms import Retrain
@@ -257,11 +259,21 @@ class _Work:
         if reason := self._schedule.obstacle(step):
             yield from self._fail(step, reason)
         elif is_made(step):
-            self._store.release(wish.keys, self._owner)
+            self._release(step)
             self._let_go(step)
             self._schedule.ended(step)
         else:
+            if step.kind == "reference":
+                self._checksums(step).check(artifacts_of(step))
             self._engine.submit(step.job)
+
+    def _checksums(self, step: Step) -> Checksums:
+        return Checksums(self._store.database, step.job.arguments[0].workspace)
+
+    def _release(self, step: Step) -> None:
+        """Give up the lease of a step that is no run and is over, once what it made is noted."""
+        self._checksums(step).note(artifacts_of(step))
+        self._store.release(self._begun[step.job.name].wanted.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
         """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
@@ -348,7 +360,7 @@ class _Work:
             self._store.add(result_of(step.run, outcome.value), begun.number)
             notes.append(outcome.value.note)
         else:
-            self._store.release(begun.wanted.keys, self._owner)
+            self._release(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
                 self._schedule.block(seal_name(step.job.arguments[0], spec), f"rank {spec.name} failed: {reason}")

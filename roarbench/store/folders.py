@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.errors import StoreError
-from roarbench.files import write_whole, writing
+from roarbench.files import locked, write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 
 
@@ -15,6 +15,20 @@ class Workspace:
     """The folders of one store: all but the results can be deleted and made again."""
 
     root: Path
+
+    @property
+    def identity(self) -> str:
+        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too.
+
+        Raises:
+            StoreError: The folder cannot be written.
+        """
+        path = self.root / ".identity"
+        if not path.exists():
+            with locked(self.root / ".identity.lock"), writing(path):
+                if not path.exists():
+                    write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
+        return path.read_text()
 
     @property
     def data(self) -> Path:

@@ -72,6 +72,11 @@ class RankingSpec:
         return find_estimator(self.name)
 
     @property
+    def key(self) -> str:
+        """Return the hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+    @property
     def layout(self) -> Layout:
         """Return what the bit-planes hold."""
         return Layout(self.shape, self.unit, self.levels)

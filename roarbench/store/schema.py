@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0008"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0009"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -126,6 +126,17 @@ stopped = Table(  # what failed and is not done until somebody asks for it; miss
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
+
+checksums = Table(  # of what many runs rest on; missing from stores older than 0009
+    "checksums",
+    metadata,
+    Column("key", String(32), primary_key=True),  # hash of the record of what was made
+    Column("what", Text, nullable=False),
+    Column("checksum", String(64), nullable=False),
+    Column("folder", String(32), nullable=False),  # identity of the store's folder where it was made
+    Column("place", Text, nullable=False),  # machine and path of that folder
     Column("created", UtcDateTime, nullable=False),
 )
 

@@ -1,0 +1,78 @@
+"""Checksums of what results rest on: noted once, compared ever after, by whichever folder comes."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select
+
+from roarbench.errors import StoreError
+from roarbench.store.checksums import Artifact, Checksums
+from roarbench.store.folders import Workspace
+from roarbench.store.results import ResultsStore
+from roarbench.store.schema import checksums
+from tests.helpers.store_rows import make_result, make_run
+
+REFERENCE = Artifact("a" * 32, "reference", "1" * 32, make_run().reference)
+RANKING = Artifact("b" * 32, "ranking of grad (scalar)", "2" * 32)
+OTHER = "3" * 32
+
+
+@pytest.fixture
+def store(store_url):
+    with ResultsStore.open(store_url) as store:
+        yield store
+
+
+def noted(store):
+    with store.database.read() as connection:
+        return {row.key: row.checksum for row in connection.execute(select(checksums))}
+
+
+def test_what_the_first_folder_has_is_noted_and_the_same_goes_on(store, tmp_path):
+    for folder in ("one", "two"):
+        Checksums(store.database, Workspace(tmp_path / folder)).check([REFERENCE, RANKING])
+        assert noted(store) == {made.key: made.checksum for made in (REFERENCE, RANKING)}
+
+
+@pytest.mark.parametrize("way", ["check", "note"])
+def test_another_one_is_refused_and_nothing_is_noted(store, tmp_path, way):
+    Checksums(store.database, Workspace(tmp_path / "one")).check([RANKING])
+    second = Checksums(store.database, Workspace(tmp_path / "two"))
+    with pytest.raises(StoreError, match=r"two has another ranking of grad \(scalar\) than the one made in .*/one, "):
+        getattr(second, way)([REFERENCE, RANKING._replace(checksum=OTHER)])
+    assert noted(store) == {RANKING.key: RANKING.checksum}
+
+
+def test_what_a_folder_lacks_is_made_there_unless_several_machines_may_share_the_database(store, tmp_path):
+    first, second = (Checksums(store.database, Workspace(tmp_path / name)) for name in ("one", "two"))
+    first.note([REFERENCE])
+    lacking = REFERENCE._replace(checksum="")
+    first.check([lacking])  # it was lost there
+    if store.database.is_file:
+        second.check([lacking])
+    else:
+        with pytest.raises(StoreError, match=r"two lacks the reference, which was made in .*/one, "):
+            second.check([lacking])
+    assert noted(store) == {REFERENCE.key: REFERENCE.checksum}
+
+
+def test_what_was_lost_and_made_again_may_differ_as_long_as_no_result_rests_on_it(store, tmp_path):
+    here = Checksums(store.database, Workspace(tmp_path))
+    here.note([REFERENCE, RANKING])
+    again = [made._replace(checksum=OTHER) for made in (REFERENCE, RANKING)]
+    here.note(again)
+    assert noted(store) == dict.fromkeys((REFERENCE.key, RANKING.key), OTHER)
+    store.add(replace(make_result(make_run()), rankings=OTHER))
+    for made in (REFERENCE, RANKING):
+        with pytest.raises(StoreError, match=f"another {made.what[:8]}"):
+            here.note([made])
+    assert noted(store) == dict.fromkeys((REFERENCE.key, RANKING.key), OTHER)
+
+
+def test_a_folder_keeps_its_identity_and_a_copy_has_it(tmp_path):
+    one, two = Workspace(tmp_path / "one"), Workspace(tmp_path / "two")
+    assert one.identity == one.identity != two.identity
+    copy = tmp_path / "one/.identity"
+    (tmp_path / "three").mkdir()
+    (tmp_path / "three/.identity").write_text(copy.read_text())
+    assert Workspace(tmp_path / "three").identity == one.identity
