@@ -145,11 +145,11 @@ def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
-    for split in context.splits:
+    for split in Split:
         n = len(context.images(split).labels)
-        ranked = {spec: context.rankings.ranked(spec, split) for spec in specs}
+        ranked = {spec: context.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
-        todo = {s: tuple(spec for spec in specs if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
+        todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
             starts = list(batches)
             if lacking:

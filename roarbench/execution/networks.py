@@ -24,10 +24,13 @@ EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the t
 _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 
 
-def exchanged(context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int) -> ExchangedImages:
-    """Return training images that carry other images' removed-maps by these cuts, drawn from a seed."""
-    generator = torch.Generator().manual_seed(EXCHANGE + seed)
-    return ExchangedImages(pixels(context, Split.TRAIN), tuple(cuts), context.fill.to(device()), unit, generator)
+def exchanged(
+    context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN
+) -> ExchangedImages:
+    """Return training images that carry removed-maps of other images of a split by these cuts, drawn from a seed."""
+    generator, fill = torch.Generator().manual_seed(EXCHANGE + seed), context.fill.to(device())
+    lent = masks is not Split.TRAIN
+    return ExchangedImages(pixels(context, Split.TRAIN), tuple(cuts), fill, unit, generator, lent)
 
 
 def train_common(context: RunContext, common: CommonNetwork) -> str:
@@ -64,7 +67,8 @@ def tune(context: RunContext, run: Run) -> None:
         if store.has(key):
             return
         model = _load(context, common, common.key).to(device())
-        inputs = exchanged(context, cuts_of(rankings, common.order), common.unit, _TUNING + common.seed)
+        masks = context.suite.tuned_on
+        inputs = exchanged(context, cuts_of(rankings, common.order, masks), common.unit, _TUNING + common.seed, masks)
         labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
         recipe, seed = tuning_of(find_recipe(common.recipe)), _TUNING + common.seed
         fit(model, inputs, labels, context.norm, recipe, seed)
@@ -103,9 +107,9 @@ def row_rankings(context: RunContext, run: Run) -> Rankings:
     return context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
 
 
-def cuts_of(rankings: Rankings, order: Order) -> list[Cut]:
-    """Return what is removed of training images at the paper's levels, and at 0: all are met equally often."""
-    return [Cut(rankings.planes(Split.TRAIN), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
+    """Return what a row removes of the images of a split at the paper's levels, and at 0: all are met equally often."""
+    return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load(context: RunContext, common: CommonNetwork, key: str) -> nn.Module:

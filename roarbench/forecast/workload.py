@@ -1,6 +1,7 @@
 """What runs need, counted: nothing is timed and no data is opened."""
 
 from collections.abc import Collection, Iterable
+from operator import mul
 from typing import NamedTuple
 
 from roarbench.datasets import DatasetRecord
@@ -12,7 +13,7 @@ from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import common_trainings, tuning_cost, tunings
-from roarbench.plan.keys import needs_reference, ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.keys import family_splits, needs_reference, ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.recipes import Recipe
 from roarbench.plan.runs import Point, Suite
 from roarbench.terms import Retrain, Split, Unit
@@ -82,7 +83,8 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
-    ranked = sum({Split.TRAIN: train, Split.TEST: test}[split] for split in ranked_splits(suite))
+    counts = {Split.TRAIN: train, Split.TEST: test}
+    ranked, by_family = (sum(counts[split] for split in splits(suite)) for splits in (ranked_splits, family_splits))
     own = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
     retrained = own + len(common_trainings(points) - common_trainings(done))
     tuned, recipe = len(tunings(points) - tunings(done)), suite.recipe_record
@@ -93,7 +95,8 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
     layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit, _ in rankings]
     planes = [layout.planes * layout.width for layout in layouts]
-    largest = max((test, train) if Split.TRAIN in ranked_splits(suite) else (test,))
+    images = [by_family if estimator.id in CONTROLS else ranked for estimator, _, _ in rankings]
+    largest = max(counts[split] for split in family_splits(suite))
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
@@ -106,8 +109,10 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_explained=sum(passes(shared).forward for shared in explained) * ranked,
         copies_drawn=copies(estimator for found in explained for estimator in found) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
-        images_ranked=len(rankings) * ranked,
-        disk=(train + test) * record.channels * record.size**2 + ranked * sum(planes) + len(points) * test // 8,
+        images_ranked=sum(images),
+        disk=(train + test) * record.channels * record.size**2
+        + sum(map(mul, images, planes))
+        + len(points) * test // 8,
         sealing=_JOINED * largest * max(planes, default=0),
         memory=_memory(suite, train, sum(map(len, by_reference)), trains=trainings > 0),
     )

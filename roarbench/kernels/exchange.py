@@ -25,10 +25,11 @@ class ExchangedImages:
 
     Attributes:
         pixels: uint8 (n, c, h, w), on any device; at least two images.
-        cuts: What may be removed, each with the rankings of all n images; every one of the same unit.
+        cuts: What may be removed, each with the rankings of all n images, or of all lenders; all of the same unit.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
         unit: What one feature is.
         generator: Source of the draws, on the processor, whose numbers are the same on all machines.
+        lent: The removed-maps are those of images that are not among these.
     """
 
     pixels: Tensor
@@ -36,6 +37,7 @@ class ExchangedImages:
     fill: Tensor
     unit: Unit
     generator: torch.Generator
+    lent: bool = False
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -53,6 +55,10 @@ class ExchangedImages:
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Return for each image another one, any with equal chance and never itself, and the number of a cut."""
-        steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
+        if self.lent:
+            others = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
+        else:
+            steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
+            others = (index.cpu() + steps) % len(self)
         cuts = torch.randint(len(self.cuts), (len(index),), generator=self.generator)
-        return ((index.cpu() + steps) % len(self)).numpy(), cuts.numpy()
+        return others.numpy(), cuts.numpy()

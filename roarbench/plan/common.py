@@ -12,7 +12,7 @@ from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Decay, Recipe, find_recipe
 from roarbench.plan.runs import Point, Suite
-from roarbench.terms import Order, Retrain, Unit
+from roarbench.terms import Order, Retrain, Split, Unit
 
 _TUNING_EPOCHS = 1.0
 _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
@@ -54,7 +54,9 @@ class CommonNetwork:
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
     """Return the network that scores the rows of a suite in one order, unit and seed."""
     place = (suite.dataset, data, suite.model, suite.recipe)
-    return CommonNetwork(*place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe))
+    return CommonNetwork(
+        *place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe, suite.tuned_on)
+    )
 
 
 @cache
@@ -63,8 +65,9 @@ def _families(controls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _tuning(recipe: str) -> str:
-    return fingerprint(record(tuning_of(find_recipe(recipe))))
+def _tuning(recipe: str, masks: Split) -> str:
+    tuning = record(tuning_of(find_recipe(recipe)))
+    return fingerprint(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
 def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, int]]:

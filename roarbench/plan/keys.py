@@ -69,6 +69,12 @@ def stored_levels(suite: Suite) -> tuple[float, ...]:
 
 
 def ranked_splits(suite: Suite) -> tuple[Split, ...]:
-    """Return whose images the suite ranks: only test images where nothing is trained on degraded ones."""
-    retrained = any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks)
-    return tuple(Split) if retrained else (Split.TEST,)
+    """Return whose images the rows of a suite rank: only test images where nothing is trained on others' masks."""
+    tested = {Retrain.NONE} if suite.tuned_on is Split.TRAIN else {Retrain.NONE, Retrain.COMMON}
+    return (Split.TEST,) if {block.protocol.retrain for block in suite.blocks} <= tested else tuple(Split)
+
+
+def family_splits(suite: Suite) -> tuple[Split, ...]:
+    """Return whose images are ranked by the controls that common networks meet: all, where there are such networks."""
+    common = any(block.protocol.retrain is Retrain.COMMON for block in suite.blocks)
+    return tuple(Split) if common else ranked_splits(suite)

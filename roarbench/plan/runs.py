@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.terms import FILLS, MORF, PROTOCOLS, SHOWN, Order, Precision, Protocol, Retrain, Unit
+from roarbench.terms import FILLS, MORF, PROTOCOLS, SHOWN, Order, Precision, Protocol, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
@@ -205,6 +205,8 @@ class Suite:
         references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
         replication: 0, or which repetition with other seeds and other references it is.
         own: What somebody's file says that no table has; None for the suites of the table.
+        tuned_on: Whose images' removed-maps the common networks meet when they are tuned on a row; for those of test
+            images no training image has to be explained.
     """
 
     name: str
@@ -220,6 +222,7 @@ class Suite:
     references: int = 1
     replication: int = 0
     own: Own | None = None
+    tuned_on: Split = Split.TRAIN
 
     @property
     def called(self) -> str:

@@ -22,6 +22,7 @@ from roarbench.terms import (
     Precision,
     Protocol,
     Retrain,
+    Split,
     Unit,
 )
 
@@ -347,6 +348,19 @@ _QUICK_2 = replace(
     references=3,
 )
 
+_QUICK_SPECIFIC = replace(  # a third of the maps: of the training images those of the controls alone
+    _QUICK_2,
+    name="quick-specific",
+    version=1,
+    about="quick's specific gain in minutes: training images carry test images' masks where networks are tuned",
+    blocks=_QUICK_2.blocks[:2],
+    tuned_on=Split.TEST,
+)
+
+_IMAGENET_AUGMENTED_2 = replace(  # a 26th of the maps
+    _FIRST["imagenet-augmented"], version=2, tuned_on=Split.TEST
+)
+
 _QUICK_CLASS = replace(
     _QUICK_2,
     name="quick-class",
@@ -388,6 +402,8 @@ def _crossed(name: str, references: int, recipe: str = "") -> Suite:
 
 _SECOND = (
     _QUICK_2,
+    _QUICK_SPECIFIC,
+    _IMAGENET_AUGMENTED_2,
     _QUICK_CLASS,
     _QUICK_EXCHANGED,
     *(_crossed(name, 5) for name in ("imagenette64", "cifar10", "cifar10-fast", "imagenette", "imagenette-fast")),

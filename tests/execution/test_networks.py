@@ -165,6 +165,66 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
 
 
+@pytest.fixture(scope="module")
+def lent(tmp_path_factory):
+    """The specific part of the suite with networks tuned on masks of test images: context, runs, names of jobs."""
+    suite = replace(COMMON, name="lent", blocks=COMMON.blocks[:2], tuned_on=Split.TEST)
+    folder = tmp_path_factory.mktemp("lent")
+    context, engine = make_context(folder, suite), InlineEngine()
+    runs = make_runs(context, suite)
+    with ResultsStore.open(default_url(folder)) as store:
+        failures = [event.failure for event in complete(context, runs, store, engine) if event.failure]
+        assert failures == []
+        yield context, runs, engine.done, store
+
+
+def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):
+    context, _, jobs, _ = lent
+    assert {name for name in jobs if name.startswith("rank trained")} == {"rank trained test 0"}
+    controls = {name for name in jobs if name.startswith("rank controls")}
+    assert controls == {"rank controls train 0", "rank controls test 0"}
+    assert {name for name in done[2] if name.startswith("rank trained")} >= {"rank trained train 0"}
+    for name, splits in (("grad", {Split.TEST}), ("random", set(Split))):
+        assert context.rankings.open(context.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
+
+
+def test_training_images_carry_test_images_masks_while_a_network_is_tuned(lent):
+    context, runs, _, _ = lent
+    run = next(run for run in runs if (run.cell.estimator, run.seed) == ("grad", 1))
+    own, common = context.of(run), trained(context, 1, 1, cuts(context, CONTROLS))
+    rankings = networks.row_rankings(own, run)
+    planes = rankings.planes(Split.TEST)
+    inputs = ExchangedImages(
+        context.pixels(Split.TRAIN),
+        tuple(Cut(planes, rankings.layout, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)),
+        context.fill,
+        Unit.SCALAR,
+        torch.Generator().manual_seed(networks.EXCHANGE + 1_000_001),
+        lent=True,
+    )
+    labels = torch.from_numpy(context.data.train.labels)
+    fit(common, inputs, labels, context.norm, tuning_of(find_recipe("planted@1")), 1_000_001)
+    found = networks.scoring_network(own, run, rankings)
+    assert checksum(found.state_dict()) == checksum(common.state_dict())
+
+
+def test_a_network_that_is_tuned_on_other_masks_has_another_key(lent, done):
+    keys = [{run.key for run in runs if run.cell.retrain is Retrain.COMMON} for runs in (lent[1], done[1])]
+    assert len(keys[0]) == len(keys[1])
+    assert not keys[0] & keys[1]
+
+
+def test_the_plan_counts_maps_of_training_images_for_controls_alone():
+    suite = replace(COMMON, blocks=COMMON.blocks[:1])
+    tuned = replace(suite, tuned_on=Split.TEST)
+    record = suite.dataset_record
+    train, test = record.train_images, record.test_images
+    before, after = (count_work(each, expand(each), (), None) for each in (suite, tuned))
+    assert before.images_ranked - after.images_ranked == 3 * train  # truth, and grad by two references
+    assert before.images_explained * test == after.images_explained * (train + test)
+    assert after.disk < before.disk
+
+
 def test_no_row_depends_on_which_other_rows_there_are():
     fewer = replace(COMMON, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=2),))
     points = set(expand(fewer))

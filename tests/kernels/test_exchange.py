@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -71,6 +73,18 @@ def test_all_others_and_all_cuts_have_equal_chances() -> None:
     expected = 20_000 / (N - 1)
     assert np.abs(counts[1:] - expected).max() < 5 * np.sqrt(expected)
     assert abs(np.mean(np.concatenate(cuts)) - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("lenders", (5, 40))
+def test_maps_may_be_lent_by_images_that_are_not_trained_on(lenders: int) -> None:
+    planes = np.repeat(ranked(Unit.SCALAR, 1)[1], 4, axis=0)[:lenders]
+    exchanged = replace(inputs(), cuts=(inputs().cuts[0]._replace(planes=planes),), lent=True)
+    draws = [exchanged._draw(torch.zeros(1000, dtype=torch.int64))[0] for _ in range(20)]
+    counts = np.bincount(np.concatenate(draws), minlength=lenders)
+    assert len(counts) == lenders
+    expected = 20_000 / lenders  # the first image is met by the map of the first lender, which is not its own
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+    assert exchanged.batch(torch.arange(N)).shape == (N, *SHAPE)
 
 
 def test_the_same_seed_draws_the_same_and_every_reading_draws_anew() -> None:
