@@ -94,6 +94,29 @@ class DatasetRecord:
 
 # values of `own`: a folder of each class, parquet files in the hub's layout, one file of numbers with a label column
 FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
+OWN_IMAGES = "somebody's own images"
+
+
+def own_images(name: str, channels: int, size: int) -> DatasetRecord:
+    """Return the record of somebody's own images of this shape, of which nothing else is known yet."""
+    return DatasetRecord(
+        name=name,
+        about=OWN_IMAGES,
+        hub="",
+        revision="",
+        config="",
+        image_column="",
+        label_column="",
+        train_split="",
+        test_split="",
+        classes=0,
+        train_images=0,
+        test_images=0,
+        channels=channels,
+        size=size,
+        terms="one's own",
+    )
+
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
 

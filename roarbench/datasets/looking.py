@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET, DatasetRecord, folders, tables
+from roarbench.datasets import FOLDERS, PARQUET, DatasetRecord, folders, own_images, tables
 from roarbench.datasets.sources import counted
 from roarbench.errors import DataError
 
@@ -36,24 +36,7 @@ def look(folder: Path) -> DatasetRecord:
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files")
-    record = DatasetRecord(
-        name=folder.resolve().name,
-        about="somebody's own images",
-        hub="",
-        revision="",
-        config="",
-        image_column="",
-        label_column="",
-        train_split="",
-        test_split="",
-        classes=0,
-        train_images=0,
-        test_images=0,
-        channels=3,
-        size=64,
-        terms="one's own",
-        folder=str(folder.resolve()),
-    )
+    record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
     found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
     return counted(found)
 

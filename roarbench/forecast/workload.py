@@ -95,7 +95,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
     layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit, _ in rankings]
     planes = [layout.planes * layout.width for layout in layouts]
-    images = [by_family if estimator.id in CONTROLS else ranked for estimator, _, _ in rankings]
+    images = [by_family if estimator.id in suite.controls else ranked for estimator, _, _ in rankings]
     largest = max(counts[split] for split in family_splits(suite))
     trainings = retrained + (0 if suite.given else reference)
     return Work(

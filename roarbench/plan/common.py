@@ -54,9 +54,7 @@ class CommonNetwork:
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
     """Return the network that scores the rows of a suite in one order, unit and seed."""
     place = (suite.dataset, data, suite.model, suite.recipe)
-    return CommonNetwork(
-        *place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe, suite.tuned_on)
-    )
+    return CommonNetwork(*place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe, suite.tuned_on))
 
 
 @cache

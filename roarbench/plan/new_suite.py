@@ -1,13 +1,13 @@
 """Writes the TOML file of a suite on somebody's images, each line explained. Nothing here imports torch."""
 
 import os
-import re
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
 from roarbench.datasets.looking import look
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
@@ -25,7 +25,7 @@ def write_suite(folder: Path) -> Path:
         CallerError: There are no such images, or the file is there already.
     """
     record = look(folder)
-    name = re.sub(r"[^a-z0-9]+", "-", record.name.lower()).strip("-")[:37] or "mine"
+    name = slug(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
     text = suite_text(name, record, os.path.relpath(record.folder, Path.cwd()))
@@ -60,6 +60,10 @@ def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
         ("levels = [0.1, 0.5, 0.9]", "shares of the features that are removed"),
         ("seeds = 3", "trainings of each point; each has a reference of its own to rank by"),
         ("references = 3", "explained networks; with one alone, verdicts hold for this network only"),
+        (
+            '# tuned_on = "test"',
+            "where specific gain is all: no training image is explained",
+        ),
         ("", ""),
         ("[protocol.roar]", "what differs from the lines above, for one protocol"),
         ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here at one level alone"),

@@ -9,7 +9,7 @@ from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Block, Own, Suite
-from roarbench.terms import PROTOCOLS, Precision, Unit
+from roarbench.terms import PROTOCOLS, Precision, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
 
@@ -82,6 +82,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         maps=Precision(values["maps"]),
         references=values["references"],
         own=Own(blocks, values["references"], found, source),
+        tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
     )
     return without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))
 
@@ -89,6 +90,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
 def _computed(suite: Suite) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
+    optional = {"source": own.source, "tuned_on": suite.tuned_on}
     return {
         "dataset": record(own.dataset.anywhere) if own.dataset else suite.dataset,
         "model": suite.model,
@@ -97,7 +99,7 @@ def _computed(suite: Suite) -> dict[str, Any]:
         "maps": suite.maps,
         "references": own.references,
         "blocks": [record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
-    } | ({"source": own.source} if own.source else {})
+    } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN)}
 
 
 def _block(values: Mapping[str, Any]) -> Block:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roarbench.datasets import DATASETS, FOLDERS, PARQUET, DatasetRecord, find_dataset
+from roarbench.datasets import DATASETS, FOLDERS, OWN_IMAGES, PARQUET, DatasetRecord, find_dataset, own_images
 from roarbench.datasets.sources import counted
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS, find_estimator
@@ -23,10 +23,11 @@ from roarbench.plan.recipes import RECIPES, SETTINGS, Recipe, changed, find_reci
 from roarbench.plan.runs import Block, Own, Suite, check_fill, find_protocol
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
-from roarbench.terms import PROTOCOLS, Precision, Retrain, Unit
+from roarbench.terms import PROTOCOLS, Precision, Retrain, Split, Unit
 
 ENDING = ".toml"
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_LONGEST = 40  # letters of a name
+NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 _MOST = 1000  # seeds and references
 _MANY = 10**9
 _SPLIT_KEYS = ("train", "test")
@@ -66,7 +67,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     name, about = top.text("name"), top.text("about", "a suite from a file")
     if not NAME.fullmatch(name):
         raise top.wrong(
-            f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write {_slug(name)}"
+            f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
         )
     if name in SUITES:
         raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
@@ -75,9 +76,10 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     recipe = _recipe(top.section("recipe"), None, start)
     reference_recipe = _recipe(top.section("reference_recipe"), recipe, start)
     references = top.whole("references", 1, _MOST, 3)
-    blocks = _blocks(top)
+    blocks = _blocks(top, dataset)
     with _of(top):
         maps = _one(Precision, "maps", top.text("maps", Precision.FLOAT32))
+        tuned_on = _one(Split, "tuned_on", top.text("tuned_on", Split.TRAIN))
     top.close()
     trained = [block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE]
     if trained and max(trained) < references:
@@ -95,12 +97,14 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         maps=maps,
         references=references,
         own=Own(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),
+        tuned_on=tuned_on,
     )
     return own_suite(name, about, made)
 
 
-def _slug(name: str) -> str:
-    return f'name = "{re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "mine"}"'
+def slug(text: str) -> str:
+    """Return the name of a suite that is nearest to a text."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"
 
 
 def _dataset(section: TomlTable, base: Path, name: str) -> DatasetRecord:
@@ -116,23 +120,10 @@ def _dataset(section: TomlTable, base: Path, name: str) -> DatasetRecord:
             found = find_dataset(section.text("known"))
         section.close()
         return found
-    record = DatasetRecord(
-        name=section.text("name", name),
-        about=section.text("about", "somebody's own images"),
-        hub="",
-        revision="",
-        config="",
-        image_column="",
-        label_column="",
-        train_split="",
-        test_split="",
-        classes=0,
-        train_images=0,
-        test_images=0,
-        channels=section.whole("channels", 1, 3, 3),
-        size=section.whole("size", 8, 512),
+    record = replace(
+        own_images(section.text("name", name), section.whole("channels", 1, 3, 3), section.whole("size", 8, 512)),
+        about=section.text("about", OWN_IMAGES),
         crop=section.number("crop", 0.1, 1.0, 1.0),
-        terms="one's own",
     )
     if record.channels == 2:
         raise section.wrong("channels is 2, expected 1 for grey or 3 for colour")
@@ -218,18 +209,18 @@ def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
         return changed(table, values | ({"start": start} if start else {}))
 
 
-def _blocks(top: TomlTable) -> tuple[Block, ...]:
+def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     """Return the cells: each protocol with its estimators, levels, seeds, units and fills, or those of all."""
     names = top.texts("protocols")
     for name in names:
         with _of(top):
             find_protocol(name)
     special = top.section("protocol")
-    defaults = _asked(top, None)
+    defaults = _asked(top, dataset, None)
     blocks: list[Block] = []
     for name in names:
         one = special.section(name)
-        asked = _asked(one, defaults)
+        asked = _asked(one, dataset, defaults)
         one.close()
         for unit in asked["units"]:
             fills = ("mean",) if PROTOCOLS[name].retrain is Retrain.MASKS else asked["fills"]  # masks have no fill
@@ -243,12 +234,12 @@ def _blocks(top: TomlTable) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _asked(section: TomlTable, defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, Any] | None) -> dict[str, Any]:
     get = defaults or {"levels": None, "estimators": None, "seeds": 3, "units": (Unit.SCALAR,), "fills": ("mean",)}
     ids = section.texts("estimators", get["estimators"])
     units, fills = section.texts("units", get["units"]), section.texts("fills", get["fills"])
     with _of(section):
-        estimators = tuple(dict.fromkeys((*CONTROLS, *(_estimator(name) for name in ids))))
+        estimators = tuple(dict.fromkeys((*CONTROLS, *(_estimator(name, dataset) for name in ids))))
         units = tuple(_one(Unit, "units", unit) for unit in units)
         for fill in fills:
             check_fill(fill, Retrain.IMAGES)
@@ -262,12 +253,12 @@ def _asked(section: TomlTable, defaults: Mapping[str, Any] | None) -> dict[str, 
     }
 
 
-def _estimator(name: str) -> str:
-    """Return the id of an estimator that any images can be given to."""
+def _estimator(name: str, dataset: DatasetRecord) -> str:
+    """Return the id of an estimator that these images can be given to."""
     found = find_estimator(name)
     if found.submitted:
         raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
-    if found.base in ("truth", "leak"):
+    if found.base in ("truth", "leak") and not dataset.generated:
         raise CallerError(f"estimators has '{name}', which is known of generated images alone; leave it out")
     return found.id
 

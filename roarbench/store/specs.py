@@ -1,7 +1,7 @@
 """Under what identity the rankings of a suite are stored."""
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.estimators import CONTROLS, Estimator
+from roarbench.estimators import Estimator
 from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
 from roarbench.plan.runs import Suite
 from roarbench.store.rankings import RankingSpec
@@ -27,6 +27,6 @@ def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Un
         unit=unit,
         levels=stored_levels(suite),
         shape=(record.channels, record.size, record.size),
-        splits=family_splits(suite) if estimator.id in CONTROLS else ranked_splits(suite),
+        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite),
         maps=suite.maps if estimator.shared else Precision.FLOAT32,
     )

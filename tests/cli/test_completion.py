@@ -39,7 +39,7 @@ def completed(line: str) -> list[str]:
     [
         ("roarbench table --suite ", [*SUITES]),
         ("roarbench run --suite study-c", ["study-cifar10"]),
-        ("roarbench claims --suite qu", ["quick", "quick-class", "quick-exchanged"]),
+        ("roarbench claims --suite qu", ["quick", "quick-specific", "quick-class", "quick-exchanged"]),
         ("roarbench validity --against planted-s", ["planted-smooth"]),
         ("roarbench table --protocol ", [*SHOWN]),
         ("roarbench run --protocol ", [*PROTOCOLS]),

@@ -11,8 +11,10 @@ from roarbench.identity import canonical
 from roarbench.plan.own import suite_of, suite_record, without
 from roarbench.plan.runs import expand
 from roarbench.plan.suite_file import read_suite
-from roarbench.terms import MORF, ROAR, Unit
+from roarbench.terms import MORF, ROAR, Split, Unit
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite
+
+PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_folders_of_the_splits(path, tmp_path):
     write_pictures(tmp_path / "split" / "val", 2)
     data = changed(
         path,
-        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        PICTURES,
         'images = "split"\nsize = 8\ntrain = "train"\ntest = "val"',
     )
     assert (data.dataset_record.train_images, data.dataset_record.test_images) == (12, 6)
@@ -101,8 +103,21 @@ def test_a_protocol_of_its_own(path):
     ]
 
 
+def test_networks_may_be_tuned_on_masks_of_test_images(path):
+    usual, suite = read_suite(path), changed(path, "seeds = 1", 'seeds = 1\ntuned_on = "test"')
+    assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
+    assert suite.version != usual.version
+    assert suite_of(json.loads(canonical(suite_record(suite)))).tuned_on is Split.TEST
+    assert "tuned_on" not in suite_record(usual)  # versions of suites that were made before it stay
+
+
+def test_the_truth_of_generated_images_is_known(path):
+    path.write_text(TEXT.replace('["grad"]', '["truth"]').replace(PICTURES, 'known = "planted"'))
+    assert "truth" in read_suite(path).estimators
+
+
 def test_a_data_set_of_the_table_shares_its_runs(path):
-    suite = changed(path, 'images = "pictures"\nsize = 8\ntest_share = 0.25', 'known = "imagenette64"')
+    suite = changed(path, PICTURES, 'known = "imagenette64"')
     assert suite.dataset == "imagenette64"
     assert suite.own.dataset is None
 
@@ -111,7 +126,7 @@ def test_a_data_set_of_the_hub(path):
     revision = "0123456789" * 4
     suite = changed(
         path,
-        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        PICTURES,
         f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
         'train = "train"\ntest = "test"\nimage_column = "img"',
     )
@@ -144,6 +159,7 @@ WRONG = (
     ("[0.5]", "[]", "levels is [], expected a list of numbers from 0.01 to 1; write levels = [1]"),
     ("seeds = 1", "seeds = 0", "seeds is 0, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
+    ("seeds = 1", 'seeds = 1\ntuned_on = "both"', "tuned_on is 'both', expected train or test"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
     (
         "references = 1",
@@ -168,7 +184,7 @@ WRONG = (
         ": 0 of 0 classes have an image to train on, 0 one to test on; expected two classes",
     ),
     (
-        'images = "pictures"\nsize = 8\ntest_share = 0.25',
+        PICTURES,
         'known = "cifar"',
         ", [data]: no data set 'cifar'; did you mean",
     ),

@@ -59,6 +59,8 @@ FROZEN = {
     ("planted-smooth", 1): "17d61766ab9811145dcfaf9705e7fff5",
     ("planted-placed", 1): "b22f08f511d0423ea35b3572ba40ea12",
     ("quick", 2): "2d884a827368dabcc779c8bef3b4deae",
+    ("quick-specific", 1): "1d3527ca780a33d60eb411bc32237b29",
+    ("imagenet-augmented", 2): "957d15e402313269011c90d34e13d9c6",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
     ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",
@@ -109,7 +111,14 @@ def described(suite):
     for block in everything["blocks"]:
         protocol = block["protocol"]  # what an image is paired with came later, and its name says it
         block["protocol"] = (*protocol[:3], True) if protocol.paired else protocol[:3]
-    later = (("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None))
+    later = (
+        ("given", ""),
+        ("maps", "float32"),
+        ("references", 1),
+        ("replication", 0),
+        ("own", None),
+        ("tuned_on", "train"),
+    )
     return {name: value for name, value in everything.items() if (name, value) not in later}
 
 
