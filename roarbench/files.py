@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -78,6 +78,17 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def look_anew(*folders: Path) -> None:
+    """List folders, those above others first, so that names in them are looked up as they are by now.
+
+    The client of a network file system may go on saying from memory that a name is not there, until its folder is
+    listed (nfs(5), "Directory entry caching"). Whoever has waited for a lock asks for what was made meanwhile.
+    """
+    for folder in folders:
+        with suppress(OSError):  # not there yet
+            list(folder.iterdir())
 
 
 def sha256(path: Path) -> str:

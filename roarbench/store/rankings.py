@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from roarbench.calls import propose
 from roarbench.errors import StoreError
 from roarbench.estimators import Estimator, find_estimator
-from roarbench.files import locked, sha256, write_whole, writing
+from roarbench.files import locked, look_anew, sha256, write_whole, writing
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
@@ -176,7 +176,8 @@ class RankingsStore:
         return (self.folder(spec) / _MANIFEST).exists()
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether the images `start` … `stop - 1` are done, however they were divided."""
+        """Return whether the images `start` … `stop - 1` are done by now, however they were divided; lists folders."""
+        self._look_anew(spec)
         return self.has(spec) or covers(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
@@ -245,6 +246,7 @@ class RankingsStore:
         folder = self.folder(spec)
         parts = folder / "parts"
         with locked(folder / "seal.lock"), writing(folder):
+            self._look_anew(spec)
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
                 about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
@@ -270,6 +272,10 @@ class RankingsStore:
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), _kept(files))
+
+    def _look_anew(self, spec: RankingSpec) -> None:
+        folder = self.folder(spec)
+        look_anew(*reversed(folder.parents[:3]), folder, folder / "parts")  # from the root on
 
     def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"

@@ -1,0 +1,120 @@
+"""A folder that several machines share, by a client that remembers what was not there when it last looked."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roarbench.estimators import find_estimator
+from roarbench.execution import jobs, networks
+from roarbench.plan.runs import Block
+from roarbench.store import networks as network_store
+from roarbench.store import rankings, references
+from roarbench.terms import SPECIFIC, Split, Unit
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+
+pytestmark = pytest.mark.slow
+
+TUNED = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "sobel", "random-blurred", "grad"), (0.5, 0.9), seeds=1),))
+
+
+class Client:
+    """Says that a name is not there as it did before, until the name's folder is listed; another machine's knows."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._gone: set[Path] = set()
+        self._elsewhere = False
+        for name in ("exists", "is_dir"):
+            patch.setattr(Path, name, self._asked(getattr(Path, name)))
+        for name in ("iterdir", "glob"):
+            patch.setattr(Path, name, self._listed(getattr(Path, name)))
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        self._elsewhere = True
+        yield
+        self._elsewhere = False
+
+    def _asked(self, real):
+        def asked(path, **options):
+            found = real(path, **options)
+            if self._elsewhere:
+                return found
+            if not found:
+                self._gone.add(path)
+            return found and path not in self._gone
+
+        return asked
+
+    def _listed(self, real):
+        def listed(folder, *pattern, **options):
+            if not self._elsewhere:
+                if folder in self._gone:
+                    raise FileNotFoundError(folder)
+                self._gone = {path for path in self._gone if path.parent != folder}
+            return real(folder, *pattern, **options)
+
+        return listed
+
+
+def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
+    """The files of a folder, so that one that is written again differs."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+
+
+def controls(context):
+    names = ("random", "sobel", "random-blurred")
+    return tuple(context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names)
+
+
+def rank(context):
+    jobs.rank_shard(context, controls(context), Split.TRAIN, 0, TRAIN)
+    jobs.rank_shard(context, controls(context), Split.TEST, 0, TEST)
+
+
+def seal(context):
+    for spec in controls(context):
+        jobs.seal(context, spec)
+
+
+def common(context):
+    networks.train_common(context, context.common_network(make_runs(context, TUNED)[0]))
+
+
+STEPS = [[jobs.train_reference], [rank], [rank, seal], [rank, seal, common]]
+
+
+@pytest.mark.parametrize("steps", STEPS, ids=lambda steps: steps[-1].__name__)
+def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_again(steps, tmp_path, monkeypatch):
+    context = make_context(tmp_path, TUNED)
+    *before, last = steps
+    for step in before:
+        step(context)
+    client, lock, made = Client(monkeypatch), references.locked, []
+
+    def look() -> None:
+        """As the command does before it hands the step out."""
+        assert not context.references.has(context.reference)
+        assert not context.networks.has(context.common_network(make_runs(context, TUNED)[0]).key)
+        for spec in controls(context):
+            context.rankings.has(spec), context.rankings.ranked(spec, Split.TEST)
+
+    @contextmanager
+    def waited(path):
+        if not made:
+            made.append(path)
+            with client.elsewhere():
+                last(context)
+                made.append(snapshot(tmp_path))
+        with lock(path):
+            yield
+
+    for module in (references, network_store, rankings):
+        monkeypatch.setattr(module, "locked", waited)
+    look()
+    last(context)
+    with client.elsewhere():
+        assert snapshot(tmp_path) == made[1]
