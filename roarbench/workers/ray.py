@@ -164,8 +164,7 @@ class RayEngine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        starting, busy = (start.actor for start in self._starting.values()), (actor for actor, _ in self._busy.values())
-        for actor in (*self._idle, *starting, *busy):
+        for actor in (*self._idle, *(actor for actor, _ in (*self._starting.values(), *self._busy.values()))):
             ray.kill(actor)
         self._mark.close()
 
@@ -178,6 +177,11 @@ class RayEngine:
         """Give a job to an idle worker."""
         actor = self._idle.pop()
         self._busy[actor.do.remote(job)] = (actor, job)
+
+    def stop(self, name: str) -> None:
+        """End a job under way; its outcome is that of a worker that was lost."""
+        for actor in [actor for actor, job in self._busy.values() if job.name == name]:
+            ray.kill(actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the jobs that ended, waiting `timeout` seconds at most for the first thing to happen.

@@ -19,6 +19,7 @@ import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.execution.scheduler import Stopping
 from roarbench.plan.suites import find_suite
 from roarbench.workers.local import Job, JobOutcome
 from tests.helpers.command_line import SMALL
@@ -124,6 +125,19 @@ def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(start
     assert do(engine, os.getpid).value != pid
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
     assert engine.idle == 0  # that process holds memory, or a dead GPU: there will be another one
+
+
+def test_a_job_that_is_stopped_ends_and_its_worker_is_replaced(started):
+    engine = started(2, 2)
+    assert isinstance(engine, Stopping)
+    for name, seconds in (("stopped", PATIENCE), ("other", 0.0)):
+        engine.submit(Job(name, time.sleep, (seconds,)))
+    engine.stop("stopped")
+    engine.stop("gone")  # it has ended already
+    outcomes = collect(engine, 2)
+    assert type(outcomes["stopped"].error) is MachineError
+    assert outcomes["other"].error is None
+    assert until_idle(engine, 2) == 2
 
 
 def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
