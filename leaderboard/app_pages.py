@@ -18,9 +18,10 @@ from leaderboard.curves import (
     toy_tables,
 )
 from leaderboard.downloads import board_files, board_records
-from leaderboard.entry import HOOKER, command, machines, profile, runs_of, shared
+from leaderboard.entry import command, machines, profile, runs_of, shared
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
 from leaderboard.gallery import SIDE, Bytes, data_uri, degraded, enlarged, heat, original
+from leaderboard.papers import HOOKER
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.session import (
     Session,

@@ -18,9 +18,10 @@ from leaderboard.curves import (
     toy_tables,
 )
 from leaderboard.downloads import DECIMALS, header_fields
-from leaderboard.entry import HOOKER, command, runs_of, shared
+from leaderboard.entry import command, runs_of, shared
 from leaderboard.gallery import Bytes, Gallery, degraded, heat, original
 from leaderboard.pages import bar_lines, empty_columns, legend
+from leaderboard.papers import HOOKER
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
 from leaderboard.source import protocols, units

@@ -3,6 +3,9 @@
     for suite in planted-protocols planted-leaky planted-smooth planted-placed; do
         roarbench run --suite $suite --store DIR
     done
+    for suite in examples/planted/*.toml; do
+        roarbench run --suite $suite --store DIR
+    done
     python scripts/who_is_right.py --store DIR
 
 The known order comes from the generator (`known_gains`), everything else from the stored rows.
@@ -29,6 +32,7 @@ from roarbench.execution.importance import image_ids
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.train import Normalisation, normalise
 from roarbench.plan.runs import Suite, expand
+from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM, board_of, gain_samples, spread_for
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -46,6 +50,7 @@ from roarbench.terms import (
     ROAR,
     ROAR_EXCHANGED,
     SPECIFIC,
+    SPECIFIC_CLASS,
     Order,
     Protocol,
     Retrain,
@@ -56,6 +61,7 @@ from roarbench.text import markdown_table, percent, signed
 
 NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")  # those that the rule was written for
 BLIND = "planted-placed"  # where `specific` has to fail; made later, and no part of the rule
+NAMED = tuple(map(find_suite, (*NAMES, BLIND)))
 ASKED = (ROAR, KAR, ROAR_EXCHANGED, SPECIFIC, AUGMENTED, MORF, LERF)
 EQUAL = 2.0  # points of known gain; rows that are nearer to each other are no pair
 IGNORANT = ("random-blurred", "leak")  # rows that know nothing of the image
@@ -63,6 +69,17 @@ BACKWARD = 2  # passes that a training image takes beside the forward one
 SHORT = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈", None: ""}
 PAGE = Path(__file__).parents[1] / "docs" / "protocols.md"
 START, END = "<!-- tables: scripts/who_is_right.py -->", "<!-- end of the tables -->"
+LENT_START, LENT_END = "<!-- lent: scripts/who_is_right.py -->", "<!-- end of lent -->"
+FILES = tuple(
+    Path(__file__).parents[1] / "examples" / "planted" / f"{name}.toml"
+    for name in ("planted", "leaky", "smooth", "placed")
+)
+LENT = (SPECIFIC, SPECIFIC_CLASS, AUGMENTED)  # what is asked of networks that are tuned on masks of test images
+HEAD = (
+    *("data set", "protocol", "pairs right", "wrong", "open"),
+    *("`truth`", "`truth-inverted`", "`random-blurred`", "`leak`"),
+    *("z of `truth`", "core-seconds", "power"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,7 @@ class JudgedProtocol:
 
     Attributes:
         suite: Name of the suite.
+        dataset: Name of its images.
         protocol: Its name.
         right, wrong, undecided: Pairs of rows by what the intervals of 95% say of their order.
         verdicts: Of rows beside Random, by estimator.
@@ -79,6 +97,7 @@ class JudgedProtocol:
     """
 
     suite: str
+    dataset: str
     protocol: str
     right: int
     wrong: int
@@ -154,6 +173,7 @@ def judge(found: SuiteResults, protocol: Protocol, rate: float) -> JudgedProtoco
     assert truth.value is not None and truth.high is not None, "every cell has several seeds or references"
     return JudgedProtocol(
         found.suite.name,
+        found.suite.dataset,
         protocol.name,
         right,
         wrong,
@@ -207,8 +227,7 @@ def tables(found: Sequence[SuiteResults]) -> str:
     """Return the tables of the page."""
     rate = seconds_a_pass(found)
     judged = [judge(each, protocol, rate) for each in found for protocol in ASKED]
-    first = ["data set", "protocol", "pairs right", "wrong", "open", "`truth`", "`truth-inverted`", "`random-blurred`"]
-    whole = markdown_table([*first, "`leak`", "z of `truth`", "core-seconds", "power"], map(_line, judged))
+    whole = markdown_table(HEAD, map(_line, judged))
     rule = markdown_table(
         ["protocol", "errors", "failures", "least power"],
         ([f"`{name}`", str(errors), str(failures), signed(power)] for name, errors, failures, power in leader(judged)),
@@ -217,11 +236,16 @@ def tables(found: Sequence[SuiteResults]) -> str:
     return "\n\n".join((whole, rule, alone))
 
 
+def lent_table(lent: Sequence[SuiteResults], found: Sequence[SuiteResults]) -> str:
+    """Return the table of the suites whose networks are tuned on masks of test images; `found` says the rate."""
+    rate = seconds_a_pass(found)
+    return markdown_table(HEAD, (_line(judge(each, protocol, rate)) for each in lent for protocol in LENT))
+
+
 def _line(one: JudgedProtocol) -> list[str]:
     beside = [SHORT[one.verdicts.get(name)] for name in ("truth", "truth-inverted", "random-blurred", "leak")]
-    dataset = find_suite(one.suite).dataset
     counts = [str(one.right), str(one.wrong), str(one.undecided)]
-    return [dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
+    return [one.dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
 
 
 def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
@@ -234,13 +258,13 @@ def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
             yield [each.suite.dataset, f"`{name}`", percent(accuracy)]
 
 
-def read(store: ResultsStore) -> list[SuiteResults]:
-    """Return the results of all suites.
+def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResults]:
+    """Return the results of these suites.
 
     Raises:
         RunError: Something is missing.
     """
-    found = [collect(find_suite(name), store) for name in (*NAMES, BLIND)]
+    found = [collect(suite, store) for suite in suites]
     for each in found:
         if not each.complete:
             missing = len(expand(each.suite)) - len(each.results)
@@ -251,13 +275,17 @@ def read(store: ResultsStore) -> list[SuiteResults]:
 def main() -> None:
     """Write the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="a folder with the results of the three suites")
-    parser.add_argument("--page", type=Path, default=PAGE, help="what has the two markers")
+    parser.add_argument("--store", type=Path, required=True, help="a folder with the results of the suites")
+    parser.add_argument("--page", type=Path, default=PAGE, help="what has the markers")
     options = parser.parse_args()
     with ResultsStore.open(default_url(options.store)) as store:
-        made = tables(read(store))
-    before, _, rest = options.page.read_text("utf-8").partition(START)
-    options.page.write_text(f"{before}{START}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+        found = read(store)
+        made = tables(found), lent_table(read(store, [read_suite(path) for path in FILES]), found)
+    page = options.page.read_text("utf-8")
+    for start, end, table in zip((START, LENT_START), (END, LENT_END), made, strict=True):
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}\n{table}\n{end}{rest.partition(end)[2]}"
+    options.page.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.verdicts import Verdict
@@ -37,7 +38,7 @@ def agreements():
 def judged(program, protocol="roar", wrong=0, seconds=60.0, z=5.0, **verdicts):
     found = {"truth": Verdict.BETTER, "random_blurred": Verdict.SAME} | verdicts
     found = {name.replace("_", "-"): verdict for name, verdict in found.items()}
-    return program.JudgedProtocol("planted-leaky", protocol, 3, wrong, 1, found, z, seconds)
+    return program.JudgedProtocol("planted-leaky", "planted-leaky", protocol, 3, wrong, 1, found, z, seconds)
 
 
 @pytest.mark.slow
@@ -118,6 +119,16 @@ def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     assert f"**By the rule `{first[0]}` leads**" in page
     assert page.partition(program.START)[2].partition(program.END)[0].strip() == made
+
+
+@pytest.mark.slow
+def test_the_table_of_networks_tuned_on_test_images_masks_is_that_of_the_rows_beside_it(program, tmp_path):
+    assert command("import", ROOT / "docs" / "protocols.parquet", "--store", tmp_path) == 0
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        lent = program.read(store, [read_suite(path) for path in program.FILES])
+        made = program.lent_table(lent, program.read(store))
+    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert page.partition(program.LENT_START)[2].partition(program.LENT_END)[0].strip() == made
 
 
 @pytest.mark.slow
