@@ -26,29 +26,11 @@ from roarbench.estimators.engine import Explained, Passes, Subject, fitting, imp
 from roarbench.estimators.noise import noisy_copies
 from roarbench.models import build
 from roarbench.terms import Precision
-from tests.helpers.networks import images_like_photographs, residual_network
+from tests.helpers.networks import CountingPasses, images_like_photographs, residual_network
 
 
 def estimators(*names: str) -> list[Estimator]:
     return [find_estimator(name) for name in names]
-
-
-class Counting(nn.Module):
-    """Passes on to a model and counts the images that go through, forward and back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.forwards = self.backwards = 0
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.forwards += len(images)
-        logits = self.model(images)
-        logits.register_hook(self.count)
-        return logits
-
-    def count(self, gradient: Tensor) -> None:
-        self.backwards += len(gradient)
 
 
 QUICK = ("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -68,7 +50,7 @@ QUICK = ("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
     ],
 )
 def test_passes_are_counted(names, forward, backward, tiny, batch, black):
-    counting = Counting(tiny).eval()
+    counting = CountingPasses(tiny).eval()
     importance_maps(estimators(*names), counting, batch, black)
     n = len(batch.ids)
     assert (counting.forwards, counting.backwards) == (forward * n, backward * n)

@@ -21,6 +21,7 @@ from roarbench.estimators.methods import method_map
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
 from roarbench.models import build
 from roarbench.terms import Precision
+from tests.helpers.networks import CountingPasses
 
 BRIEF = {  # small enough to be derived by loops; 12 pixels a side
     "gradient-shap": "gradient-shap(noise=0.1,samples=3)",
@@ -323,25 +324,6 @@ def test_a_map_is_its_images_alone(name, model, batch, black):
     maps = found(name, model, batch, black)
     alone = [found(name, model, batch.part(slice(i, i + 1)), black) for i in range(len(batch.ids))]
     assert_near(torch.cat(alone), maps)
-
-
-class CountingPasses(nn.Module):
-    """Passes on to a model and counts the images that go through, forward and back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.forwards = self.backwards = 0
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.forwards += len(images)
-        logits = self.model(images)
-        if logits.requires_grad:
-            logits.register_hook(self.count)
-        return logits
-
-    def count(self, back: Tensor) -> None:
-        self.backwards += len(back)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "rise(samples=5,patches=3)~blurred"])

@@ -1,7 +1,7 @@
 """A small network with random weights, and images that are smooth like photographs."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from roarbench.estimators.base import Batch
 from roarbench.models import build
@@ -38,3 +38,22 @@ def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
     truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
     targets = torch.arange(n) % CLASSES
     return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), targets.flip(0))
+
+
+class CountingPasses(nn.Module):
+    """Passes on to a model and counts the images that go through, forward and back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.forwards = self.backwards = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.forwards += len(images)
+        logits = self.model(images)
+        if logits.requires_grad:
+            logits.register_hook(self.count)
+        return logits
+
+    def count(self, back: Tensor) -> None:
+        self.backwards += len(back)
