@@ -13,32 +13,46 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET, DatasetRecord, folders, own_images, tables
+from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, folders, own_images, tables
+from roarbench.datasets.guessing import LABELS, feature_columns, label_column
 from roarbench.datasets.sources import counted
+from roarbench.datasets.tabular import ENDINGS, read_table
 from roarbench.errors import DataError
 
 SHARE = 0.3  # of the images, drawn for testing where there is no split of that kind
 _TRAIN, _TEST = ("train", "training"), ("test", "val", "valid", "validation")
-_IMAGES, _LABELS = ("image", "img", "photo", "picture"), ("label", "labels", "class", "target")  # usual columns
+_IMAGES = ("image", "img", "photo", "picture")  # usual names of a column
 _LOOKED_AT = 64  # images that say how large images are, and whether they have colours
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "I;16")
 
 
 def look(folder: Path) -> DatasetRecord:
-    """Return the record of the images in a folder, counted; its name is the folder's.
+    """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
 
-    Their size is that of the shorter side of half of them, 64 pixels at most.
+    The size of images is that of the shorter side of half of them, 64 pixels at most.
 
     Raises:
-        DataError: There are neither folders of classes nor parquet files with images and labels, or too few images.
+        DataError: There are neither folders of classes nor parquet files with images and labels, or too few images; a
+            file is no table, or has no column of classes.
     """
+    if folder.is_file() and folder.name.endswith(ENDINGS):
+        return counted(_as_table(folder))
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
-        raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files")
+        raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
     record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
     found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
     return counted(found)
+
+
+def _as_table(path: Path) -> DatasetRecord:
+    table = read_table(path)
+    label = label_column(table, path)
+    found, others = feature_columns(table, label), [name for name in table.column_names if name != label]
+    some = found if list(found) != others else ()
+    record = replace(own_images(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
+    return replace(record, own=TABLE, label_column=label, columns=some, share=SHARE)
 
 
 def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
@@ -61,7 +75,7 @@ def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
         schema = pq.read_schema(file)
         images = [field.name for field in schema if _holds_images(field.type)]
         labels = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
-        image, label = _column(file, "images", images, _IMAGES), _column(file, "labels", labels, _LABELS)
+        image, label = _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
         group = tables.row_groups(found[split[0]])[0]
         contents = [
             one for part in tables.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part

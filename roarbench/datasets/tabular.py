@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.errors import DataError
+from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 ENDINGS = (".parquet", *CSV_ENDINGS)
@@ -83,8 +83,8 @@ def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: P
     has = table.column_names
     for name in (label, *columns):
         if has.count(name) != 1:
-            seen = "more than one column" if name in has else "no column"
-            raise DataError(f"{path.name} has {seen} '{name}'; it has: {', '.join(has)}")
+            seen = f"more than one column '{name}'" if name in has else UnknownName("column", name, has)
+            raise DataError(f"{path.name} has {seen}")
     names = [name for name in columns or has if name != label]
     if len(names) < 2:
         raise DataError(f"{path.name} has {len(names)} features beside '{label}'; expected two or more")

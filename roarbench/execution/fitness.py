@@ -31,7 +31,7 @@ def fitted(suite: Suite) -> Suite:
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     model.eval()
     images = torch.randn(1, record.channels, record.size, record.size, generator=generator)
-    reasons = {row.id: _why_not(row, model, images) for row in suite.asked_estimators if not row.control}
+    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in suite.asked_estimators}
     return without(suite, {name: why for name, why in reasons.items() if why})
 
 
@@ -52,6 +52,8 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     """Return why an estimator does not apply to a network; empty if it does. Of ensembles the base is tried, once."""
+    if estimator.control:
+        return ""
     tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:

@@ -1,5 +1,6 @@
-"""Writes the TOML file of a suite on somebody's images, each line explained. Nothing here imports torch."""
+"""Writes the TOML file of a suite on somebody's images or table, each line explained. Nothing here imports torch."""
 
+import json
 import os
 from pathlib import Path
 
@@ -12,17 +13,20 @@ from roarbench.plan.suites import SUITES
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
 _SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
-_BASE = find_recipe("quick@2")
+_BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
+_CHEAP = 5000  # training rows of a table up to which 20 references take minutes; with more rows there are 5
+_STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 
 
 def write_suite(folder: Path) -> Path:
-    """Write NAME.toml into this folder, from the images in another; the path.
+    """Write NAME.toml into this folder, from the images in another or from a table; the path.
 
     Args:
-        folder: Has a folder for each class, or folders of the splits that have these, or parquet files.
+        folder: Has a folder for each class, or folders of the splits that have these, or parquet files; or a file of
+            rows.
 
     Raises:
-        CallerError: There are no such images, or the file is there already.
+        CallerError: There are no such data, or the file is there already.
     """
     record = look(folder)
     name = slug(record.name)
@@ -41,7 +45,10 @@ def suite_text(name: str, record: DatasetRecord, place: str) -> str:
         record: What was found.
         place: Path of the images, from where the file lies.
     """
-    lines = (*_questions(name, record), *_data(record, place), *_training(record))
+    if record.tabular:
+        lines = (*_about_rows(name, record), *_rows(record, place), *_training_on_rows(record))
+    else:
+        lines = (*_questions(name, record), *_data(record, place), *_training(record))
     width = max(len(line) for line, why in lines if why and len(line) < 60)
     return "\n".join(f"{line:<{width}}  # {why}" if why else line for line, why in lines) + "\n"
 
@@ -108,4 +115,49 @@ def _training(record: DatasetRecord) -> tuple[_Line, ...]:
         (f"batch = {32 if few else _BASE.batch}", "images in a step"),
         (f"peak = {0.2 if few else _BASE.peak:g}", "learning rate after the warm-up"),
         (f'augmentation = "{_BASE.augmentation}"', "none, flip, shift, shift-flip, noise-flip or crop-flip"),
+    )
+
+
+def _about_rows(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
+    many = 20 if record.train_images <= _CHEAP else 5
+    shape = f"{record.classes:,} classes, {record.channels:,} columns"
+    return (
+        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
+        (f'about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"', "for lists"),
+        ('protocols = ["specific", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
+        ('estimators = ["grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad"]', ""),
+        ("# `roarbench estimators` lists all; the control random is always there, what needs pixels is left out", ""),
+        ("levels = [0.1, 0.5, 0.9]", "shares of the columns that are removed from a row"),
+        (f"seeds = {many}", "trainings of each point; each has a reference of its own to rank by"),
+        (f"references = {many}", "explained networks: with many, spread over networks hides little"),
+        ("", ""),
+    )
+
+
+def _rows(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
+    columns = f"columns = {json.dumps(record.columns, ensure_ascii=False)}"
+    some = ((columns, "the features; text, gaps and row numbers were left out"),) if record.columns else ()
+    label = f"label_column = {json.dumps(record.label_column, ensure_ascii=False)}"
+    return (
+        ("[data]", ""),
+        (f'table = "{place}"', "a parquet or CSV file, from where this file lies"),
+        (label, "the classes; every other column is a feature" if not some else "the classes"),
+        *some,
+        (f"test_share = {record.share:g}", "of each class, drawn for testing"),
+        ("seed = 0", "of that draw"),
+        ("", ""),
+    )
+
+
+def _training_on_rows(record: DatasetRecord) -> tuple[_Line, ...]:
+    epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
+    return (
+        ("[network]", "explained, and trained anew on degraded rows"),
+        ('name = "mlp"', "two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)"),
+        ("", ""),
+        ("[recipe]", "how every network is trained; [reference_recipe] may differ"),
+        (f'like = "{_TABULAR.title}"', "a recipe of roarbench; the lines below take the place of its numbers"),
+        (f"epochs = {epochs:g}", "passes over the training rows"),
+        (f"batch = {_TABULAR.batch}", "rows in a step"),
+        (f"peak = {_TABULAR.peak:g}", "learning rate after the warm-up, by AdamW"),
     )

@@ -1,7 +1,8 @@
 """A small reader of TOML: each value is asked for by its name and kind, and what nobody asked for is refused."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from roarbench.errors import CallerError, UnknownName
@@ -108,6 +109,14 @@ class TomlTable:
         for key in self._values:
             if key not in self._asked:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Add file and table to what is found wrong with a value."""
+        try:
+            yield
+        except CallerError as error:
+            raise self.wrong(str(error)) from None
 
     def wrong(self, seen: str) -> CallerError:
         """Return an error of this table."""

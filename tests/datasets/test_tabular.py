@@ -58,8 +58,8 @@ def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
 @pytest.mark.parametrize(
     ("text", "changes", "said"),
     [
-        (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; it has: a, kind, b"),
-        (TEXT, {"columns": ("c", "a")}, "mine.csv has no column 'c'; it has: a, kind, b"),
+        (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
+        (TEXT, {"columns": ("c", "a")}, "mine.csv has no column 'c'; known: a, b, kind"),
         (TEXT, {"columns": ("a",)}, "mine.csv has 1 features beside 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; turn it into numbers, or name"),
         (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),

@@ -37,10 +37,14 @@ def suites(
 
 def new_suite(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folders of classes, with or without a split, or parquet files.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER|FILE",
+            help="Folders of classes, with or without a split, or parquet files; or a table, parquet or CSV.",
+        ),
     ],
 ) -> None:
-    """Write the TOML file of a suite on your own images into this folder, every line explained."""
+    """Write the TOML file of a suite on your own images or table into this folder, every line explained."""
     from roarbench.plan.new_suite import write_suite
 
     path = write_suite(folder)

@@ -1,0 +1,126 @@
+"""The part of a suite's TOML file that says what its images are (docs/own-data.md). Nothing here imports torch."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecord, find_dataset, own_images
+from roarbench.datasets.sources import counted
+from roarbench.plan.own import named_dataset
+from roarbench.plan.toml_table import TomlTable
+
+_MANY = 10**9
+_SPLIT_KEYS = ("train", "test")
+
+
+def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
+    """Return the record of the data that a suite's file names, counted.
+
+    Args:
+        section: `[data]`.
+        base: Folder that paths begin at.
+        name: Of the suite, which is that of the data where they have no other.
+
+    Raises:
+        CallerError: There are no such data; the message has the place in the file.
+    """
+    kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
+    if len(kinds) != 1:
+        seen = f"has {' and '.join(kinds)}" if kinds else "says nothing of where the data are"
+        raise section.wrong(
+            f'{seen}; write one of images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", '
+            'known = "cifar10"'
+        )
+    if kinds == ["known"]:
+        with section.naming():
+            found = find_dataset(section.text("known"))
+        section.close()
+        return found
+    made = own_images("", 1, 1) if kinds == ["table"] else _pixels(section)  # columns are counted later
+    record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
+    read = {"images": _images, "parquet": _parquet, "table": _table, "hub": _hub}[kinds[0]]
+    record = read(section, base, record)
+    section.close()
+    with section.naming():
+        return named_dataset(record.name, counted(record) if record.own else record)
+
+
+def _pixels(section: TomlTable) -> DatasetRecord:
+    record = own_images("", section.whole("channels", 1, 3, 3), section.whole("size", 8, 512))
+    if record.channels == 2:
+        raise section.wrong("channels is 2, expected 1 for grey or 3 for colour")
+    return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0))
+
+
+def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
+    """Return the record with its splits: two names, or a share of the only one that is drawn."""
+    named = [key for key in _SPLIT_KEYS if key in section]
+    if "test_share" in section:
+        if named:
+            raise section.wrong(f"has {named[0]} and test_share; write train and test, or test_share alone")
+        share, seed = section.number("test_share", 0.01, 0.9), section.whole("seed", 0, 2**31, 0)
+        return replace(record, train_split=only, test_split=only, share=share, seed=seed)
+    if len(named) != 2:
+        raise section.wrong('says of no split; write train = "…" and test = "…", or test_share = 0.2 to have it drawn')
+    train, test = (section.text(key) for key in _SPLIT_KEYS)
+    if train == test:
+        raise section.wrong(f"train and test are both '{train}'; write two, or test_share = 0.2 alone")
+    return replace(record, train_split=train, test_split=test)
+
+
+def _images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _folder(section, "images", base)
+    return replace(_split(section, record, "."), own=FOLDERS, folder=folder)
+
+
+def _parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _folder(section, "parquet", base)
+    return replace(_columns(section, _split(section, record, "train")), own=PARQUET, folder=folder)
+
+
+def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    file = (base / section.text("table")).resolve()
+    if not file.is_file():
+        what = "a folder" if file.is_dir() else "missing"
+        raise section.wrong(f"table is {what}: {file}; write a parquet or CSV file, from where this file lies")
+    return replace(
+        record,
+        own=TABLE,
+        folder=str(file),
+        label_column=section.text("label_column", "label"),
+        columns=section.texts("columns") if "columns" in section else (),
+        share=section.number("test_share", 0.01, 0.9),
+        seed=section.whole("seed", 0, 2**31, 0),
+    )
+
+
+def _columns(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+    image, label = (section.text(f"{kind}_column", kind) for kind in ("image", "label"))
+    return replace(record, image_column=image, label_column=label)
+
+
+def _hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    hub, revision = section.text("hub"), section.text("revision")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", hub):
+        raise section.wrong(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
+    if not re.fullmatch(r"[0-9a-f]{40}", revision):
+        seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
+        raise section.wrong(f"{seen}; its page on the hub lists them under Files, History")
+    return replace(
+        _columns(section, _split(section, record, "train")),
+        hub=hub,
+        revision=revision,
+        config=section.text("config", ""),
+        classes=section.whole("classes", 2, _MANY),
+        train_images=section.whole("train_images", 2, _MANY),
+        test_images=section.whole("test_images", 1, _MANY),
+    )
+
+
+def _folder(section: TomlTable, key: str, base: Path) -> str:
+    """Return the path of a folder of the data, which a file names from where it lies itself."""
+    folder = (base / section.text(key)).resolve()
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "missing"
+        raise section.wrong(f"{key} is {what}: {folder}; write a folder, from where this file lies")
+    return str(folder)

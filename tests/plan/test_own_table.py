@@ -1,0 +1,159 @@
+"""A suite on somebody's table: the file that is written for it, what it says, and what is refused with its place."""
+
+import numpy as np
+import pytest
+
+from roarbench.datasets import TABLE
+from roarbench.errors import CallerError, DataError
+from roarbench.execution.fitness import fitted
+from roarbench.plan.new_suite import write_suite
+from roarbench.plan.own import suite_of, suite_record
+from roarbench.plan.runs import NO_NEIGHBOURS
+from roarbench.plan.suite_file import read_suite
+from tests.helpers.command_line import command
+
+TEXT = """
+name = "mine"
+protocols = ["specific", "roar"]
+estimators = ["grad", "gradcam", "sobel", "ig(baseline=blur)"]
+levels = [0.5]
+seeds = 2
+references = 2
+
+[data]
+table = "mine.csv"
+label_column = "kind"
+test_share = 0.25
+
+[network]
+name = "mlp"
+
+[recipe]
+like = "tabular@1"
+epochs = 4
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table(path, header="one,two,three,four,kind", rows=40):
+    """Rows of two kinds that the first column tells apart."""
+    drawn = np.random.default_rng(0).normal(size=(rows, 4)).round(3)
+    lines = [f"{a + 4 * (i % 2)},{b},{c},{d},{'ab'[i % 2]}" for i, (a, b, c, d) in enumerate(drawn.tolist())]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_table(tmp_path / "mine.csv")
+    (tmp_path / "mine.toml").write_text(TEXT)
+    return tmp_path / "mine.toml"
+
+
+def changed(path, old, new):
+    assert old in TEXT
+    path.write_text(TEXT.replace(old, new))
+    return read_suite(path)
+
+
+def test_a_suite_is_what_its_file_says(path):
+    suite = read_suite(path)
+    data = suite.dataset_record
+    assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
+    assert suite.placed[:2] == ("random", "grad")  # the only control comes by itself
+    assert suite.controls == ("random",)
+
+
+def test_what_does_not_apply_is_left_out_with_its_reason(path):
+    suite = fitted(read_suite(path))
+    assert suite.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
+    assert suite.estimators == ("random", "grad")
+
+
+def test_the_store_keeps_it(path):
+    suite = fitted(changed(path, "label_column", 'columns = ["two", "one"]\nlabel_column'))
+    assert suite.dataset_record.columns == ("two", "one")
+    kept = suite_of(suite_record(suite))
+    assert (kept.called, kept.dataset_record) == (suite.called, suite.dataset_record.anywhere)
+    assert kept.called != read_suite(path.with_name("mine.toml")).name
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mine.csv", "mien.csv", r"\[data\]: table is missing: .*mien\.csv; write a parquet or CSV file"),
+        ('"kind"', '"kinds"', r"\[data\]: mine\.csv has no column 'kinds'; did you mean 'kind'\?"),
+        ("test_share = 0.25", "", r"\[data\]: test_share is missing"),
+        ("test_share", "size = 8\ntest_share", r"\[data\]: no key 'size'"),
+        ('"tabular@1"', '"quick@2"', r'quick@2\(epochs=4\) moves or shrinks images, .*write like = "tabular@1"'),
+        ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', r"units has 'pixel', and a table has no pixels"),
+        (
+            '["specific", "roar"]',
+            '["roar"]\nfills = ["blur"]',
+            r"fills has 'blur', which is made of neighbouring pixels",
+        ),
+    ],
+)
+def test_mistakes_are_told_with_their_place(path, old, new, said):
+    with pytest.raises(CallerError, match=f"mine.toml.*{said}") as refused:
+        changed(path, old, new)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_command_answers_with_one_line(call, path):
+    path.write_text(TEXT.replace('"kind"', '"kinds"'))
+    answer = call("run", "--suite", path, "--store", path.parent / "store")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+def test_a_file_is_written_for_a_table(tmp_path):
+    suite = read_suite(write_suite(write_table(tmp_path / "My Rows.csv")))
+    assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
+    assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("specific", 20), ("roar", 20)]
+    data = suite.dataset_record
+    assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
+
+
+def test_what_numbers_the_rows_is_no_feature(tmp_path):
+    data = read_suite(write_suite(write_table(tmp_path / "mine.csv", "id,b,c,d,kind"))).dataset_record
+    assert data.columns == ("b", "c", "d")
+
+
+def test_a_usual_name_is_the_label_wherever_it_stands(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("Target,a,b,note\n" + "1,2,3,x\n0,4,5,y\n" * 5)
+    data = read_suite(write_suite(path)).dataset_record
+    assert (data.label_column, data.columns) == ("Target", ("a", "b"))
+
+
+def test_every_line_that_says_something_is_explained(tmp_path):
+    lines = write_suite(write_table(tmp_path / "mine.csv")).read_text().splitlines()
+    bare = [line for line in lines if "=" in line and "#" not in line]
+    assert [line.partition(" ")[0] for line in bare] == ["estimators"]  # the line below it says what there is
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a,b,c\n1,2,0.5\n3,4,0.7\n", "no column has a usual name of classes"), ("a,label\n1,x\n2,y\n", "no column has")],
+)
+def test_a_table_without_classes_is_told_of(tmp_path, text, said):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(DataError, match=said):
+        write_suite(tmp_path / "mine.csv")
+
+
+def test_a_file_of_another_kind_is_told_of(tmp_path):
+    (tmp_path / "mine.txt").write_text("a")
+    with pytest.raises(DataError, match=r"mine\.txt is a file; write a folder"):
+        write_suite(tmp_path / "mine.txt")
+
+
+@pytest.mark.slow
+def test_from_the_file_to_its_table_and_without_it(call, path, tmp_path):
+    assert command("run", "--suite", path, "--store", tmp_path / "store") == 0
+    said = " ".join(call("table", "--suite", "mine", "--store", tmp_path / "store").out.split())
+    assert f"Left out: sobel, random-blurred, gradcam, ig(baseline=blur): {NO_NEIGHBOURS}." in said
