@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.workers.local import Job, LocalEngine
+from roarbench.workers.local import Job, JobOutcome, LocalEngine
 
 WORKERS = 2
-ANSWERS = np.zeros(10_000, np.int8)
+ANSWERS = (np.arange(10_000) % 2).astype(np.int8)  # its own value under +, as zeros would be of any sign
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules warn of what they leave open
 
 
@@ -41,19 +41,28 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield made
 
 
-def do(engine: Any, count: int) -> None:
+def do(engine: Any, count: int) -> list[JobOutcome]:
     """Do so many jobs, as the scheduler does: whenever a worker is idle it gets the next one."""
-    begun = ended = 0
-    while ended < count:
+    begun, ended = 0, list[JobOutcome]()
+    while len(ended) < count:
         while engine.idle and begun < count:
             engine.submit(Job(str(begun), pos, (ANSWERS,)))
             begun += 1
-        ended += len(engine.wait(1.0))
+        ended += engine.wait(1.0)
+    return ended
+
+
+def all_answered(outcomes: list[JobOutcome], count: int) -> None:
+    """Check that each job ended once, with what it was given."""
+    assert sorted(outcome.name for outcome in outcomes) == sorted(map(str, range(count)))
+    for outcome in outcomes:
+        assert outcome.error is None
+        np.testing.assert_array_equal(outcome.value, ANSWERS)
 
 
 def test_one_job(benchmark: Any, engine: Any) -> None:
-    benchmark.pedantic(do, (engine, 1), rounds=200, warmup_rounds=10)
+    all_answered(benchmark.pedantic(do, (engine, 1), rounds=200, warmup_rounds=10), 1)
 
 
 def test_two_hundred_jobs(benchmark: Any, engine: Any) -> None:
-    benchmark.pedantic(do, (engine, 200), rounds=3, warmup_rounds=1)
+    all_answered(benchmark.pedantic(do, (engine, 200), rounds=3, warmup_rounds=1), 200)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy, interpolate, pad
@@ -28,6 +29,7 @@ SHAPE = (3, SIDE, SIDE)
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 RECIPE = find_recipe("quick@2")
 WORKERS = 2
+FEW = 8  # images whose removed features are compared
 
 
 class RoarDataset(Dataset[tuple[Tensor, int]]):
@@ -46,8 +48,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
         image = self._pixels[number].astype(np.float32).ravel()
-        order = np.argsort(-self._maps[number].ravel())
-        removed = order[: removed_count(T, image.size)]
+        removed = self.removed(number)
         image[removed] = self._fill[removed]
         most = reach(SIDE)
         edged = pad(torch.from_numpy(image).view(1, *SHAPE), (most,) * 4, mode="reflect")[0]
@@ -56,6 +57,11 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         if torch.rand(()) < 0.5:
             moved = moved.flip(2)
         return (moved - self._mean) / self._std, self._labels[number]
+
+    def removed(self, number: int) -> NDArray[np.int64]:
+        """Return the most important features of an image, int64 (t d,)."""
+        flat = self._maps[number].ravel()
+        return np.argsort(-flat)[: removed_count(T, flat.size)]
 
 
 def plain_loop(folder: Path, labels: Tensor, recipe: Recipe) -> float:
@@ -84,14 +90,26 @@ def plain_loop(folder: Path, labels: Tensor, recipe: Recipe) -> float:
     return loss.item()
 
 
+def bits(folder: Path, layout: Layout) -> NDArray[np.uint8]:
+    """Return which features are removed, packed uint8 (n, width)."""
+    return removed_bits(np.load(folder / "planes.npy", mmap_mode="r"), T, Order.MORF, layout)
+
+
 def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe) -> float:
     """Train on the same images, from bit-planes."""
-    planes = np.load(folder / "planes.npy", mmap_mode="r")
-    removed = torch.from_numpy(removed_bits(planes, T, Order.MORF, layout))
+    removed = torch.from_numpy(bits(folder, layout))
     pixels = torch.from_numpy(np.load(folder / "pixels.npy", mmap_mode="c"))
     inputs = DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
     model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     return fit(model, inputs, labels, NORM, recipe, seed=0)
+
+
+def both_remove_the_same(folder: Path, labels: Tensor, layout: Layout) -> None:
+    """Check that a network sees the same features of the first images either way."""
+    theirs = np.zeros((FEW, layout.features), bool)
+    for number, row in enumerate(theirs):
+        row[RoarDataset(folder, labels).removed(number)] = True
+    np.testing.assert_array_equal(np.packbits(theirs, axis=1), bits(folder, layout)[:FEW])
 
 
 def test_a_training(beside: Beside, tmp_path: Path) -> None:
@@ -102,9 +120,9 @@ def test_a_training(beside: Beside, tmp_path: Path) -> None:
     ties = tie_order(np.arange(IMAGES), layout.features)
     np.save(tmp_path / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
     labels = torch.from_numpy(rng.integers(CLASSES, size=IMAGES))
+    both_remove_the_same(tmp_path, labels, layout)
     short = replace(RECIPE, epochs=1, warmup=0.5)
-    ours(tmp_path, labels, layout, short)
-    plain_loop(tmp_path, labels, short)
+    assert np.isfinite([ours(tmp_path, labels, layout, short), plain_loop(tmp_path, labels, short)]).all()
     mine, theirs = beside.seconds(
         lambda: ours(tmp_path, labels, layout, RECIPE), lambda: plain_loop(tmp_path, labels, RECIPE)
     )

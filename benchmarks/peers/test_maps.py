@@ -1,9 +1,10 @@
 """The paper's 18 maps by captum, one estimator after the other, and the bare passes that they cannot do without."""
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
@@ -14,6 +15,7 @@ from roarbench.devices import uses_bf16
 from roarbench.estimators import IG_STEPS, PAPER, SAMPLES, SEED, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
+from roarbench.estimators.methods import Passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.models import build
 from roarbench.models.folding import folded
@@ -88,10 +90,34 @@ def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backwa
             torch.autograd.grad(total, inputs)
 
 
+def counted(model: nn.Module, given: Batch) -> Passes:
+    """Count the passes of each image by what the network itself is asked for while all maps are made."""
+    seen: Counter[str] = Counter()
+    hooks = (
+        model.register_forward_pre_hook(lambda module, into: seen.update(forward=len(into[0]))),
+        model.register_full_backward_pre_hook(
+            lambda module, out: seen.update(backward=len(cast(tuple[Tensor, ...], out)[0]))
+        ),
+    )
+    importance_maps(ALL, model, given, BLACK)
+    for hook in hooks:
+        hook.remove()
+    return Passes(seen["forward"] // len(given.ids), seen["backward"] // len(given.ids))
+
+
+def both_explain_alike(model: nn.Module, given: Batch) -> None:
+    """Check that captum's maps without chance are ours, to the rounding of float32 in 25 sums."""
+    plain = [each for each in ALL if each.form not in TUNNELS]
+    for name, mine in importance_maps(plain, model, given, BLACK).items():
+        theirs = by_captum(find_estimator(name).base, find_estimator(name).form, model, given, BY_CAPTUM, 1)
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5 * theirs.abs().max().item())
+
+
 def test_the_18_maps(beside: Beside) -> None:
     model, ours, theirs = network(), batch(EXPLAINED), batch(BY_CAPTUM)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum's, on each guided backprop
+        both_explain_alike(model, batch(2))
         plain = {base: best(base, "base", model, [(n, 1) for n in AT_ONCE]) for base in ("grad", "gb", "ig")}
         noisy = {base: best(base, "smooth", model, product(AT_ONCE, COPIES)) for base in ("grad", "gb")}
         noisy["ig"] = best("ig", "smooth", model, [(n, 1) for n in AT_ONCE])
@@ -118,6 +144,7 @@ def test_the_18_maps(beside: Beside) -> None:
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
     model, given, count = network(), batch(EXPLAINED), passes(ALL)
+    assert counted(model, batch(2)) == count
 
     def floor() -> None:
         bare(model, given.images, given.targets, *count)
