@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import device, gpu_memory, precision_used
+from roarbench.devices import device, device_name, gpu_memory, precision_used
 from roarbench.errors import MachineError, RunError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -137,7 +137,8 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     if answer.fault is not None:
         killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
         raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
-    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32)
+    where = device_name(device()) if task.device == CUDA else "cpu"
+    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, where)
     return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
 
 
@@ -178,7 +179,8 @@ def _timed(
     seconds: float,
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
-    explained = merged(ExplainedBatches(each.images, each.images, precision) for each in told)
+    where = device_name(device())
+    explained = merged(ExplainedBatches(each.images, each.images, precision, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {

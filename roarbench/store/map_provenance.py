@@ -11,11 +11,13 @@ class ExplainedBatches(NamedTuple):
         images: How many.
         at_once: In batches of how many; 0 where it was not noted.
         precision: What the network computed with; empty where it was not noted.
+        device: `cpu`, or what the GPU is called; empty where it was not noted.
     """
 
     images: int
     at_once: int
     precision: str
+    device: str = ""
 
 
 class MapProvenance(NamedTuple):

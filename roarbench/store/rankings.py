@@ -240,8 +240,8 @@ class RankingsStore:
             counts: Number of images of each split of these rankings.
 
         Raises:
-            StoreError: Images are missing, a part is broken, parts are of different explained models, or the folder
-                cannot be written.
+            StoreError: Images are missing, a part is broken, parts are of different explained models or were explained
+                by devices of different kinds, or the folder cannot be written.
         """
         folder = self.folder(spec)
         parts = folder / "parts"
@@ -250,6 +250,7 @@ class RankingsStore:
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
                 about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
+                _refuse_mixed(parts, counts)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                 manifest = about | {"files": files, "versions": _versions()}
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
@@ -290,8 +291,7 @@ class RankingsStore:
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
-                noted = [ExplainedBatches(*entry) for entry in metadata.pop("made", [])]
-                noted = noted or [ExplainedBatches(len(planes), 0, "")]
+                noted = _noted(metadata.pop("made", [])) or [ExplainedBatches(len(planes), 0, "")]
                 made += without(first - part.start, noted)
                 kept += metadata.pop("kept", [])[first - part.start :]
                 if metadata != about:
@@ -361,10 +361,27 @@ def _chain(folder: Path, split: Split, count: int) -> list[tuple[_RankedRange, i
     return chain
 
 
+def _told(parts: Path, counts: Mapping[Split, int]) -> list[dict[str, Any]]:
+    """Return what each part that is used says of itself."""
+    used = [part.path for split, count in counts.items() for part, _ in _chain(parts, split, count)]
+    return [read_planes(path).about for path in used]
+
+
+def _noted(made: Iterable[Iterable[Any]]) -> list[ExplainedBatches]:
+    return [ExplainedBatches(*entry) for entry in made]
+
+
+def _refuse_mixed(parts: Path, counts: Mapping[Split, int]) -> None:
+    """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
+    kinds = {batches.device for about in _told(parts, counts) for batches in _noted(about.get("made", []))} - {""}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kinds))
+        raise StoreError(f"{parts} has maps by {names}, expected one kind of device; {_remedy(parts)} on one kind")
+
+
 def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
     """Return the checksum of the explained model that all parts are of; empty where one does not say."""
-    used = [part.path for split, count in counts.items() for part, _ in _chain(parts, split, count)]
-    checksums = {read_planes(path).about.get("weights", "") for path in used}
+    checksums = {about.get("weights", "") for about in _told(parts, counts)}
     if len(checksums - {""}) > 1:
         raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {_remedy(parts)}")
     return checksums.pop() if len(checksums) == 1 else ""

@@ -335,6 +335,7 @@ def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, mo
             jobs.rank_shard(other, [spec], split, start, stop)
     jobs.seal(other, spec)
     assert made_by(other, spec, Split.TRAIN) == [(16, 16, "float32"), (24, 4, "float32")]
+    assert {part["device"] for part in other.rankings.open(spec).files[Split.TRAIN]["made"]} == {"cpu"}
     assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
 
 

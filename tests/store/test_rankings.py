@@ -288,6 +288,37 @@ def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: Rankin
     assert making(store, Split.TEST) == [(20, 0, "")]  # as parts of earlier versions: not noted
 
 
+def made_on(store: RankingsStore, split: Split, start: int, stop: int, device: str) -> None:
+    """A part whose maps were made by this kind of device."""
+    made = MapProvenance(0.0, batches=[ExplainedBatches(stop - start, 16, Precision.FLOAT32, device)])
+    store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], made)
+
+
+@pytest.mark.parametrize(("split", "first"), [(Split.TRAIN, 30), (Split.TEST, 0)])
+def test_maps_by_devices_of_different_kinds_are_no_ranking(store: RankingsStore, split: Split, first: int) -> None:
+    """Neither within a split nor from one to the other."""
+    for each, count in COUNTS.items():
+        if stop := first if each is split else count:
+            made_on(store, each, 0, stop, "cpu")
+    made_on(store, split, first, COUNTS[split], "NVIDIA H200")
+    with pytest.raises(
+        StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device; delete"
+    ) as told:
+        store.seal(SPEC, COUNTS)
+    assert "\n" not in str(told.value)
+    assert not store.has(SPEC)
+
+
+def test_parts_that_do_not_say_their_device_mix_with_all(store: RankingsStore) -> None:
+    """Those of earlier versions; and the manifest says the device of the others."""
+    write(store, Split.TRAIN, 0, 20)
+    made_on(store, Split.TRAIN, 20, 50, "NVIDIA H200")
+    write(store, Split.TEST, 0, 20)
+    store.seal(SPEC, COUNTS)
+    files = store.open(SPEC).files
+    assert [(part["images"], part["device"]) for part in files["train"]["made"]] == [(20, ""), (30, "NVIDIA H200")]
+
+
 def write_counted(store: RankingsStore, start: int, stop: int, counted: bool = True) -> None:
     """Training images whose copies keep their class as often as the image's number modulo 16."""
     kept = [image % 16 for image in range(start, stop)] if counted else []
