@@ -95,6 +95,23 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
+def gpu_is_dead() -> bool:
+    """Return whether this process has used a GPU and cannot any more.
+
+    After an illegal access or a failed assertion on the device every further call of CUDA ends with the same error, in
+    this process and in no other, whatever the exception was that told of it.
+    """
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    try:
+        torch.ones(1, device="cuda").add(1).cpu()  # waits for all that was launched before
+    except torch.OutOfMemoryError:
+        return False
+    except RuntimeError:
+        return True
+    return False
+
+
 def machine_failed(error: Exception) -> bool:
     """Return whether an error is the machine's, such as no memory or a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)

@@ -1,8 +1,9 @@
 """Runs jobs in processes of this machine, one thread each: one process per core, or one and more per GPU.
 
-A worker that dies takes only its own job with it, and one whose machine failed is replaced, or one that stands still. A
-job that a worker failed goes to another one, and a worker that failed three jobs in a row is replaced no more. Workers
-end themselves when the parent is gone, so a killed command leaves nothing behind that still computes.
+A worker that dies takes only its own job with it, and one whose machine failed is replaced, or one that stands still.
+A job that a worker failed goes to one on another GPU, or to any other one without GPUs; a worker that failed three jobs
+in a row is replaced no more. Workers end themselves when the parent is gone, so a killed command leaves nothing behind
+that still computes.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from roarbench.devices import SHARING, machine_failed
+from roarbench.devices import SHARING, gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.workers.stopping import end_when_asked
 
@@ -77,7 +78,7 @@ class LocalEngine:
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
         self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
         self._in_a_row: dict[int, list[str]] = {}  # by worker, the jobs that it failed since it last did one
-        self._failed_by: dict[str, set[int]] = {}  # by job
+        self._failed_by: dict[str, set[str | int]] = {}  # by job, the GPUs or workers that failed it
         self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
         self._silence: dict[int, _Silence] = {}
         self._looked = time.monotonic()
@@ -133,11 +134,11 @@ class LocalEngine:
         return ended
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to idle workers that have not failed them."""
+        """Give waiting jobs to idle workers that have not failed them, nor others on the same GPU."""
         for job in list(self._waiting):
             failed_by = self._failed_by.get(job.name, set())
-            anybody = all(worker.number in failed_by for worker in self._workers())
-            suited = [worker for worker in self._idle if anybody or worker.number not in failed_by]
+            anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
+            suited = [worker for worker in self._idle if anybody or self._place(worker.number) not in failed_by]
             if suited:
                 self._waiting.remove(job)
                 self._idle.remove(suited[-1])
@@ -180,6 +181,7 @@ class LocalEngine:
             worker.process.kill()
             _bury(worker)
             self._last = str(error)
+            self._failed_by.setdefault(job.name, set()).add(self._place(worker.number))
             if not self._leaves(worker.number, job.name):
                 self._idle.append(self._start(worker.number))
         else:
@@ -190,10 +192,13 @@ class LocalEngine:
 
     def _leaves(self, number: int, name: str) -> bool:
         """Note that a worker failed a job; return whether it has failed too many different ones in a row."""
-        self._failed_by.setdefault(name, set()).add(number)
         row = self._in_a_row.setdefault(number, [])
         row.append(name)
         return len(set(row)) >= _IN_A_ROW
+
+    def _place(self, number: int) -> str | int:
+        """Return what fails with a worker: its GPU, or it alone."""
+        return self._shown[number] or number
 
     def _start(self, number: int) -> _Worker:
         here, there = self._context.Pipe()
@@ -249,7 +254,7 @@ def perform(job: Job) -> tuple[Any, Exception | None]:
     except RunError as error:
         return None, RunError(str(error))
     except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
-        kind = MachineError if machine_failed(error) else RunError
+        kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
         return None, kind(f"{type(error).__name__}: {error}")
 
 

@@ -55,6 +55,10 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
+def raising(error: Exception) -> None:
+    raise error
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process still runs; a zombie does not."""
     try:
@@ -102,13 +106,60 @@ def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
     ],
 )
 def test_each_class_of_error(raised, kind, line):
-    def fail() -> None:
-        raise raised
-
-    value, error = perform(Job("job", fail, ()))
+    value, error = perform(Job("job", raising, (raised,)))
     assert value is None
     assert type(error) is kind
     assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)
+
+
+class DeadGpu:
+    """After one fault all that asks CUDA for something is told of it, in the words of whatever asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, told: Exception | None) -> None:
+        self.asked, self._told = 0, told
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch, "ones", self._answer)
+
+    def _answer(self, *shape: int, device: str) -> torch.Tensor:
+        self.asked += 1
+        if self._told:
+            raise self._told
+        return torch.zeros(shape)
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (RuntimeError("an illegal memory access was encountered"), MachineError),
+        (torch.OutOfMemoryError("CUDA out of memory"), RunError),
+        (None, RunError),
+    ],
+    ids=["dead", "full", "alive"],
+)
+@pytest.mark.parametrize("seen", [RuntimeError("Triton Error [CUDA]: unspecified launch failure"), KeyError("grad")])
+def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(seen, told, kind, monkeypatch):
+    """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
+    gpu = DeadGpu(monkeypatch, told)
+    _, error = perform(Job("job", raising, (seen,)))
+    assert (type(error), str(error), gpu.asked) == (kind, f"{type(seen).__name__}: {seen}", 1)
+    for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
+        perform(Job("job", raising, (planned,)))
+    assert gpu.asked == 1
+
+
+def test_without_a_gpu_nothing_is_asked_of_it(monkeypatch):
+    gpu = DeadGpu(monkeypatch, RuntimeError("no CUDA here"))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert type(perform(Job("job", raising, (KeyError("grad"),)))[1]) is RunError
+    assert gpu.asked == 0
+
+
+def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
+    """Two workers on a dead GPU and one on another: the second worker on the dead one is no second chance."""
+    with LocalEngine(3, ("1", "0")) as engine:  # shown 1, 0, 1
+        outcomes = [do(engine, do_unless_poisoned, 7) for _ in range(2)]
+        assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
+        assert outcomes[1].value == 7
 
 
 def test_a_worker_uses_one_thread(engine):
