@@ -271,7 +271,7 @@ def probability_table(suite_results: SuiteResults, protocol: Protocol, unit: Uni
         records.append(record)
     title = f"Probability of the predicted class: {protocol.name.upper()}, unit {unit}"
     return ProbabilityTable(
-        f"probability-{slug(suite_results)}-{protocol.name}-{unit}", title, _explanation(protocol), records
+        f"probability-{slug(suite_results)}-{protocol.name}-{unit.stem}", title, _explanation(protocol), records
     )
 
 

@@ -56,10 +56,11 @@ class Gallery:
     def removed(self, estimator: str, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
         """Return True where a feature is removed, bool (n, c, h, w)."""
         packed = removed_bits(self.planes[estimator], t, order, self.layout)
+        unit, (_, height, width) = self.layout.unit, self.layout.shape
+        grid = (len(packed), *unit.grid(self.layout.shape))
         flat = np.unpackbits(packed, axis=1, count=self.layout.features).astype(bool)
-        channels, height, width = self.layout.shape
-        shape = (len(flat), channels if self.layout.unit is Unit.SCALAR else 1, height, width)
-        return np.broadcast_to(flat.reshape(shape), self.pixels.shape)
+        wide = flat.reshape(grid).repeat(unit.side, 2).repeat(unit.side, 3)
+        return np.broadcast_to(wide[:, :, :height, :width], self.pixels.shape)
 
     def degraded(self, estimator: str, t: float, order: Order = Order.MORF) -> Bytes:
         """Return the images with the removed features filled, uint8 (n, c, h, w)."""

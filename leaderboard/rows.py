@@ -153,7 +153,7 @@ class BoardTable:
     @property
     def stem(self) -> str:
         """Return the name of its files, without ending."""
-        return f"board-{self.slug}-{self.protocol}-{self.unit}"
+        return f"board-{self.slug}-{self.protocol}-{self.unit.stem}"
 
 
 class Doubts(NamedTuple):

@@ -4,6 +4,7 @@ Each class here is a set of images in the form that training and scoring take: i
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import torch
@@ -35,20 +36,36 @@ def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     Args:
         packed: uint8 (n, ceil(d / 8)), most significant bit first.
         shape: Channels, height and width of an image.
-        unit: What one feature is; d = c h w for scalars, h w for pixels.
+        unit: What one feature is; d is the number of features in its grid.
 
     Returns:
-        bool (n, c, h, w) for scalars, (n, 1, h, w) for pixels; True where removed.
+        bool (n, c, h, w) for scalars, (n, 1, h, w) for pixels and squares of them; True where removed.
     """
-    channels, height, width = shape
-    channels = channels if unit is Unit.SCALAR else 1
-    d = channels * height * width
+    grid = unit.grid(shape)
+    d = prod(grid)
     if packed.is_cuda:
         shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
         bits = ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
     else:  # NumPy's loop takes a tenth of the time
         bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))
-    return bits.view(torch.bool).view(len(packed), channels, height, width)
+    return over_pixels(bits.view(torch.bool).view(len(packed), *grid), shape, unit)
+
+
+def over_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
+    """Return removed features as an array over the image.
+
+    Args:
+        removed: bool (n, layers, rows, columns), over the unit's grid; True where removed.
+        shape: Channels, height and width of an image.
+        unit: What one feature is.
+
+    Returns:
+        bool (n, layers, h, w); `removed` itself where a feature has no more than one pixel.
+    """
+    if unit.side == 1:
+        return removed
+    wide = removed.repeat_interleave(unit.side, 2).repeat_interleave(unit.side, 3)
+    return wide[:, :, : shape[1], : shape[2]].contiguous()
 
 
 @dataclass(frozen=True)
@@ -136,9 +153,9 @@ class RedrawnImages:
         """Degrade images anew, float32 (b, c, h, w) in [0, 255], for int64 indices (b,); never twice the same."""
         images = rows_of(self.pixels, index)
         count, channels, height, width = images.shape
-        drawn = (count, channels if self.unit is Unit.SCALAR else 1, height, width)
-        removed = torch.rand(drawn, generator=self.generator) < self.t
-        return degrade(images, sent(removed, images.device), self.fill)
+        shape = channels, height, width
+        drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
+        return degrade(images, sent(over_pixels(drawn, shape, self.unit), images.device), self.fill)
 
 
 def rows_of(data: Tensor, index: Tensor) -> Tensor:

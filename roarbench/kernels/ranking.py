@@ -9,6 +9,7 @@ three.
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,7 @@ class Layout:
     @property
     def features(self) -> int:
         """Return the number of features of one image (d)."""
-        channels, height, width = self.shape
-        return height * width * (channels if self.unit is Unit.SCALAR else 1)
+        return prod(self.unit.grid(self.shape))
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
@@ -77,7 +77,8 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
             gives each channel of a pixel the same importance; the ties between them are broken like all others.
         shape: Channels, height and width of an image.
-        unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w.
+        unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w. Patch: over
+            each square of pixels and its channels, d = ceil(h / side) ceil(w / side).
 
     Returns:
         float32 (n, d).
@@ -90,9 +91,13 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
     per_channel = importance.ndim == 4
-    if unit is Unit.PIXEL and per_channel:
-        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, below: no order of channels matters
-    elif unit is Unit.SCALAR and not per_channel:
+    if unit is not Unit.SCALAR:
+        if per_channel:
+            importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, below: no order of channels matters
+        for axis, length in ((1, height), (2, width)) if unit.side > 1 else ():
+            starts = range(0, length, unit.side)
+            importance = np.add.reduceat(importance, starts, axis=axis, dtype=np.float64)
+    elif not per_channel:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
         flat = importance.reshape(len(importance), -1).astype(np.float32)

@@ -23,13 +23,12 @@ def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Un
     Args:
         removed: uint8 (n, ceil(d / 8)), packed as `ranking.removed_bits` does, equally many removed in each image.
         shape: Channels, height and width of an image.
-        unit: What one feature is; d = c h w for scalars, h w for pixels.
+        unit: What one feature is; its neighbours are those in its grid.
 
     Returns:
         At least 0; None where fewer than two features are removed or none has a neighbour.
     """
-    channels, height, width = shape
-    channels = channels if unit is Unit.SCALAR else 1
+    channels, height, width = unit.grid(shape)
     d = channels * height * width
     pairs = channels * (height * (width - 1) + (height - 1) * width)
     count = int(np.bitwise_count(removed[:1]).sum())

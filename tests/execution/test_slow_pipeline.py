@@ -13,6 +13,7 @@ from roarbench.estimators import find_estimator
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import steps
 from roarbench.execution.jobs import Scored
+from roarbench.kernels.degrade import unpack
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
 from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe
@@ -45,6 +46,8 @@ CASES = replace(
         Block(MORF, ("random", "grad"), (0.5,), seeds=1),
         Block(LERF, ("truth-inverted", "grad"), (0.3,), seeds=1),
         Block(ROAR, ("truth", "grad"), (0.3,), seeds=1, unit=Unit.PIXEL),
+        Block(ROAR, ("truth", "grad"), (0.5,), seeds=1, unit=Unit.PATCH_4),
+        Block(KAR, ("grad",), (0.7,), seeds=1, unit=Unit.PATCH_4),
     ),
 )
 COUNTS, FIRST_ID = {"train": TRAIN, "test": TEST}, {"train": 0, "test": 2**32}
@@ -167,7 +170,7 @@ def again(fast: Fast) -> Slow:
 
 
 def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
-    assert len(fast.scored) == len(fast.training) - 1 == 20
+    assert len(fast.scored) == len(fast.training) - 1 == 23
     others = {Retrain.EXCHANGED, Retrain.COMMON}  # whose networks and answers test_networks makes again
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
 
@@ -181,10 +184,8 @@ def test_every_removed_feature(fast: Fast, again: Slow, split: str) -> None:
             fast.context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
         )
         packed = removed_bits(rankings.planes(Split(split)), run.cell.t, run.cell.order, rankings.layout)
-        bits = np.unpackbits(packed, axis=1, count=rankings.layout.features).astype(bool)
-        if run.cell.unit is Unit.PIXEL:
-            bits = np.repeat(bits.reshape(-1, 1, *SHAPE[1:]), 3, axis=1)
-        np.testing.assert_array_equal(bits.reshape(-1, *SHAPE), again.removed(run, split), err_msg=str(run.cell))
+        bits = unpack(torch.from_numpy(packed), SHAPE, run.cell.unit).expand(-1, *SHAPE)
+        np.testing.assert_array_equal(bits, again.removed(run, split), err_msg=str(run.cell))
 
 
 def test_every_training_input_in_its_step(fast: Fast, again: Slow) -> None:

@@ -139,7 +139,7 @@ def test_a_submission_makes_its_maps_once_for_all_units_by_its_own_code():
     jobs = count_work(suite, expand(suite), (), None)
     assert jobs.images_submitted == TRAIN + TEST
     assert jobs.images_explained == TRAIN + TEST  # the gradient
-    assert jobs.images_ranked == 3 * 2 * (TRAIN + TEST)
+    assert jobs.images_ranked == 3 * len(Unit) * (TRAIN + TEST)
 
 
 def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():

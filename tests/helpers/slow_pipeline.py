@@ -60,27 +60,34 @@ def removed_features(importance: np.ndarray, first_id: int, t: float, order: str
     n, channels, height, width = importance.shape
     removed = np.zeros(importance.shape, bool)
     for i in range(n):
-        if unit == "pixel":
-            sums = [
-                float(np.float32(sum(float(importance[i, c, y, x]) for c in range(channels))))
-                for y in range(height)
-                for x in range(width)
-            ]
-            places = ranking(sums, first_id + i)
-        else:
-            places = ranking([float(value) for value in importance[i].ravel()], first_id + i)
+        members = features_of((channels, height, width), unit)
+        sums = [float(np.float32(sum(float(importance[i, c, y, x]) for c, y, x in feature))) for feature in members]
+        places = ranking(sums, first_id + i)
         if order == "lerf":
             places.reverse()
         for feature in places[: round(t * len(places))]:
-            y, x = divmod(feature % (height * width), width)
-            for c in range(channels) if unit == "pixel" else [feature // (height * width)]:
+            for c, y, x in members[feature]:
                 removed[i, c, y, x] = True
     return removed
 
 
+def features_of(shape: tuple[int, int, int], unit: str) -> list[list[tuple[int, int, int]]]:
+    """The numbers of an image, as channel, row and column, that each feature consists of."""
+    channels, height, width = shape
+    numbers = [(c, y, x) for c in range(channels) for y in range(height) for x in range(width)]
+    if unit == "scalar":
+        return [[number] for number in numbers]
+    side = {"pixel": 1, "patch:4": 4, "patch:8": 8}[unit]
+    corners = [(y, x) for y in range(0, height, side) for x in range(0, width, side)]
+    return [
+        [(c, y, x) for c, y, x in numbers if top <= y < top + side and left <= x < left + side] for top, left in corners
+    ]
+
+
 def smoothness(removed: np.ndarray, unit: str) -> float:
     """Removed neighbours of a removed feature against what chance gives."""
-    maps = removed[:, :1] if unit == "pixel" else removed
+    side = {"patch:4": 4, "patch:8": 8}.get(unit, 1)
+    maps = (removed if unit == "scalar" else removed[:, :1])[:, :, ::side, ::side]
     n, channels, height, width = maps.shape
     found = pairs = 0
     for c in range(channels):

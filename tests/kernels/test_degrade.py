@@ -11,6 +11,8 @@ from torch import Tensor
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
 from roarbench.terms import Unit
 
+FINE = (Unit.SCALAR, Unit.PIXEL)  # whose features are single numbers or pixels
+SQUARES = [unit for unit in Unit if unit not in FINE]
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
 
@@ -51,7 +53,7 @@ def test_degrade_by_hand() -> None:
     torch.testing.assert_close(result, torch.tensor([[[[0.1, 10]], [[20, 99.9]]]]), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_degrade_replaces_features_one_by_one(unit: Unit) -> None:
     images, removed = drawn(3, (3, 4, 5), unit)
     before = images.clone(), removed.clone(), FILL.clone()
@@ -67,7 +69,7 @@ def test_degrade_takes_images_that_were_degraded_before() -> None:
     torch.testing.assert_close(degrade(once, removed, FILL), once, rtol=0, atol=0)
 
 
-@given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from(Unit), st.integers(0, 10))
+@given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from(FINE), st.integers(0, 10))
 def test_unpack_reads_what_packbits_packed(channels: int, height: int, width: int, unit: Unit, seed: int) -> None:
     shape = (channels, height, width)
     _, removed = drawn(2, shape, unit, seed)
@@ -76,9 +78,52 @@ def test_unpack_reads_what_packbits_packed(channels: int, height: int, width: in
     assert torch.equal(result, removed)
 
 
+def squares(shape: tuple[int, int, int], unit: Unit, n: int = 3) -> tuple[Tensor, Tensor]:
+    """Random bits over the squares of an image, and the same over its pixels, pixel by pixel."""
+    side, (_, height, width) = int(unit.partition(":")[2]), shape
+    rows, columns = math.ceil(height / side), math.ceil(width / side)
+    bits = torch.rand((n, 1, rows, columns), generator=torch.Generator().manual_seed(3)) < 0.4
+    over = torch.zeros((n, 1, height, width), dtype=torch.bool)
+    for i in range(n):
+        for y in range(height):
+            for x in range(width):
+                over[i, 0, y, x] = bits[i, 0, y // side, x // side]
+    return bits, over
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 5, 3)])
+@pytest.mark.parametrize("unit", SQUARES)
+def test_squares_are_removed_whole(shape: tuple[int, int, int], unit: Unit) -> None:
+    bits, over = squares(shape, unit)
+    assert torch.equal(unpack(packed(bits), shape, unit), over)
+    pixels, _ = drawn(3, shape, Unit.PIXEL)
+    batch = DegradedImages(pixels, packed(bits), FILL[: shape[0]], unit).batch(torch.arange(3))
+    torch.testing.assert_close(batch, torch.tensor(slow_degrade(pixels, over, FILL)), rtol=0, atol=0)
+    maps = RemovedMaps(shape, packed(bits), unit).batch(torch.arange(3))
+    torch.testing.assert_close(maps, over.float().expand(3, *shape).contiguous(), rtol=0, atol=0)
+
+
+def test_a_square_by_hand() -> None:
+    """4 x 6 pixels in squares of 4: bit 1 is the right one, two columns wide."""
+    removed = unpack(torch.tensor([[0b01000000]], dtype=torch.uint8), (3, 4, 6), Unit.PATCH_4)
+    assert removed.tolist() == [[[[False] * 4 + [True] * 2] * 4]]
+
+
+@pytest.mark.parametrize("unit", SQUARES)
+def test_redrawn_squares_are_whole_and_as_many_as_asked(unit: Unit) -> None:
+    shape, side = (3, 32, 16), int(unit.partition(":")[2])
+    pixels = torch.full((400, *shape), 7, dtype=torch.uint8)
+    images = RedrawnImages(pixels, 0.3, FILL, unit, torch.Generator().manual_seed(0)).batch(torch.arange(400))
+    gone = (images[:, 0] != 7).reshape(400, 32 // side, side, 16 // side, side)
+    first = gone[:, :, :1, :, :1]
+    assert torch.equal(gone, first.expand_as(gone))
+    count = first.numel()
+    assert abs(int(first.sum()) - 0.3 * count) < 4.5 * math.sqrt(count * 0.3 * 0.7)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_a_gpu_gives_the_same_batch(unit: Unit) -> None:
     pixels, removed = drawn(6, (3, 5, 7), unit)
     index = torch.tensor([5, 0, 3])
@@ -88,7 +133,7 @@ def test_a_gpu_gives_the_same_batch(unit: Unit) -> None:
     torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_a_batch_is_the_chosen_images_with_their_features_replaced(unit: Unit) -> None:
     pixels, removed = drawn(6, (3, 5, 3), unit)  # 45 and 15 features: neither fills its bytes
     images = DegradedImages(pixels, packed(removed), FILL, unit)
@@ -129,7 +174,7 @@ def test_a_batch_may_be_changed_without_changing_the_images() -> None:
         torch.testing.assert_close(inputs.batch(torch.arange(2)), kept, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_removed_maps_are_one_where_removed(unit: Unit) -> None:
     _, removed = drawn(4, (3, 3, 5), unit)
     maps = RemovedMaps((3, 3, 5), packed(removed), unit)
@@ -139,7 +184,7 @@ def test_removed_maps_are_one_where_removed(unit: Unit) -> None:
     torch.testing.assert_close(batch, expected.contiguous(), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_redrawn_images_lose_each_feature_with_probability_t(unit: Unit) -> None:
     n, t = 400, 0.3
     pixels = torch.full((n, 3, 8, 8), 9, dtype=torch.uint8)
@@ -165,7 +210,7 @@ def test_redrawn_images_change_and_their_generator_fixes_them() -> None:
     assert all(torch.equal(a, b) for a, b in zip(readings(), (first, second), strict=True))
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", FINE)
 def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
     """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
     pixels, _ = drawn(4, (3, 8, 8), unit)

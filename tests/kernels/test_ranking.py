@@ -80,6 +80,35 @@ def test_pixel_features_are_summed_over_channels() -> None:
     np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.PIXEL), [[12, 15, 18, 21]])
 
 
+def slow_sums(importance: NDArray[np.float64], side: int) -> list[list[float]]:
+    """Number by number: the sum of what lies in each square, row of squares by row."""
+    n, channels, height, width = importance.shape
+    rows, columns = math.ceil(height / side), math.ceil(width / side)
+    sums = [[0.0] * (rows * columns) for _ in range(n)]
+    for i, c, y, x in np.ndindex(n, channels, height, width):
+        sums[i][(y // side) * columns + x // side] += float(importance[i, c, y, x])
+    return sums
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 8, 8), (2, 5, 3)])
+@pytest.mark.parametrize("unit", [Unit.PATCH_4, Unit.PATCH_8])
+def test_features_of_squares_are_sums_over_them(shape: tuple[int, int, int], unit: Unit) -> None:
+    """Whole numbers, so that sums are exact; a side that is no multiple leaves smaller squares at the border."""
+    importance = np.random.default_rng(0).integers(-99, 99, (3, *shape)).astype(np.float64)
+    flat = features(importance, shape, unit)
+    np.testing.assert_array_equal(flat, slow_sums(importance, int(unit.partition(":")[2])))
+    assert flat.shape[1] == Layout(shape, unit, (0.5,)).features
+    whole = features(importance.sum(axis=1), shape, unit)  # a map without channels
+    np.testing.assert_array_equal(whole, flat)
+
+
+def test_squares_by_hand() -> None:
+    """4 x 6 pixels in squares of 4: the left one has 16 of them, the right one, which the border cuts, 8."""
+    importance = np.ones((1, 1, 4, 6))
+    importance[0, 0, 3, 5] = 100
+    np.testing.assert_array_equal(features(importance, (1, 4, 6), Unit.PATCH_4), [[16, 107]])
+
+
 def test_a_map_without_channels_counts_for_every_channel() -> None:
     importance = np.arange(8.0).reshape(2, 2, 2)
     np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.PIXEL), [range(4), range(4, 8)])

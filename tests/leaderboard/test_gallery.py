@@ -21,6 +21,7 @@ from leaderboard.gallery import (
 from roarbench.analysis.boards import SuiteResults
 from roarbench.kernels.ranking import Layout, encode, rank, sort_keys, tie_order
 from roarbench.terms import Order, Unit
+from tests.helpers.slow_pipeline import features_of
 
 LEVELS = (0.1, 0.5, 0.9)
 SHAPE = (3, 8, 8)
@@ -44,15 +45,14 @@ def made(request: pytest.FixtureRequest) -> tuple[Gallery, np.ndarray]:
 @pytest.mark.parametrize("order", list(Order))
 def test_degraded_by_slow_loops(made: tuple[Gallery, np.ndarray], t: float, order: Order) -> None:
     gallery, ranking = made
-    channels = 3 if gallery.layout.unit is Unit.SCALAR else 1
+    members = features_of(SHAPE, gallery.layout.unit)
     wanted = gallery.pixels.copy()
     for image, features in enumerate(ranking):
         count = round(t * len(features))
         gone = features[:count] if order is Order.MORF else features[::-1][:count]
         for feature in gone:
-            c, place = divmod(int(feature), 64)
-            for channel in range(3) if channels == 1 else [c]:
-                wanted[image, channel, place // 8, place % 8] = (10, 20, 31)[channel]
+            for c, y, x in members[feature]:
+                wanted[image, c, y, x] = (10, 20, 31)[c]
     np.testing.assert_array_equal(gallery.degraded("grad", t, order), wanted)
 
 
