@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.analysis.differences import Held, differences_of
+from roarbench.analysis.differences import ByPoint, differences_of
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
 from roarbench.stats.board import Board, board, spread_for, unjudged
@@ -187,7 +187,7 @@ class SuiteResults:
         shared = sorted(set.intersection(*levels))
         return tuple(name for name in rows[0] if all(name in names for names in rows)), tuple(shared)
 
-    def _held(self, protocol: Protocol, unit: Unit, fill: str) -> Held:
+    def _held(self, protocol: Protocol, unit: Unit, fill: str) -> ByPoint:
         """Return the results of one protocol by point and seed."""
         held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
         for at, result in self._rows(protocol, unit, fill):

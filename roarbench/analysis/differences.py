@@ -11,10 +11,10 @@ from roarbench.stats.curves import Scores
 from roarbench.store.results import Result
 from roarbench.terms import Protocol
 
-Held = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed
+ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed
 
 
-def differences_of(scores: Scores, held: Held, others: Held, protocol: Protocol) -> Scores:
+def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Protocol) -> Scores:
     """Return each cell's answers minus those that it is held against.
 
     Of one network these are its answers to the same images with the removed-maps of other images, or with those of
