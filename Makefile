@@ -6,7 +6,7 @@ STORE ?= store
 
 PORT ?= 8501
 
-.PHONY: run demo test quick-test install install-test check benchmark release-check clean
+.PHONY: run demo test quick-test soak install install-test check benchmark release-check clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
@@ -22,6 +22,10 @@ quick-test: install-test
 
 test: install-test check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+# faults and claims at length: at most half an hour
+soak: install-test
+	$(BIN)/python -m pytest -n 2 -m soak -rP
 
 check: install-test
 	$(BIN)/ruff check .

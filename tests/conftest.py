@@ -67,6 +67,17 @@ def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
 
 
 @pytest.fixture
+def own_server(require: Callable[[str, str], str]) -> Iterator[PrivateServer]:
+    """A server of this test alone, which it may stop."""
+    server = PrivateServer(require)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
 def postgres_url(postgres_server: Path) -> str:
     """An empty database; always the same one, since making and removing databases is slow."""
     with psycopg.connect(host=str(postgres_server), user="postgres", autocommit=True) as connection:

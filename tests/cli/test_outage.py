@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from roarbench.errors import StoreError
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.commands import PATIENCE, eventually, outcomes
 from tests.helpers.postgres import PrivateServer
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
@@ -17,53 +18,40 @@ pytestmark = [pytest.mark.process, pytest.mark.postgres]
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 SMALL = ("--suite", "planted", "--limit", "40")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
-PATIENCE = 300.0
-OUTAGE = 3.0
 
 
-@pytest.fixture
-def server(require: Callable[[str, str], str]) -> Iterator[PrivateServer]:
-    """A server of this test alone, which it may stop."""
-    server = PrivateServer(require)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.remove()
-
-
-def outcomes(url: str) -> dict[str, tuple[bytes, str]]:
-    with ResultsStore.open(url, read_only=True) as store:
-        return {key: (row.bits, row.rankings) for key, row in store.results(store.keys("")).items()}
-
-
-def test_the_database_is_killed_twice_and_nothing_is_lost(server: PrivateServer, tmp_path: Path):
-    log = tmp_path / "log"
-    words = [PROGRAM, "run", *PART, "--store", str(tmp_path / "store"), "--db", server.url]
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
+def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateServer, tmp_path: Path, seconds: float):
+    log, url = tmp_path / "log", own_server.url
+    words = [PROGRAM, "run", *PART, "--store", str(tmp_path / "store"), "--db", url]
     with log.open("wb") as file, subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=file) as process:
         for least in (1, 10):
-            deadline = time.monotonic() + PATIENCE
-            while rows(server) < least and time.monotonic() < deadline:
-                time.sleep(0.1)
-            server.stop()
-            time.sleep(OUTAGE)
-            server.start()
+            assert eventually(lambda least=least: rows(url) >= least)
+            own_server.stop()
+            time.sleep(seconds)
+            own_server.start()
         assert process.wait(PATIENCE) == 0, log.read_text()
     assert "until then this command waits, and nothing is lost" in log.read_text()
     assert "it is back after" in log.read_text()
     calm = subprocess.run([PROGRAM, "run", *PART, "--store", tmp_path / "calm"], capture_output=True, text=True)
     assert calm.returncode == 0, calm.stderr
-    assert outcomes(server.url) == outcomes(default_url(tmp_path / "calm"))
-    with ResultsStore.open(server.url, read_only=True) as store:
+    assert outcomes(url) == outcomes(default_url(tmp_path / "calm"))
+    assert table("--store", tmp_path / "store", "--db", url) == table("--store", tmp_path / "calm")
+    with ResultsStore.open(url, read_only=True) as store:
         assert store.running() == []
         assert store.stopped(store.keys("")) == {}
 
 
-def rows(server: PrivateServer) -> int:
+def rows(url: str) -> int:
     try:
-        return len(outcomes(server.url))
-    except Exception:  # no tables yet
+        return len(outcomes(url))
+    except StoreError:  # no tables yet
         return 0
+
+
+def table(*place: object) -> bytes:
+    words = [PROGRAM, "table", *SMALL, "--format", "json", *map(str, place)]
+    return subprocess.run(words, check=True, capture_output=True).stdout
 
 
 def test_no_password_is_said_or_kept(tmp_path: Path):

@@ -6,12 +6,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.commands import PATIENCE, eventually, living, rows
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +20,6 @@ PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 SMALL = ("--suite", "planted", "--limit", "40")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
 RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
-PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up
 
 
 def start(*words: object, stderr: Path | None = None) -> subprocess.Popen:
@@ -39,35 +39,6 @@ def tables(store: Path) -> list[str]:
     ]
     assert [answer.returncode for answer in found] == [0, 0]
     return [answer.stdout for answer in found]
-
-
-def rows(store: Path) -> int:
-    """Finished runs, without disturbing who writes them."""
-    try:
-        with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
-            return database.execute("SELECT count(*) FROM results").fetchone()[0]
-    except sqlite3.OperationalError:  # no store yet
-        return 0
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
-def living(session: int) -> list[str]:
-    """Processes of a session that still run."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:  # it has just ended
-            continue
-        if int(its_session) == session and state not in "ZX":
-            found.append(stat.parent.name)
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,15 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import psycopg
+
+from tests.helpers.commands import eventually
 
 
 class PrivateServer:
@@ -38,6 +43,19 @@ class PrivateServer:
     def stop(self) -> None:
         """End it at once, as a kill would; it recovers when it is started again."""
         self._call(self._pg_ctl, "stop", "-m", "immediate", "-D", self._data)
+
+    def kill(self) -> None:
+        """Kill its first process, and wait until the others have noticed: before that it cannot be started again."""
+        first = int(Path(self._data, "postmaster.pid").read_text().split()[0])
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: not any(Path("/proc", pid).exists() for pid in listed.stdout.split()))
+
+    def add_database(self, name: str) -> str:
+        """Make an empty database; its URL."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://postgres@/{name}?host={self.folder}"
 
     def remove(self) -> None:
         self.stop()

@@ -3,14 +3,12 @@
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from operator import add, truediv
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from roarbench.execution.scheduler import Stopping
 from roarbench.plan.suites import find_suite
 from roarbench.workers.local import Job, JobOutcome
 from tests.helpers.command_line import SMALL
+from tests.helpers.commands import eventually, rows
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
@@ -212,18 +211,8 @@ def table(store: Path) -> bytes:
     return subprocess.run(words, check=True, capture_output=True).stdout
 
 
-def rows(store: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{store}/results.sqlite?mode=ro", uri=True)) as database:
-            return int(database.execute("SELECT count(*) FROM results").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0
-
-
 def until_rows(process: subprocess.Popen[str], store: Path, count: int) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while rows(store) < count and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert eventually(lambda: rows(store) >= count or process.poll() is not None)
     return process.poll() is None
 
 

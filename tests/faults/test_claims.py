@@ -1,0 +1,73 @@
+"""Many processes on one database: each run is given to one of them, and every result that they write is there."""
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from roarbench.store.leases import Owner, Wanted
+from roarbench.store.results import ResultsStore
+from tests.helpers.store_rows import make_result, make_run
+
+pytestmark = pytest.mark.process
+
+CLAIMERS, WRITERS = 8, 16
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.helpers.forked"])
+
+
+def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int) -> None:
+    """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
+    runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
+    owner, mine, missing = Owner.here(), [], sorted(runs)
+    with ResultsStore.open(url) as store:
+        barrier.wait()
+        while missing:
+            answer = store.claim([Wanted((key,)) for key in missing], owner, 8)
+            for wish, number in answer.granted.items():
+                mine.append(wish.keys[0])
+                assert store.add(make_result(runs[mine[-1]], total=8), number)
+            missing = [key for key in missing if key not in answer.done and key not in mine]
+            time.sleep(0 if answer.granted else 0.01)
+    noted.write_text("\n".join(mine))
+
+
+def write(barrier: Barrier, url: str, estimator: str, count: int) -> None:
+    """Store results, one after the other, that nobody else has."""
+    with ResultsStore.open(url) as store:
+        barrier.wait()
+        for seed in range(count):
+            assert store.add(make_result(make_run(seed, estimator=estimator), total=8))
+
+
+def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
+    """Call a function in a process for each of these arguments; the first one is a barrier."""
+    barrier = FORKED.Barrier(len(each))
+    processes = [FORKED.Process(target=call, args=(barrier, *arguments)) for arguments in each]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(each)
+
+
+@pytest.mark.parametrize("runs, repetitions", [(200, 1), pytest.param(500, 20, marks=pytest.mark.soak)])
+def test_no_run_is_given_twice_and_none_is_left(store_url: str, tmp_path: Path, runs: int, repetitions: int):
+    logs = [tmp_path / f"{claimer}.log" for claimer in range(CLAIMERS)]
+    for repetition in range(repetitions):
+        at_once(take_all, [(store_url, log, f"repetition-{repetition}", runs) for log in logs])
+        given = [key for log in logs for key in log.read_text().splitlines()]
+        assert len(given) == len(set(given)) == runs
+    with ResultsStore.open(store_url, read_only=True) as store:
+        assert len(store.keys("")) == repetitions * runs
+        assert store.running() == []
+
+
+@pytest.mark.parametrize("results", [50, pytest.param(250, marks=pytest.mark.soak)])
+def test_no_writer_is_refused_and_no_result_is_lost(store_url: str, results: int):
+    at_once(write, [(store_url, f"writer-{number}", results) for number in range(WRITERS)])
+    with ResultsStore.open(store_url, read_only=True) as store:
+        assert len(store.keys("")) == WRITERS * results

@@ -1,0 +1,120 @@
+"""SIGKILL at random moments, of workers, of commands and of the database: no acknowledged result is lost or doubled."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers import forked
+from tests.helpers.commands import PATIENCE, living, outcomes
+from tests.helpers.postgres import PrivateServer
+
+pytestmark = [pytest.mark.process, pytest.mark.postgres]
+
+SMALL = ("--suite", "planted", "--limit", "40")
+SUITE = (*SMALL, "--seeds", "2")
+PAUSE = 0.8  # seconds between two kills, on average
+COMMANDS, WORKERS = 2, 2
+KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)
+
+
+class Commands:
+    """Commands at work on one store; one that dies is started again."""
+
+    def __init__(self, words: tuple[object, ...], folder: Path) -> None:
+        self._words, self._folder, self._started = words, folder, 0
+        self._running: list[BaseProcess] = [self._start() for _ in range(COMMANDS)]
+
+    def __enter__(self) -> "Commands":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for command in self._running:
+            command.kill()
+            command.join()
+
+    @property
+    def acknowledged(self) -> list[str]:
+        """The keys that any of them was told are stored, once for each time."""
+        return [key for log in self._folder.glob("*.log") for key in forked.stored(log)]
+
+    def go_on(self) -> bool:
+        """Start a command for every one that was killed; return whether there is still something to do."""
+        self._running = [each if each.exitcode in (None, 0) else self._start() for each in self._running]
+        return any(command.exitcode is None for command in self._running)
+
+    def victims(self, kind: str) -> list[int]:
+        """Return the processes of this kind that live."""
+        commands = [command.pid for command in self._running if command.is_alive()]
+        workers = [pid for command in commands for pid in living(command) if pid != command]
+        return commands if kind == "command" else workers
+
+    def _start(self) -> BaseProcess:
+        self._started += 1
+        return forked.start(self._words, self._folder / f"{self._started}.log")
+
+
+def disturb(commands: Commands, server: PrivateServer, generator: random.Random, most: int) -> Counter[str]:
+    """Kill now and then until everything is done; what was killed how often, `most` times in all at most."""
+    kills: Counter[str] = Counter()
+    while commands.go_on():
+        time.sleep(generator.expovariate(1 / PAUSE))
+        kind = generator.choice(KINDS)
+        victims = commands.victims(kind)
+        if kills.total() < most and (victims or kind == "database"):
+            if kind == "database":
+                server.kill()
+                time.sleep(generator.uniform(0, 1))
+                server.start()
+            else:
+                os.kill(generator.choice(victims), signal.SIGKILL)
+            kills[kind] += 1
+    return kills
+
+
+def table(folder: Path, *words: object) -> list[bytes]:
+    """Return the bytes of the tables of a store."""
+    found = []
+    for protocol in ("roar", "kar"):
+        log = folder / f"{protocol}.json"
+        process = forked.start(("table", *SMALL, "--protocol", protocol, "--format", "json", *words), log)
+        process.join(PATIENCE)
+        assert process.exitcode == 0, log.read_text()
+        found.append(log.read_bytes())
+    return found
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> tuple[dict, list[bytes]]:
+    """What one command makes of the suite that nothing disturbs."""
+    folder = tmp_path / "calm"
+    folder.mkdir()
+    process = forked.start(("run", *SUITE, "--workers", WORKERS, "--store", folder / "store"), folder / "1.log")
+    process.join(PATIENCE)
+    assert process.exitcode == 0, (folder / "1.log").read_text()
+    return outcomes(default_url(folder / "store")), table(folder, "--store", folder / "store")
+
+
+@pytest.mark.parametrize("wanted", [50, pytest.param(500, marks=pytest.mark.soak)])
+def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path, wanted: int):
+    """Whenever the suite is through, it begins anew in an empty store, until there were enough kills."""
+    generator, kills, rounds = random.Random(wanted), Counter(), 0
+    while kills.total() < wanted:
+        rounds += 1
+        folder, url = tmp_path / str(rounds), own_server.add_database(f"round{rounds}")
+        folder.mkdir()
+        place = ("--store", folder / "store", "--db", url)
+        with Commands(("run", *SUITE, "--workers", WORKERS, *place), folder) as commands:
+            kills += disturb(commands, own_server, generator, wanted - kills.total())
+        print(f"round {rounds}: {dict(kills)}", flush=True)
+        assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
+        assert set(commands.acknowledged) <= outcomes(url).keys()
+        assert (outcomes(url), table(folder, *place)) == calm
+        with ResultsStore.open(url, read_only=True) as store:
+            assert (store.running(), store.stopped(store.keys(""))) == ([], {})

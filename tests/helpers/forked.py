@@ -1,0 +1,63 @@
+"""Whole commands in processes that begin in no time: forked from one that has imported all that they need.
+
+Their workers are forked, too. All else is what `roarbench` does on a shell.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import psycopg  # noqa: F401
+import pytest  # noqa: F401
+
+from roarbench.cli import main
+from roarbench.execution import course, fitness, quantus, runner  # noqa: F401
+from roarbench.report import table  # noqa: F401
+from roarbench.store.results import ResultsStore
+from roarbench.workers import local
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload([__name__])
+
+
+def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | None = None) -> BaseProcess:
+    """Start a command in a session of its own; what it prints, and `stored KEY` for every new row, goes to a file.
+
+    Args:
+        words: What follows `roarbench`.
+        log: Of one command alone; it is appended to.
+        before: Called in its process first.
+    """
+    process = _CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before))
+    process.start()
+    return process
+
+
+def stored(log: Path) -> list[str]:
+    """Return the keys of the rows that a command was told are stored."""
+    return [line.split()[1] for line in log.read_text().splitlines() if line.startswith("stored ")]
+
+
+def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None) -> None:
+    os.setsid()
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1), os.dup2(file, 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    fork = multiprocessing.get_context("fork")
+    local.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
+    add = ResultsStore.add
+
+    def noted(store: ResultsStore, result: object, *number: int) -> bool:
+        if fresh := add(store, result, *number):
+            os.write(file, f"stored {result.run.key}\n".encode())
+        return fresh
+
+    ResultsStore.add = noted
+    if before:
+        before()
+    sys.argv = ["roarbench", *words]
+    main.main()
