@@ -6,9 +6,11 @@ What follows `--` goes to each `roarbench run`, which has one worker. A single c
 that begin together the second one, each pair with one folder of rankings; both databases have to be empty, and without
 `--db` they are SQLite files. Who made a shard is read from the leases, which a trigger writes down. On a machine with
 other programs the processor seconds say more than the wall time: the larger of two commands' against that of one.
+The checksums are those of `roarbench table --format json` on both stores.
 """
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -47,18 +49,20 @@ class Measured(NamedTuple):
         wall: Seconds from the first one's start to the last one's end.
         processor: Seconds of each command and its workers.
         steps: How many steps each leased, by kind.
+        table: Checksum of the table at the end.
     """
 
     wall: float
     processor: list[float]
     steps: list[Counter[str]]
+    table: str
 
 
 def log_leases(url: str) -> None:
     """Make a store and let it write down who leases what."""
     with ResultsStore.open(url) as store, store.database.write() as connection:
         for statement in [_TABLE, *_TRIGGERS[store.database.is_file]]:
-            connection.execute(text(statement.replace(":", r"\:")))
+            connection.exec_driver_sql(statement)
 
 
 def leased(url: str) -> list[Counter[str]]:
@@ -73,7 +77,8 @@ def leased(url: str) -> list[Counter[str]]:
 def measure(count: int, arguments: list[str], store: Path, url: str) -> Measured:
     """Let so many commands do what is asked for; exits where one fails."""
     log_leases(url)
-    words = [PROGRAM, "run", *arguments, "--workers", "1", "--store", str(store), "--db", url]
+    place = ["--store", str(store), "--db", url]
+    words = [PROGRAM, "run", *arguments, "--workers", "1", *place]
     begun, processor = time.monotonic(), []
     commands = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
     for command in commands:
@@ -82,7 +87,15 @@ def measure(count: int, arguments: list[str], store: Path, url: str) -> Measured
         processor.append(usage.ru_utime + usage.ru_stime)
     if any(command.returncode for command in commands):
         sys.exit(f"{' '.join(words)} ended with exit code {[command.returncode for command in commands]}")
-    return Measured(time.monotonic() - begun, processor, leased(url))
+    wall = time.monotonic() - begun
+    table = subprocess.check_output([PROGRAM, "table", *reading(arguments), "--format", "json", *place])
+    return Measured(wall, processor, leased(url), hashlib.sha256(table).hexdigest())
+
+
+def reading(arguments: list[str]) -> list[str]:
+    """Return those of the arguments that say what a table is of."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    return [word for before, word in pairs if {before, word} & {"--suite", "--limit"}]
 
 
 def report(one: Measured, two: Measured) -> str:
@@ -95,6 +108,7 @@ def report(one: Measured, two: Measured) -> str:
     seconds = " + ".join(f"{each:.1f}" for each in two.processor)
     lines.append(f"{'processor':10} {one.processor[0]:8.1f}  {seconds} s")
     lines.append(f"{'wall':10} {one.wall:8.1f}  {two.wall:.1f} s")
+    lines.append(f"{'table':10} {one.table[:8]}  {two.table[:8]}")
     ratios = max(two.processor) / one.processor[0], two.wall / one.wall
     return "\n".join([*lines, f"two commands against one: {ratios[0]:.3f} processor, {ratios[1]:.3f} wall"])
 

@@ -1,6 +1,5 @@
 """Many processes on one database: each run is given to one of them, and every result that they write is there."""
 
-import multiprocessing
 import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
@@ -10,13 +9,12 @@ import pytest
 
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
+from tests.helpers.forked import CONTEXT
 from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
 
 CLAIMERS, WRITERS = 8, 16
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["tests.helpers.forked"])
 
 
 def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int) -> None:
@@ -45,8 +43,8 @@ def write(barrier: Barrier, url: str, estimator: str, count: int) -> None:
 
 def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
     """Call a function in a process for each of these arguments; the first one is a barrier."""
-    barrier = FORKED.Barrier(len(each))
-    processes = [FORKED.Process(target=call, args=(barrier, *arguments)) for arguments in each]
+    barrier = CONTEXT.Barrier(len(each))
+    processes = [CONTEXT.Process(target=call, args=(barrier, *arguments)) for arguments in each]
     for process in processes:
         process.start()
     for process in processes:

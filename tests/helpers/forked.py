@@ -20,8 +20,8 @@ from roarbench.report import table  # noqa: F401
 from roarbench.store.results import ResultsStore
 from roarbench.workers import local
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload([__name__])
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
 
 
 def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | None = None) -> BaseProcess:
@@ -32,7 +32,7 @@ def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | N
         log: Of one command alone; it is appended to.
         before: Called in its process first.
     """
-    process = _CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before))
+    process = CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before))
     process.start()
     return process
 
