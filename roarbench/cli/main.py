@@ -21,6 +21,7 @@ from roarbench.cli.commands.terminal import check_width, drop_output, prepare_ou
 from roarbench.cli.options import command
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line
+from roarbench.workers.logs import json_line
 
 app = typer.Typer(
     name="roarbench",
@@ -153,5 +154,12 @@ def _check_words(words: list[str]) -> None:
 def _complain(message: str) -> None:
     """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
+    line = " ".join(words)
+    said = json_line("error", line, {}) if _logs_json(sys.argv[1:]) else f"roarbench: {line}"
     with suppress(OSError):  # where nothing can be said, the exit code says it
-        print("roarbench:", " ".join(words), file=sys.stderr)
+        print(said, file=sys.stderr)
+
+
+def _logs_json(words: list[str]) -> bool:
+    """Return whether a call asks for a log of JSON lines, however it ends."""
+    return "--log-format=json" in words or ("--log-format", "json") in pairwise(words)

@@ -234,6 +234,15 @@ Workers = Annotated[
 ]
 
 
+LogFormat = Annotated[
+    ReportFormat,
+    typer.Option(
+        "--log-format",
+        help="Of what is said meanwhile; json: one object a line, and a log of each worker in the store.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class SuiteOptions:
     """Options that say what is run: a suite, or a part of it."""

@@ -14,6 +14,7 @@ from rich.table import Column
 from roarbench.datasets import decoding
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, looks
+from roarbench.execution.log_console import LogConsole
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import copies
@@ -181,12 +182,15 @@ class Watch(Meter):
         self._running = self._running if event.elsewhere else event.running
         for share in (self._all, self._kinds[_kind(event.step)]):
             share.note(self._cost(event.step), event.seconds)
+        if isinstance(self.console, LogConsole):
+            self.console.tell(text, **_about(event), share=self._done, seconds_left=round(self.seconds_left))
+            return
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
             self._tell(event, text)
         else:
-            self.show(self._all.done / max(self._all.total, 1e-9), self.seconds_left, text)
+            self.show(self._done, self.seconds_left, text)
 
     def _tell(self, event: Event, text: str) -> None:
         """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
@@ -197,6 +201,10 @@ class Watch(Meter):
         else:
             self._told.add(event.failure)
             self.console.print(event.failure, soft_wrap=True)
+
+    @property
+    def _done(self) -> float:
+        return min(1.0, self._all.done / max(self._all.total, 1e-9))
 
     @property
     def seconds_left(self) -> float:
@@ -239,6 +247,14 @@ class DecodeWatch(Meter):
         elapsed = time.monotonic() - self._start
         left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
         self.show(progress.done / progress.total, left, f"{progress.name} decoded")
+
+
+def _about(event: Event) -> dict[str, object]:
+    """Return the fields of a log's line on a step that ended."""
+    state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
+    told = {"reason": event.failure, "note": event.note}
+    about = {"job": event.step.job.name, "step": event.step.kind, "state": state, "seconds": round(event.seconds, 3)}
+    return about | {name: text for name, text in told.items() if text}
 
 
 def _words(event: Event) -> str:

@@ -64,9 +64,9 @@ def workers_here(asked: int | None) -> int:
     return asked or default_workers()
 
 
-def start_local(workers: int) -> LocalEngine:
-    """Start so many processes on this machine."""
-    return LocalEngine(workers, gpus())
+def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
+    """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
+    return LocalEngine(workers, gpus(), logs)
 
 
 @dataclass(frozen=True)

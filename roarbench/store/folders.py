@@ -60,6 +60,11 @@ class Workspace:
         return self.root / "checkpoints"
 
     @property
+    def logs(self) -> Path:
+        """Return the folder of the workers' logs."""
+        return self.root / "logs"
+
+    @property
     def submissions(self) -> Path:
         """Return the folder of submitted files, by id."""
         return self.root / "submissions"

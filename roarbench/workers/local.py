@@ -7,6 +7,7 @@ that still computes.
 """
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -16,12 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from roarbench.devices import SHARING, gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.workers.logs import concerning, write_worker_log
 from roarbench.workers.stopping import end_when_asked
+
+_log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
@@ -69,9 +74,11 @@ class LocalEngine:
     Args:
         workers: How many.
         gpus: As CUDA_VISIBLE_DEVICES names them; each worker sees one, in turn. Workers see what there is if empty.
+        logs: Folder where each worker writes a log; none writes one if None.
     """
 
-    def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
+        self._logs = logs
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
         self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
@@ -203,7 +210,7 @@ class LocalEngine:
     def _start(self, number: int) -> _Worker:
         here, there = self._context.Pipe()
         gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
-        arguments = (there, os.getpid(), gpu, self._shown.count(gpu), signs)
+        arguments = (there, os.getpid(), gpu, self._shown.count(gpu), signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _deaf_to_interrupts():
             process.start()
@@ -226,8 +233,12 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int, signs: "ctypes.c_long") -> None:
+def _serve(
+    connection: Connection, parent: int, gpu: str | None, sharing: int, signs: "ctypes.c_long", logs: Path | None
+) -> None:
     """Do jobs until the parent closes the connection, or is killed; `sharing` workers see the same GPU."""
+    if logs:
+        write_worker_log(logs)
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
         os.environ[SHARING] = str(sharing)
@@ -244,18 +255,25 @@ def _serve(connection: Connection, parent: int, gpu: str | None, sharing: int, s
 
 
 def perform(job: Job) -> tuple[Any, Exception | None]:
-    """Return a job's value or error; errors travel as base class and one line, which always pickle."""
-    try:
-        return job.call(*job.arguments), None
-    except CallerError as error:
-        return None, CallerError(str(error))
-    except MachineError as error:
-        return None, MachineError(str(error))
-    except RunError as error:
-        return None, RunError(str(error))
-    except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
-        kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
-        return None, kind(f"{type(error).__name__}: {error}")
+    """Return a job's value or error, and log when it begins and how it ends."""
+    with concerning(job=job.name):
+        _log.info("begun")
+        try:
+            value = job.call(*job.arguments)
+        except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
+            _log.info("failed", exc_info=True)
+            return None, _sendable(error)
+        _log.info("done")
+        return value, None
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error as its base class and one line, which always pickle."""
+    for kind in (CallerError, MachineError, RunError):
+        if isinstance(error, kind):
+            return kind(str(error))
+    kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
+    return kind(f"{type(error).__name__}: {error}")
 
 
 def _live_with(parent: int, signs: "ctypes.c_long") -> None:

@@ -7,11 +7,9 @@ but the jobs and what they return, so every machine has to see the store's folde
 
 import logging
 import os
-import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import TracebackType
@@ -21,6 +19,8 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
 from roarbench.workers.local import Job, JobOutcome, perform
+from roarbench.workers.logs import write_worker_log
+from roarbench.workers.stopping import same_signals
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to Ray's makers; read on import
 # on this machine alone: 15 is Ray's own choice, by which everything else on a busy machine comes before the workers
@@ -57,7 +57,7 @@ def connect(address: str, asked: int | None) -> int:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
             socket.create_connection((host, int(port)), _ANSWERS).close()
-        with _same_signals():
+        with same_signals():
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
@@ -66,16 +66,6 @@ def connect(address: str, asked: int | None) -> int:
     if not (asked or _room()):
         raise CallerError("the Ray cluster has no GPU and no core yet; start a node of it first, or write --workers N")
     return asked or _room()
-
-
-@contextmanager
-def _same_signals() -> Iterator[None]:
-    """Keep how this process ends on SIGTERM: Ray's own way would be another exit code."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _gpus() -> int:
@@ -94,11 +84,13 @@ class _Place(NamedTuple):
         mark: A file in the store that exists as long as the engine.
         folder: The working directory, which relative paths start from.
         sharing: How many workers share a GPU; 0 without GPUs.
+        logs: Folder where each worker writes a log; none writes one if None.
     """
 
     mark: Path
     folder: Path
     sharing: int
+    logs: Path | None
 
 
 class _JobActor:
@@ -113,6 +105,8 @@ class _JobActor:
             os.environ[SHARING] = str(place.sharing)
         with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
             os.chdir(place.folder)
+        if place.logs:
+            write_worker_log(place.logs)
         import torch
 
         torch.set_num_threads(1)
@@ -141,16 +135,17 @@ class RayEngine:
             start when nodes join.
         shared: The store's folder; a machine that does not see it gets no job.
         follow: Whether to start more workers as the cluster grows, one for each GPU or core.
+        logs: Folder where each worker writes a log; none writes one if None.
     """
 
-    def __init__(self, workers: int, shared: Path, follow: bool) -> None:
+    def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
         gpus = _gpus()
         sharing = -(-workers // gpus) if gpus else 0
         # Ray counts GPUs in ten-thousandths; a worker with a GPU takes no core away from others of its node
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing)
+        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs)
         self._wanted, self._follow, self._looked = workers, follow, time.monotonic()
         self._idle: list[Any] = []
         self._starting: dict[Any, _Start] = {}

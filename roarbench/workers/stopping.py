@@ -24,6 +24,16 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
+def same_signals() -> Iterator[None]:
+    """Keep how this process ends on SIGTERM: a library's own way would be another exit code."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def deferred() -> Iterator[None]:
     """Let the block go on when the process is asked to end; it looks at `asked` often, and leaves by `SystemExit`."""
     _busy.set()

@@ -49,7 +49,7 @@ def make_runs(context: RunContext, suite: Suite = SUITE) -> list[Run]:
 class InlineEngine:
     """Does each job when it is submitted; knows what it did."""
 
-    def __init__(self, workers: int = 1, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, workers: int = 1, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
         self.done: list[str] = []
         self._ended: list[JobOutcome] = []
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from roarbench.calls import propose
-from roarbench.cli.commands.terminal import err, out, print_table
+from roarbench.cli.commands.terminal import err, log_console, out, print_table
 from roarbench.cli.options import (
     CourseOptions,
     Device,
     EngineOptions,
+    LogFormat,
     Metrics,
     QuestionOptions,
     ReportFormat,
@@ -48,8 +50,11 @@ def run(
     submitted: SubmissionOptions,
     course: CourseOptions,
     format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
+    log_format: LogFormat = ReportFormat.TEXT,
 ) -> None:
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
+    logged = log_format is ReportFormat.JSON
+    console = log_console() if logged else err
     named, budget = tried_suite(asked.suite, work.store, work.db), course.seconds
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
@@ -66,44 +71,44 @@ def run(
     workspace, pace = Workspace(store), None
     if metrics:
         quantus_version()  # before hours of work
-    count, start = _workers(place, work)
+    count, start = _workers(place, work, workspace.logs if logged else None)
     with open_results(work.store, work.db, read_only=False) as results:
-        _keep(named, results)
+        _keep(named, results, console)
         if submitted.submission:
             from roarbench.execution.entry import SubmissionMode, submit
 
             mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
-            entry, pace = submit(submitted.submission, mode, results, workspace, err)
+            entry, pace = submit(submitted.submission, mode, results, workspace, console)
             suite = requested_suite(named, asked, work.references, entry)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
         if course.until_decided:
-            finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, err)
+            finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, console)
         else:
-            finished = run_suite(request, workspace, results, err)
+            finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
-            finished = add_scores(finished, results, err)
+            finished = add_scores(finished, results, console)
         where = results.where
     shown, suite_results = leading(suite), with_kept(finished.suite_results, work.store)
     for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
         print_table(suite_table(suite_results, protocol.name, None, None), format)
-    err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
+    console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
-    err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
+    console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     if finished.failed:
-        err.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
+        console.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _workers(place: EngineOptions, work: WorkOptions) -> "tuple[int, Start]":
-    """Return how many workers there are, and what starts them."""
+def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
+    """Return how many workers there are, and what starts them, with logs in a folder if that is named."""
     from roarbench.execution.runner import start_local, workers_here
 
     if place.engine == "local":
-        return workers_here(work.workers), start_local
+        return workers_here(work.workers), partial(start_local, logs=logs)
     from roarbench.workers.ray import RayEngine, connect
 
     count = connect(place.address, work.workers if place.address else workers_here(work.workers))
-    return count, partial(RayEngine, shared=work.store, follow=not work.workers)
+    return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
 def replicate(
@@ -137,7 +142,7 @@ def replicate(
     else:
         workspace, count = Workspace(work.store), workers_here(work.workers)
         with open_results(work.store, work.db, read_only=False) as results:
-            _keep(named, results)
+            _keep(named, results, err)
             request = Request(suite, work.data, work.limit, work.references, count)
             repeated = replace(request, suite=replace(suite, replication=number))
             done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
@@ -214,14 +219,14 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         out.print(answer_text(asked.question, asked.difference, found, workers, command), soft_wrap=True)
 
 
-def _keep(suite: Suite, results: "ResultsStore") -> None:
+def _keep(suite: Suite, results: "ResultsStore", console: Console) -> None:
     """Keep a suite from a file with its results, and tell what it leaves out."""
     from roarbench.store.suites import keep_suite
 
     if suite.own:
         keep_suite(results.database, suite)
     for name, why in suite.left_out.items():
-        err.print(f"left out: {name}: {why}", soft_wrap=True)
+        console.print(f"left out: {name}: {why}", soft_wrap=True)
 
 
 def requested_suite(suite: Suite, asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:

@@ -1,6 +1,7 @@
 """The consoles of all commands: what was asked for on standard output, all else on standard error."""
 
 import codecs
+import logging
 import os
 import sys
 from io import TextIOWrapper
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from roarbench.cli.options import TableFormat
 from roarbench.errors import CallerError
+from roarbench.workers.logs import write_log
 
 if TYPE_CHECKING:
     from roarbench.report.table import SuiteTable
@@ -56,6 +58,14 @@ def check_width() -> None:
         if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):
             seen = f"the environment's {name} is {said[:20]}"
             raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
+
+
+def log_console() -> Console:
+    """Make this process write its log to standard error as JSON lines; return what takes the place of `err`."""
+    from roarbench.execution.log_console import LogConsole
+
+    write_log(logging.StreamHandler(sys.stderr))
+    return LogConsole()
 
 
 def print_table(shown: "SuiteTable", format: TableFormat) -> None:

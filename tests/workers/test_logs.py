@@ -1,0 +1,51 @@
+"""Logs of workers: a file for each, of JSON lines that name the job they are about."""
+
+import json
+import os
+import warnings
+from operator import add, truediv
+from pathlib import Path
+
+import pytest
+
+from roarbench.workers.local import Job, LocalEngine
+
+pytestmark = pytest.mark.process
+
+PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
+    with LocalEngine(1, logs=tmp_path / "logs") as engine:
+        for name, call, arguments in (
+            ("sum", add, (2, 3)),
+            ("quotient", truediv, (1, 0)),
+            ("warning", warnings.warn, ("mind this",)),
+            ("process", os.getpid, ()),
+        ):
+            engine.submit(Job(name, call, arguments))
+            (outcome,) = engine.wait(PATIENCE)
+    (path,) = (tmp_path / "logs").iterdir()
+    assert path.name.endswith(f"-{outcome.value}.jsonl")
+    found = lines(path)
+    said = [(line["job"], line["message"]) for line in found if "mind this" not in line["message"]]
+    assert said == [
+        (name, word)
+        for name, end in (("sum", "done"), ("quotient", "failed"), ("warning", "done"), ("process", "done"))
+        for word in ("begun", end)
+    ]
+    assert "ZeroDivisionError: division by zero" in next(line["traceback"] for line in found if "traceback" in line)
+    (warned,) = (line for line in found if "mind this" in line["message"])
+    assert (warned["job"], warned["level"]) == ("warning", "warning")
+
+
+def test_no_log_is_written_where_none_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with LocalEngine(1) as engine:
+        engine.submit(Job("sum", add, (2, 3)))
+        assert engine.wait(PATIENCE)[0].value == 5
+    assert list(tmp_path.iterdir()) == []
