@@ -20,6 +20,7 @@ _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly th
 _SOURCES = {
     **dict.fromkeys(METHODS, "roarbench/estimators/through_captum.py"),
     **dict.fromkeys(("gradient-shap", "kernel-shap", "rise"), "roarbench/estimators/sampled.py"),
+    "shapley": "roarbench/estimators/coalitions.py",
     **dict.fromkeys(("layer-cam", "score-cam"), "roarbench/estimators/blocks.py"),
     **dict.fromkeys(("random-smooth", "centre", "contrast"), "roarbench/estimators/controls.py"),
     "random": "roarbench/estimators/controls.py",

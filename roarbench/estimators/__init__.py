@@ -39,7 +39,9 @@ METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, 
     "feature-ablation": {"baseline": "mean", "patches": 8},
     "kernel-shap": {"samples": 256, "baseline": "mean", "patches": 8},
     "rise": {"samples": 256, "baseline": "mean", "patches": 7},
+    "shapley": {"baseline": "mean"},
 }
+SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
 _SPATIAL = ("sobel", "random-smooth", "centre", "contrast")
 _LATER_CONTROLS: dict[str, dict[str, Value]] = {"random-smooth": {"width": 0.1}, "centre": {}, "contrast": {}}
 # parameters of a base or of a form, with what they are where a name does not say it
@@ -200,6 +202,7 @@ _TABLE = (
     ),
     Estimator("kernel-shap", "kernel-shap", "base", "Shapley values of the squares of a grid, by regression"),
     Estimator("rise", "rise", "base", "RISE: mean of random masks, weighted by the class's probability under them"),
+    Estimator("shapley", "shapley", "base", "exact Shapley values of all features, of which there are few"),
     Estimator("truth", "truth", "base", "the true ranking of planted data", control=True),
     Estimator(
         "truth-inverted", "truth", "inverted", "the true ranking of planted data, least important first", control=True

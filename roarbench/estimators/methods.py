@@ -11,6 +11,7 @@ from torch import Tensor
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import MethodInput
 
+_FEATURES = 10  # of breast-cancer-10; Shapley values take a pass for each coalition of an image's features
 _CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
 
 
@@ -24,7 +25,8 @@ class Passes(NamedTuple):
 def method_passes(estimator: Estimator) -> Passes:
     """Return what an image's map costs.
 
-    Occlusion: where the number of patches divides the image's side. Score-CAM: with a layer of 512 channels.
+    Occlusion: where the number of patches divides the image's side. Score-CAM: with a layer of 512 channels. Shapley
+    values: of 10 features.
     """
     value = {name: estimator.value(name) for name in estimator.parameters}
     samples, patches = int(value.get("samples", 0)), int(value.get("patches", 0))
@@ -41,6 +43,7 @@ def method_passes(estimator: Estimator) -> Passes:
         "feature-ablation": (1 + patches**2, 0),
         "kernel-shap": (2 + samples, 0),
         "rise": (samples, 0),
+        "shapley": (2**_FEATURES, 0),
     }[estimator.base]
     return Passes(forward, backward)
 
@@ -51,7 +54,12 @@ def method_map(asked: MethodInput) -> Tensor:
     Raises:
         RunError: The network lacks what the estimator needs.
     """
-    from roarbench.estimators import blocks, sampled, through_captum  # captum takes more than a second to import
+    from roarbench.estimators import (  # captum takes more than a second to import
+        blocks,
+        coalitions,
+        sampled,
+        through_captum,
+    )
 
     function = {
         "input-x-grad": through_captum.input_x_grad,
@@ -66,6 +74,7 @@ def method_map(asked: MethodInput) -> Tensor:
         "feature-ablation": through_captum.feature_ablation,
         "kernel-shap": sampled.kernel_shap,
         "rise": sampled.rise,
+        "shapley": coalitions.shapley,
     }[asked.estimator.base]
     images = asked.batch.images
     return function(asked).detach().expand_as(images).to(images.dtype).contiguous()

@@ -7,11 +7,12 @@ a run's whole record is its key, so a run that is stored is never done again and
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 from roarbench.datasets import DatasetRecord, find_dataset
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import CONTROLS, Estimator, find_estimator, ranked_by
+from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import FILLS, MORF, PROTOCOLS, SHOWN, Order, Precision, Protocol, Retrain, Split, Unit
@@ -299,8 +300,7 @@ class Suite:
 
     def why_not(self, estimator: str) -> str:
         """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
-        spatial = self.dataset_record.tabular and find_estimator(estimator).spatial
-        return self.left_out.get(estimator, NO_NEIGHBOURS if spatial else "")
+        return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property
     def recipe_record(self) -> Recipe:
@@ -311,6 +311,16 @@ class Suite:
 def controls_on(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that the images of a data set allow: Random alone where they are rows of a table."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
+
+
+def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
+    """Return why an estimator cannot be asked of the images of a data set; empty if it can."""
+    if record.tabular and estimator.spatial:
+        return NO_NEIGHBOURS
+    features = prod(record.shape)
+    if estimator.base == "shapley" and features > SHAPLEY_FEATURES:
+        return f"it looks at every coalition of {SHAPLEY_FEATURES} features at most, and here are {features:,}"
+    return ""
 
 
 @dataclass(frozen=True)

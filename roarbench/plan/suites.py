@@ -419,6 +419,12 @@ _SECOND = (
     _tabular(
         "breast-cancer", "a table of 30 measures of cell nuclei, a small perceptron, 20 references", (0.1, 0.5, 0.9)
     ),
+    _tabular(
+        "breast-cancer-10",
+        "the ten means of breast-cancer, few enough for exact Shapley values, 20 references",
+        (0.1, 0.5, 0.9),
+        "shapley",
+    ),
     _tabular("digits", "handwritten digits as a table of 64 columns, a small perceptron, 20 references", (0.9,)),
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in (*_TABLE, *_SECOND)}

@@ -251,6 +251,7 @@ def test_float32_puts_features_in_the_bins_of_captum_in_float32(name, model, bat
 def test_every_estimator_of_the_table_has_a_map_or_says_not(model, batch, black):
     mapped = [estimator for estimator in ESTIMATORS.values() if estimator.mapped]
     assert {e.id for e in ESTIMATORS.values()} - {e.id for e in mapped} == {"random-redrawn"}
+    mapped.remove(find_estimator("shapley"))  # says that these are too many features: test_coalitions.py
     assert set(importance_maps(mapped, model, batch.part(slice(1)), black)) == {e.id for e in mapped}
 
 

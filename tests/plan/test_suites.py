@@ -84,6 +84,7 @@ FROZEN = {
     ("study-cifar10", 2): "4cfec4b5147ff13164160202803aff41",
     ("study-fashion-mnist", 2): "1c7326e09073edde89a8d404564899f3",
     ("breast-cancer", 1): "40982fac618bf27ad732e7cdc95506ed",
+    ("breast-cancer-10", 1): "dd2ef869fee2f1980dca52053d46da2f",
     ("digits", 1): "e9992e2597ace9ed2a243620aad0b948",
 }
 everyone = pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
@@ -270,7 +271,7 @@ def test_each_protocol_is_asked_for_the_order_that_is_known(name):
 def test_an_unknown_suite_is_guessed():
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_suite("quikc")
-    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, breast-cancer, cifar10"):
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, breast-cancer, breast-cancer-10, cifar10"):
         find_suite("zzz")
 
 
