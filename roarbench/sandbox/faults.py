@@ -18,7 +18,7 @@ class SubmissionFault(StrEnum):
     SYNTAX = "syntax"
     NAMES = "names"  # NAME, DESCRIPTION … are missing or not what they must be
     IMPORT = "import"  # it raised while it was imported
-    SIGNATURE = "signature"  # no function `estimate` with the contract's four arguments
+    SIGNATURE = "signature"  # no `estimate` with the contract's four arguments, nor what captum or Quantus call
     RAISED = "raised"  # `estimate` raised
     OUTPUT_TYPE = "output-type"
     OUTPUT_SHAPE = "output-shape"

@@ -12,12 +12,11 @@ sys.path[:0] = sys.argv[1].split(os.pathsep)
 os.environ |= {"HOME": "/tmp", "USER": "sandbox", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import builtins  # noqa: E402 (where modules are found is only known now)
-import inspect  # noqa: E402
 import linecache  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
-from collections.abc import Callable, Iterator  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
 import torch  # noqa: E402
@@ -25,9 +24,9 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.models import build  # noqa: E402
 from roarbench.sandbox import channel, limits  # noqa: E402
+from roarbench.sandbox.conventions import Estimate, NoEstimate, estimate_of  # noqa: E402
 
 _FILE = "submission.py"  # what tracebacks call it
-_CONTRACT = ("model", "images", "targets", "generator")
 
 
 class _Accusation(Exception):
@@ -56,9 +55,6 @@ class _ReceivedPart(NamedTuple):
     seeds: list[int]
     batch: int
     device: str
-
-
-Estimate = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
 
 
 def main(request: int, answer: int, started: int) -> None:
@@ -120,7 +116,7 @@ def _short(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(source: bytes) -> Estimate:
-    """Run the file as a module, and find its function."""
+    """Run the file as a module, and find what it is."""
     text = source.decode("utf-8-sig")  # as it was read outside, whatever encoding its first lines may name
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
@@ -128,18 +124,10 @@ def _load(source: bytes) -> Estimate:
     sys.modules["submission"] = module
     with _accused("import", "raised while it was imported"):
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
-    estimate = getattr(module, "estimate", None)
-    wanted = f"def estimate({', '.join(_CONTRACT)})"
-    if not callable(estimate):
-        raise _Accusation("signature", f"no function 'estimate'; write {wanted}")
     try:
-        signature = inspect.signature(estimate)
-        signature.bind(*_CONTRACT)
-    except (TypeError, ValueError):
-        seen = f"estimate{signature}" if "signature" in locals() else "estimate"
-        raise _Accusation("signature", f"{seen} does not take four arguments; write {wanted}") from None
-    found: Estimate = estimate
-    return found
+        return estimate_of(module)
+    except NoEstimate as error:
+        raise _Accusation("signature", str(error)) from None
 
 
 def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:

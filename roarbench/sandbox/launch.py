@@ -16,7 +16,7 @@ from roarbench.sandbox.limits import SCRATCH
 
 HARNESS = Path("/harness")  # where roarbench's own few files lie inside
 _OWN = ("__init__.py", "errors.py", "models")  # what is needed to build a network
-_OWN_SANDBOX = ("__init__.py", "channel.py", "limits.py", "inside.py", "canary.py")
+_OWN_SANDBOX = ("__init__.py", "channel.py", "conventions.py", "limits.py", "inside.py", "canary.py")
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
 _PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
