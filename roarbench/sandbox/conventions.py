@@ -17,7 +17,6 @@ from torch import Tensor, nn
 Estimate = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
 CONTRACT = ("model", "images", "targets", "generator")
 _WANTED = f"def estimate({', '.join(CONTRACT)})"
-_NAMES = ("estimate", "estimator", "explain_func")
 
 
 class NoEstimate(Exception):
@@ -35,13 +34,12 @@ def estimate_of(module: ModuleType) -> Estimate:
     Raises:
         NoEstimate: It does not, or does it twice, or `estimate` takes other arguments.
     """
-    found = [name for name in _NAMES if callable(getattr(module, name, None))]
+    found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not found:
         raise NoEstimate(f"no function 'estimate'; write {_WANTED}")
     if len(found) > 1:
         raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are there, one is run; name the other otherwise")
-    made = getattr(module, found[0])
-    return {"estimate": _by_contract, "estimator": _by_captum, "explain_func": _by_quantus}[found[0]](made)
+    return _CONVENTIONS[found[0]](getattr(module, found[0]))
 
 
 def _by_contract(estimate: Estimate) -> Estimate:
@@ -71,6 +69,13 @@ def _by_quantus(explain_func: Callable[..., Any]) -> Estimate:
     return estimate
 
 
+_CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
+    "estimate": _by_contract,
+    "estimator": _by_captum,
+    "explain_func": _by_quantus,
+}
+
+
 def _seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
     """Return what a call gives, its global chance seeded by an image's generator.
 
@@ -91,6 +96,6 @@ def _seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
 
 def _global_chance() -> tuple[Any, ...]:
     """Return the state of all global generators."""
-    gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_initialized() else b""
+    gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
     _, numbers, *position = np.random.get_state()  # noqa: NPY002
     return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()
