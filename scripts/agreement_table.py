@@ -1,12 +1,14 @@
-"""How alike are the orders that the protocols give the rows of `quick`? Writes three tables of docs/protocols.md.
+"""How alike are the orders that the protocols give the rows of `quick`? Writes four tables of docs/protocols.md.
 
     roarbench import docs/quick-2.parquet --store DIR
     roarbench import docs/quick-class.parquet --store DIR
     roarbench import docs/quick-exchanged.parquet --store DIR
+    roarbench import docs/quick-specific.parquet --store DIR
     python scripts/agreement_table.py --store DIR
 
 Kendall's tau of the gains, for every two protocols and every run that has them all; specific gains beside another
-image of any class and of the same class; and ROAR beside networks that met masks of other images.
+image of any class and of the same class, and by networks tuned on masks of test images; and ROAR beside networks that
+met masks of other images.
 """
 
 import argparse
@@ -33,7 +35,7 @@ ASKED = (SPECIFIC, AUGMENTED, ROAR, MORF, LERF)
 RUNS = 4  # the first run and its replications
 PAGE = Path(__file__).parents[1] / "docs" / "protocols.md"
 START, CLASSES = "<!-- agreements: scripts/agreement_table.py -->", "<!-- classes: scripts/agreement_table.py -->"
-EXCHANGED = "<!-- exchanged: scripts/agreement_table.py -->"
+EXCHANGED, TUNED = "<!-- exchanged: scripts/agreement_table.py -->", "<!-- tuned: scripts/agreement_table.py -->"
 END = "<!-- end of the table -->"
 SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
 
@@ -67,11 +69,8 @@ def table(runs: Sequence[SuiteResults]) -> str:
 
 def classes(store: ResultsStore) -> str:
     """Return specific gains against any image's map and within classes, with their verdicts against Random."""
-    boards = [
-        collect(find_suite(suite), store).board(protocol, Unit.SCALAR)
-        for suite, protocol in (("quick@2", SPECIFIC), ("quick-class", SPECIFIC_CLASS))
-    ]
-    rows = [{row.estimator: row for row in board.rows} for board in boards if board]
+    asked = (("quick@2", SPECIFIC), ("quick-class", SPECIFIC_CLASS))
+    rows = [_rows(collect(find_suite(suite), store), protocol) for suite, protocol in asked]
     order = sorted(rows[1].values(), key=lambda row: -(row.gain.value or 0.0))
     lines = [[row.estimator, *(_judged(each[row.estimator]) for each in rows)] for row in order]
     return markdown_table(["row", "any other image", "another image of its class"], lines)
@@ -79,25 +78,41 @@ def classes(store: ResultsStore) -> str:
 
 def exchanged(store: ResultsStore) -> str:
     """Return what a row keeps at t = .9, and its gain, where masks tell the class and where they were exchanged."""
-    whole, held = (collect(find_suite(name), store) for name in ("quick@2", "quick-exchanged"))
-    roar, other, within = (
-        {row.estimator: row for row in board.rows}
-        for board in (
-            whole.board(ROAR, Unit.SCALAR),
-            held.board(ROAR_EXCHANGED, Unit.SCALAR),
-            held.board(ROAR, Unit.SCALAR),
-        )
-        if board
-    )
-    rows = sorted((row for row in other.values() if not row.check), key=lambda row: -(row.gain.value or 0.0))
+    suite = find_suite("quick-exchanged")
+    runs = [collect(replace(suite, replication=number), store) for number in (0, 1)]
+    roar = _rows(collect(find_suite("quick@2"), store), ROAR)
+    other, within = ([_rows(run, protocol) for run in runs] for protocol in (ROAR_EXCHANGED, ROAR))
+    first = sorted((row for row in other[0].values() if not row.check), key=lambda row: -(row.gain.value or 0.0))
     lines = []
-    for name in (row.estimator for row in rows):
-        handed, mates = other.get(f"{name}~other-image"), within.get(f"{name}~same-class")
-        shares = (roar[name], other[name], handed, mates)
-        kept = [percent(row.accuracies[0].value) if row else MISSING for row in shares]
-        lines.append([name, *kept, _judged(roar[name]), _judged(other[name])])
-    heads = ["row", "ROAR", "exchanged", "exchanged in the test, too", "of its class", "gain, ROAR", "gain, exchanged"]
-    return markdown_table(heads, lines)
+    for name in (row.estimator for row in first):
+        asked = (other, name), (other, f"{name}~other-image"), (within, f"{name}~same-class")
+        kept = [" / ".join(_kept(run.get(twin)) for run in found) for found, twin in asked]
+        gains = [_judged(row[name]) for row in (roar, *other)]
+        lines.append([name, _kept(roar[name]), *kept, *gains])
+    heads = ["row", "ROAR", "exchanged", "exchanged in the test, too", "of its class"]
+    return markdown_table([*heads, "gain, ROAR", "gain, exchanged", "again"], lines)
+
+
+def tuned(store: ResultsStore) -> str:
+    """Return specific gains by networks tuned on masks of training and of test images, the latter in each run."""
+    usual, suite = find_suite("quick@2"), find_suite("quick-specific")
+    runs = [collect(usual, store), *(collect(replace(suite, replication=number), store) for number in range(RUNS))]
+    boards = [_rows(run, SPECIFIC) for run in runs]
+    order = sorted(boards[0].values(), key=lambda row: -(row.gain.value or 0.0))
+    lines = [[row.estimator, *(_judged(board[row.estimator]) for board in boards)] for row in order]
+    again = (f"replication {number}" for number in range(1, RUNS))
+    return markdown_table(["row", "`quick`", "`quick-specific`", *again], lines)
+
+
+def _rows(found: SuiteResults, protocol: Protocol) -> dict[str, Row]:
+    """Return the rows of a board by their estimator."""
+    board = found.board(protocol, Unit.SCALAR)
+    assert board is not None, "the suite has the protocol"
+    return {row.estimator: row for row in board.rows}
+
+
+def _kept(row: Row | None) -> str:
+    return percent(row.accuracies[0].value) if row else MISSING
 
 
 def _judged(row: Row) -> str:
@@ -119,11 +134,16 @@ def read(store: ResultsStore) -> list[SuiteResults]:
 def main() -> None:
     """Write the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="a folder with the rows of these three files")
-    parser.add_argument("--page", type=Path, default=PAGE, help="what has the three markers")
+    parser.add_argument("--store", type=Path, required=True, help="a folder with the rows of these files")
+    parser.add_argument("--page", type=Path, default=PAGE, help="what has the markers")
     options = parser.parse_args()
     with ResultsStore.open(default_url(options.store), read_only=True) as store:
-        made = {START: table(read(store)), CLASSES: classes(store), EXCHANGED: exchanged(store)}
+        made = {
+            START: table(read(store)),
+            CLASSES: classes(store),
+            EXCHANGED: exchanged(store),
+            TUNED: tuned(store),
+        }
     page = options.page.read_text("utf-8")
     for start, new in made.items():
         before, _, rest = page.partition(start)

@@ -1,9 +1,10 @@
 """What does a verdict cost? Core-minutes against the share of the verdicts that all networks together give.
 
-    roarbench import docs/quick-2.parquet --store QUICK; roarbench import docs/protocols.parquet --store PLANTED
+    roarbench import docs/quick-2.parquet --store QUICK; roarbench import docs/quick-specific.parquet --store QUICK
+    roarbench import docs/protocols.parquet --store PLANTED
     python scripts/cost_of_verdicts.py --quick QUICK --planted PLANTED
 
-On photographs: `quick` 2 and its replications hold twelve networks under every protocol, each
+On photographs: `quick` 2 and `quick-specific` with their replications hold twelve networks under every protocol, each
 with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:
 one, two or three of them in a chance order, or a course of three looks that stops where verdicts are settled
 (`run --until-decided --difference 2`). On generated images: the pairs of rows whose known order is found.
@@ -26,7 +27,7 @@ import who_is_right
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from simulate_coverage import share_images
-from simulate_sequential import Example, Looks, Truth, networks_of, together, until_decided, words
+from simulate_sequential import QUICK, Example, Looks, Truth, networks_of, together, until_decided, words
 
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
@@ -47,12 +48,24 @@ from roarbench.text import markdown_table
 ROOT = Path(__file__).parents[1]
 RECORD, PICTURE, PAGE = ROOT / "roarbench/data/ways.json", ROOT / "docs/cost.svg", ROOT / "docs/protocols.md"
 START, END = "<!-- cost: scripts/cost_of_verdicts.py -->", "<!-- end of the cost -->"
-SUITE = "quick"
-ASKED = (SPECIFIC, AUGMENTED, ROAR)
-MOST = 3  # seeds of the suite
+MOST = 3  # seeds of the suites
 DIFFERENCE = 2.0  # points; the smallest of interest in a course
 ORDERS = 40  # chance orders of the networks
 COLOURS = {"specific": "#0072B2", "augmented": "#009E73", "roar": "#D55E00", "roar-exchanged": "#CC79A7"}
+LINES = {"quick": "-", "quick-specific": ":"}
+
+
+class Asked(NamedTuple):
+    """What is asked of the rows of a suite."""
+
+    suite: Suite
+    protocol: Protocol
+
+
+ASKED = (
+    Asked(find_suite("quick-specific"), SPECIFIC),
+    *(Asked(QUICK, protocol) for protocol in (SPECIFIC, AUGMENTED, ROAR)),
+)
 
 
 def rows_of(scores: Scores) -> tuple[str, ...]:
@@ -89,18 +102,18 @@ def cost(suite: Suite, seconds: float) -> float:
     return operations(work, flops) / flops * seconds / 60
 
 
-def part_of(protocol: Protocol, seeds: Mapping[str, int]) -> Suite:
-    """Return what of the suite has to be run for these rows with so many trainings."""
-    part = select(find_suite(SUITE), seeds, protocol=protocol)
-    return with_seeds(part, {(protocol.retrain, name): count for name, count in seeds.items()})
+def part_of(asked: Asked, seeds: Mapping[str, int]) -> Suite:
+    """Return what of a suite has to be run for these rows with so many trainings."""
+    part = select(asked.suite, seeds, protocol=asked.protocol)
+    return with_seeds(part, {(asked.protocol.retrain, name): count for name, count in seeds.items()})
 
 
 def ways(store: Path, seconds: float) -> Iterator[Way]:
     """Yield all ways, each of its protocol's networks in the same chance orders."""
-    suite = find_suite(SUITE)
-    pools = {protocol: together(store, protocol) for protocol in ASKED}
-    whole = {protocol: beside_random(_all(pool, protocol)) for protocol, pool in pools.items()}
-    for protocol, pool in pools.items():
+    pools = {asked: together(store, asked.protocol, asked.suite) for asked in ASKED}
+    whole = {asked: beside_random(_all(pool, asked.protocol)) for asked, pool in pools.items()}
+    for asked, pool in pools.items():
+        suite, protocol = asked
         rows, count = rows_of(pool), len(pool.correct[RANDOM, pool.levels[0]])
         orders = [np.random.default_rng([0, number]).permutation(count)[:MOST] for number in range(ORDERS)]
         looks = [Looks(_example(networks_of(pool, order), protocol), number) for number, order in enumerate(orders)]
@@ -114,8 +127,8 @@ def ways(store: Path, seconds: float) -> Iterator[Way]:
                     board = each.board(counts, {})
                 boards.append(board)
                 taken.append(float(np.mean([counts[name] for name in rows])))
-                costs.append(cost(part_of(protocol, counts), seconds))
-            same = [alike(beside_random(board), whole[protocol]) for board in boards]
+                costs.append(cost(part_of(asked, counts), seconds))
+            same = [alike(beside_random(board), whole[asked]) for board in boards]
             found = [value for board in boards if (value := detectable(board)) is not None]
             yield Way(
                 f"{suite.name}@{suite.version}",
@@ -125,7 +138,7 @@ def ways(store: Path, seconds: float) -> Iterator[Way]:
                 round(float(np.mean(taken)), 2),
                 round(float(np.mean(same)), 3),
                 round(float(np.std(same) / np.sqrt(ORDERS)), 3),
-                round(float(np.mean([alike(beside_random(board), whole[ROAR]) for board in boards])), 3),
+                round(float(np.mean([alike(beside_random(board), whole[ASKED[-1]]) for board in boards])), 3),
                 round(float(np.mean(found)), 2) if found else None,
                 round(float(np.mean(costs)), 2),
             )
@@ -166,13 +179,14 @@ def known(store: ResultsStore) -> list[Known]:
 def seconds_a_pass(store: Path) -> float:
     """Return the seconds of a forward pass of one image in the quickest training of `quick`."""
     with ResultsStore.open(default_url(store), read_only=True) as results:
-        return who_is_right.seconds_a_pass([collect(find_suite(SUITE), results)])
+        return who_is_right.seconds_a_pass([collect(QUICK, results)])
 
 
 def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
     """Return the tables of the page."""
     rows = [
         [
+            f"`{way.suite.partition('@')[0]}`",
             f"`{way.protocol}`",
             way.trained,
             f"{way.trainings:.1f}",
@@ -183,7 +197,8 @@ def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
         ]
         for way in made
     ]
-    heads = ["protocol", "trainings", "of a row", "detectable", "verdicts recovered, %", "of ROAR's, %", "core-minutes"]
+    heads = ["suite", "protocol", "trainings", "of a row", "detectable"]
+    heads += ["verdicts recovered, %", "of ROAR's, %", "core-minutes"]
     generated = [[f"`{one.protocol}`", f"{100 * one.found:.0f}", f"{one.core_minutes:.1f}"] for one in on_planted]
     return "\n\n".join(
         (
@@ -197,11 +212,13 @@ def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
     """Draw both: a line for each protocol over its numbers of seeds, a diamond for the course that stops early."""
     figure = Figure(figsize=(9.6, 3.9), facecolor="white", layout="constrained")
     left, right = figure.subplots(1, 2)
-    for name in dict.fromkeys(way.protocol for way in made):
-        fixed = [way for way in made if way.protocol == name and not way.until_decided]
-        (course,) = (way for way in made if way.protocol == name and way.until_decided)
+    for title, name in dict.fromkeys((way.suite, way.protocol) for way in made):
+        own = [way for way in made if (way.suite, way.protocol) == (title, name)]
+        fixed, (course,) = [way for way in own if not way.until_decided], [way for way in own if way.until_decided]
         x, y = [way.core_minutes for way in fixed], [100 * way.same for way in fixed]
-        left.plot(x, y, "o-", color=COLOURS[name], markersize=4, label=f"{name}, 1 to {MOST} seeds")
+        suite = title.partition("@")[0]
+        label = f"{name}, 1 to {MOST} seeds" if suite == QUICK.name else f"the same by {suite}"
+        left.plot(x, y, f"o{LINES[suite]}", color=COLOURS[name], markersize=4, label=label)
         left.errorbar(
             course.core_minutes,
             100 * course.same,
@@ -209,7 +226,7 @@ def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
             fmt="D",
             color=COLOURS[name],
             markerfacecolor="white",
-            label=f"{name}, {course.trained}",
+            label=f"{name}, {course.trained}" if suite == QUICK.name else None,
         )
     for one in on_planted:
         right.plot(one.core_minutes, 100 * one.found, "o", color=COLOURS.get(one.protocol, "#777777"), markersize=5)
@@ -219,7 +236,7 @@ def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
         side, offset = ("right", -6) if to_left else ("left", 6)
         right.annotate(one.protocol, at, (offset, -3), textcoords="offset points", ha=side, fontsize=FONT_POINTS)
     titles = (
-        "quick 2: verdicts beside Random that a board\nof all the protocol's networks gives",
+        "quick: verdicts beside Random that a board\nof all the protocol's networks gives",
         "generated images: pairs of rows in the known\norder, three data sets",
     )
     for axes, title in zip((left, right), titles, strict=True):
@@ -254,7 +271,9 @@ def written(page: str, made: Sequence[Way], on_planted: Sequence[Known]) -> str:
 def main() -> None:
     """Write record, picture and table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", type=Path, required=True, help="a folder with `quick` 2 and its replications")
+    parser.add_argument(
+        "--quick", type=Path, required=True, help="a folder with `quick` 2, `quick-specific` and their replications"
+    )
     parser.add_argument("--planted", type=Path, required=True, help="a folder with the suites of generated images")
     options = parser.parse_args()
     share_images()

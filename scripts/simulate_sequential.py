@@ -30,6 +30,7 @@ from simulate_specific import experiment as specific_experiment
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.course import ASKED, next_seeds
 from roarbench.estimators import CONTROLS
+from roarbench.plan.runs import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM, Board, board_of, spread_for
 from roarbench.stats.bootstrap import Bootstrap
@@ -41,6 +42,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR, SPECIFIC, Protocol, Unit
 from roarbench.text import markdown_table
 
+QUICK = find_suite("quick")
 MOST = 5  # trainings of a row, and looks
 RESAMPLES = 500
 CHANCES = 4  # sets of draws that the courses take in turn
@@ -284,9 +286,8 @@ def networks_of(scores: Scores, chosen: NDArray[np.int64]) -> Scores:
     return replace(scores, correct=correct, references=names, differences=differences)
 
 
-def together(store: Path, protocol: Protocol) -> Scores:
-    """Return `quick` and its replications as one board: the rows that have a training by every network."""
-    suite = find_suite("quick")
+def together(store: Path, protocol: Protocol, suite: Suite = QUICK) -> Scores:
+    """Return a suite and its replications as one board: the rows that have a training by every network."""
     with ResultsStore.open(default_url(store), read_only=True) as results:
         held = [collect(replace(suite, replication=number), results) for number in range(10)]
     scores = [each for one in held if (each := one.scores(protocol, Unit.SCALAR)) and each.correct]

@@ -66,3 +66,22 @@ def test_levels_with_fewer_pairings_are_compared_by_those_that_all_have(tables, 
         np.savez(file, own=answers, others=answers[None], mirrored=answers)
     assert study.differences("grad", tables.answered, (0.1, 0.3, 0.5)).shape == (1, 1, 3, IMAGES)
     assert study.differences("grad", tables.answered).shape == (1, 8, 3, IMAGES)
+
+
+def test_averaged_weights_are_judged_by_how_far_a_difference_varies(tables, tmp_path):
+    """Of `grad` a network's answers with another image's map are all right; with its own a share that is its seed's."""
+    program, certain = import_module("network_tables"), np.eye(CLASSES, dtype=np.float16)
+    for name, wrong in (("quick-10", (0, 8, 16, 24)), ("quick-10-averaged", (8, 12, 16, 12))):
+        for seed, count in enumerate(wrong):
+            for row in tables.ROWS:
+                own = np.where(np.arange(IMAGES) < (count if row == "grad" else 0), (LABELS + 1) % CLASSES, LABELS)
+                held = {f"own-{t:g}": certain[own] for t in tables.LEVELS}
+                held |= {f"other-{t:g}": certain[LABELS] for t in tables.LEVELS}
+                np.savez(tmp_path / f"{name}-{seed}-{row}.npz", **held)
+    *rows, last = program.averaging(LABELS, tmp_path, range(4))
+    left = 1 - 0.05 / 0.9
+    shares = [np.array(wrong) / IMAGES * 100 * left for wrong in ((0, 8, 16, 24), (8, 12, 16, 12))]
+    expected = [f"{share.mean():+.1f}" for share in shares] + [f"{share.var(ddof=1):.2f}" for share in shares]
+    assert rows[tables.ROWS.index("grad") - 1] == ["`grad`", *expected]
+    assert rows[0][1:] == ["0.0", "0.0", "0.00", "0.00"]
+    assert f": {shares[1].var() / shares[0].var():.2f} [" in last[-1]

@@ -133,13 +133,14 @@ def test_the_table_of_networks_tuned_on_test_images_masks_is_that_of_the_rows_be
 
 @pytest.mark.slow
 def test_the_tables_of_photographs_are_those_of_the_rows_in_docs(agreements, tmp_path):
-    for rows in ("quick-2.parquet", "quick-class.parquet", "quick-exchanged.parquet"):
-        assert command("import", ROOT / "docs" / rows, "--store", tmp_path) == 0
+    for rows in ("quick-2", "quick-class", "quick-exchanged", "quick-specific"):
+        assert command("import", ROOT / "docs" / f"{rows}.parquet", "--store", tmp_path) == 0
     with ResultsStore.open(default_url(tmp_path)) as store:
         made = {
             agreements.START: agreements.table(agreements.read(store)),
             agreements.CLASSES: agreements.classes(store),
             agreements.EXCHANGED: agreements.exchanged(store),
+            agreements.TUNED: agreements.tuned(store),
         }
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     for start, table in made.items():
