@@ -18,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from replication_table import boards, sums, sums_of
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
@@ -26,6 +27,7 @@ from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM, Row, gain_samples
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
+from roarbench.stats.replication import replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, ROAR_EXCHANGED, SPECIFIC, SPECIFIC_CLASS, Protocol, Unit
@@ -93,15 +95,20 @@ def exchanged(store: ResultsStore) -> str:
     return markdown_table([*heads, "gain, ROAR", "gain, exchanged", "again"], lines)
 
 
-def tuned(store: ResultsStore) -> str:
+def on_test_masks(store: ResultsStore) -> str:
     """Return specific gains by networks tuned on masks of training and of test images, the latter in each run."""
-    usual, suite = find_suite("quick@2"), find_suite("quick-specific")
-    runs = [collect(usual, store), *(collect(replace(suite, replication=number), store) for number in range(RUNS))]
-    boards = [_rows(run, SPECIFIC) for run in runs]
-    order = sorted(boards[0].values(), key=lambda row: -(row.gain.value or 0.0))
-    lines = [[row.estimator, *(_judged(board[row.estimator]) for board in boards)] for row in order]
+    usual, tuned = (
+        boards([collect(replace(find_suite(name), replication=number), store) for number in range(RUNS)], SPECIFIC)
+        for name in ("quick@2", "quick-specific")
+    )
+    shown = [{row.estimator: row for row in board.rows} for board in (usual[0], *tuned)]
+    order = sorted(shown[0].values(), key=lambda row: -(row.gain.value or 0.0))
+    lines = [[row.estimator, *(_judged(board[row.estimator]) for board in shown)] for row in order]
     again = (f"replication {number}" for number in range(1, RUNS))
-    return markdown_table(["row", "`quick`", "`quick-specific`", *again], lines)
+    table = markdown_table(["row", "`quick`", "`quick-specific`", *again], lines)
+    beside = sums_of([replication(one, other) for one, other in zip(usual, tuned, strict=True)])
+    among = f"The runs of `quick-specific`, {sums(tuned)}"
+    return f"{table}\n\n{among}\n\nEach beside the run of `quick` with its seeds and references, {beside}"
 
 
 def _rows(found: SuiteResults, protocol: Protocol) -> dict[str, Row]:
@@ -142,7 +149,7 @@ def main() -> None:
             START: table(read(store)),
             CLASSES: classes(store),
             EXCHANGED: exchanged(store),
-            TUNED: tuned(store),
+            TUNED: on_test_masks(store),
         }
     page = options.page.read_text("utf-8")
     for start, new in made.items():

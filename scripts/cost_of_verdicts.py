@@ -217,7 +217,7 @@ def picture(made: Sequence[Way], on_planted: Sequence[Known]) -> Figure:
         fixed, (course,) = [way for way in own if not way.until_decided], [way for way in own if way.until_decided]
         x, y = [way.core_minutes for way in fixed], [100 * way.same for way in fixed]
         suite = title.partition("@")[0]
-        label = f"{name}, 1 to {MOST} seeds" if suite == QUICK.name else f"the same by {suite}"
+        label = f"{name}{'' if suite == QUICK.name else f' ({suite})'}, 1 to {MOST} seeds"
         left.plot(x, y, f"o{LINES[suite]}", color=COLOURS[name], markersize=4, label=label)
         left.errorbar(
             course.core_minutes,

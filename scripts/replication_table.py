@@ -69,6 +69,11 @@ def sums(made: Sequence[Board]) -> str:
     pairs = [replication(one, other) for one, other in combinations(made, 2)]
     if not pairs:
         raise SystemExit("no finished replication of quick in this store; roarbench replicate makes one")
+    return sums_of(pairs)
+
+
+def sums_of(pairs: Sequence[Replication]) -> str:
+    """Return in a sentence what these pairs of runs add up to."""
     verdicts, equal, opposed, gains, inside = (
         sum(getattr(pair, name) for pair in pairs) for name in ("verdicts", "equal", "opposed", "gains", "inside")
     )

@@ -28,9 +28,10 @@ def shipped(program):
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folders = []
-    for name in ("quick-2", "protocols"):
-        folders.append(tmp_path_factory.mktemp(name))
-        assert command("import", ROOT / "docs" / f"{name}.parquet", "--store", folders[-1]) == 0
+    for names in (("quick-2", "quick-specific"), ("protocols",)):
+        folders.append(tmp_path_factory.mktemp(names[0]))
+        for name in names:
+            assert command("import", ROOT / "docs" / f"{name}.parquet", "--store", folders[-1]) == 0
     return folders
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import kendalltau
 
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.pairs import Pairs
@@ -51,6 +50,8 @@ def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence
     norm = np.sqrt(np.count_nonzero(first.value) * np.count_nonzero(second.value))
     if norm == 0:
         return None
+    from scipy.stats import kendalltau  # as long to import as a table takes, which needs no tau
+
     tau = kendalltau([one[name].value for name in rows], [other[name].value for name in rows]).statistic
     products = first.value * second.value
     settled = first.settled & second.settled

@@ -1,6 +1,6 @@
 """Whether a network does better than a guess (docs/statistics.md)."""
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 LEVEL = 0.01  # of the test; one network in a hundred that guesses passes for one that does not
 MARGIN = 0.1  # of the way from a guess to no error, below which an explained network is next to useless
@@ -14,7 +14,7 @@ def at_chance(correct: int, total: int, classes: int) -> bool:
         total: Number of answers, at least 1.
         classes: A guess is right once in so many times.
     """
-    return bool(binom.sf(correct - 1, total, 1 / classes) >= LEVEL)
+    return bool(bdtrc(correct - 1, total, 1 / classes) >= LEVEL)
 
 
 def near_chance(correct: int, total: int, classes: int) -> bool:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scipy.stats import kendalltau
-
 from roarbench.stats.agreement import FEWEST_ROWS
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
@@ -141,5 +139,7 @@ def _inside(gain: Estimate, predicted: Estimate) -> bool | None:
 def _tau(rows: tuple[Repeated, ...]) -> float | None:
     if len(rows) < FEWEST_ROWS:
         return None
+    from scipy.stats import kendalltau  # see `agreement`
+
     tau = float(kendalltau([row.gain.value for row in rows], [row.again.value for row in rows]).statistic)
     return None if tau != tau else tau  # not a number where all gains are equal

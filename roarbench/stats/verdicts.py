@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.stats import false_discovery_control, norm
+from scipy.special import ndtri
 
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import Floats
@@ -43,12 +43,25 @@ class Comparison(NamedTuple):
     difference: Estimate = Estimate()
 
 
+def q_values(ps: Sequence[float]) -> Floats:
+    """Return p values adjusted for all of their family, float64 (m,) (Benjamini and Hochberg 1995).
+
+    What SciPy's `false_discovery_control` does, whose import takes longer than a table.
+    """
+    p = np.asarray(ps, np.float64)
+    order = p.argsort()
+    scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum.accumulate(scaled[::-1])[::-1].clip(0.0, 1.0)
+    return adjusted
+
+
 def compare(differences: Mapping[Key, Sample]) -> dict[Key, Comparison]:
     """Judge all comparisons of a family together; above 0 is better."""
     if not differences:
         return {}
     ps = p_values(list(differences.values()))
-    qs = false_discovery_control(ps).tolist()
+    qs = q_values(ps).tolist()
     return {
         key: Comparison(verdict_of(sample.value, q), p, q)
         for (key, sample), p, q in zip(differences.items(), ps, qs, strict=True)
@@ -97,4 +110,4 @@ def detectable(pairs: Pairs) -> float | None:
     halves = pairs.halves[pairs.upper]
     if not halves.any():
         return None
-    return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + pairs.confidence) / 2)))
+    return float(np.median(halves) * (1 + ndtri(POWER) / ndtri((1 + pairs.confidence) / 2)))

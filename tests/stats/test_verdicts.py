@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from scipy.stats import false_discovery_control
 
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.verdicts import Verdict, compare, detectable, p_values
+from roarbench.stats.verdicts import Verdict, compare, detectable, p_values, q_values
 
 
 def normal(value: float, deviation: float = 1.0, resamples: int = 2000, seed: int = 0) -> Sample:
@@ -118,3 +119,14 @@ def test_a_detectable_difference_is_found_four_times_in_five() -> None:
         p_value(normal(shift + noise, resamples=500)) <= 0.05 for noise in np.random.default_rng(3).normal(size=600)
     )
     assert abs(found / 600 - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 600) + 0.02  # one set of 500 draws is a little off itself
+
+
+@pytest.mark.parametrize("count", (1, 2, 7, 200))
+def test_q_values_are_scipys_to_the_bit(count):
+    ps = np.random.default_rng(count).random(count) ** 3
+    ps[-1] = ps[0]  # a tie
+    np.testing.assert_array_equal(q_values(ps), false_discovery_control(ps))
+
+
+def test_q_values_by_hand():
+    np.testing.assert_allclose(q_values([0.01, 0.5, 0.02, 0.03]), [0.04, 0.5, 0.04, 0.04])
