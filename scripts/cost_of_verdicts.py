@@ -55,16 +55,16 @@ COLOURS = {"specific": "#0072B2", "augmented": "#009E73", "roar": "#D55E00", "ro
 LINES = {"quick": "-", "quick-specific": ":"}
 
 
-class Asked(NamedTuple):
-    """What is asked of the rows of a suite."""
+class SuitePart(NamedTuple):
+    """Rows of a suite under one protocol."""
 
     suite: Suite
     protocol: Protocol
 
 
 ASKED = (
-    Asked(find_suite("quick-specific"), SPECIFIC),
-    *(Asked(QUICK, protocol) for protocol in (SPECIFIC, AUGMENTED, ROAR)),
+    SuitePart(find_suite("quick-specific"), SPECIFIC),
+    *(SuitePart(QUICK, protocol) for protocol in (SPECIFIC, AUGMENTED, ROAR)),
 )
 
 
@@ -102,7 +102,7 @@ def cost(suite: Suite, seconds: float) -> float:
     return operations(work, flops) / flops * seconds / 60
 
 
-def part_of(asked: Asked, seeds: Mapping[str, int]) -> Suite:
+def part_of(asked: SuitePart, seeds: Mapping[str, int]) -> Suite:
     """Return what of a suite has to be run for these rows with so many trainings."""
     part = select(asked.suite, seeds, protocol=asked.protocol)
     return with_seeds(part, {(asked.protocol.retrain, name): count for name, count in seeds.items()})

@@ -17,9 +17,8 @@ QUICK = find_suite("quick")
 
 
 def of(protocol, seeds, until_decided=False):
-    return next(
-        w for w in measured_ways() if (w.protocol, w.seeds, w.until_decided) == (protocol, seeds, until_decided)
-    )
+    asked = ("quick@2", protocol, seeds, until_decided)
+    return next(w for w in measured_ways() if (w.suite, w.protocol, w.seeds, w.until_decided) == asked)
 
 
 def test_every_way_is_of_a_suite_as_it_is_and_of_no_more_seeds_than_it_has():
@@ -36,15 +35,19 @@ def test_what_gives_no_intervals_answers_nothing():
 
 def test_only_ways_that_find_the_difference_are_named():
     for difference in (2.0, 3.0, 5.0):
-        named = ways_to("beats random", difference, "quick")
-        assert named == [w for w in measured_ways() if w.detectable is not None and w.detectable <= difference]
+        able = [w for w in measured_ways() if w.detectable is not None and w.detectable <= difference]
+        assert ways_to("beats random", difference) == able
+        assert ways_to("beats random", difference, "quick") == [w for w in able if w.suite == "quick@2"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     (
         (("beats grad", None), "no question 'beats grad'; it can be: 'beats random'"),
-        (("beats random", 2.0, "cifar10"), "what suite 'cifar10' finds was not measured; it is known of: quick@2"),
+        (
+            ("beats random", 2.0, "cifar10"),
+            "what suite 'cifar10' finds was not measured; it is known of: quick-specific@1, quick@2",
+        ),
         (
             ("beats random", 0.1),
             r"no way that was measured finds 0\.1 points; the finest, specific with 3 seeds of qui",
