@@ -10,6 +10,7 @@ import pytest
 
 from roarbench.errors import StoreError
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, eventually, outcomes
 from tests.helpers.postgres import PrivateServer
 
@@ -23,18 +24,19 @@ PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
 def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateServer, tmp_path: Path, seconds: float):
     log, url = tmp_path / "log", own_server.url
-    words = [PROGRAM, "run", *PART, "--store", str(tmp_path / "store"), "--db", url]
-    with log.open("wb") as file, subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=file) as process:
-        for least in (1, 10):
-            assert eventually(lambda least=least: rows(url) >= least)
-            own_server.stop()
-            time.sleep(seconds)
-            own_server.start()
-        assert process.wait(PATIENCE) == 0, log.read_text()
+    process = forked.start(("run", *PART, "--store", tmp_path / "store", "--db", url), log)
+    for least in (1, 10):
+        assert eventually(lambda least=least: rows(url) >= least)
+        own_server.stop()
+        time.sleep(seconds)
+        own_server.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0, log.read_text()
     assert "until then this command waits, and nothing is lost" in log.read_text()
     assert "it is back after" in log.read_text()
-    calm = subprocess.run([PROGRAM, "run", *PART, "--store", tmp_path / "calm"], capture_output=True, text=True)
-    assert calm.returncode == 0, calm.stderr
+    calm = forked.start(("run", *PART, "--store", tmp_path / "calm"), tmp_path / "calm.log")
+    calm.join(PATIENCE)
+    assert calm.exitcode == 0, (tmp_path / "calm.log").read_text()
     assert outcomes(url) == outcomes(default_url(tmp_path / "calm"))
     assert table("--store", tmp_path / "store", "--db", url) == table("--store", tmp_path / "calm")
     with ResultsStore.open(url, read_only=True) as store:

@@ -25,13 +25,20 @@ KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)
 
 
 class Commands:
-    """Commands at work on one store; one that dies is started again."""
+    """Commands at work on one store; one that dies is started again.
 
-    def __init__(self, words: tuple[object, ...], folder: Path) -> None:
-        self._words, self._folder, self._started = words, folder, 0
-        self._running: list[BaseProcess] = [self._start() for _ in range(COMMANDS)]
+    Args:
+        place: Where the store is.
+        folder: For what they print.
+    """
+
+    def __init__(self, place: tuple[object, ...], folder: Path) -> None:
+        self._place, self._folder = place, folder
+        self._logs: list[Path] = []
+        self._running: list[BaseProcess] = []
 
     def __enter__(self) -> "Commands":
+        self._running = [self._start() for _ in range(COMMANDS)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,10 +49,15 @@ class Commands:
     @property
     def acknowledged(self) -> list[str]:
         """The keys that any of them was told are stored, once for each time."""
-        return [key for log in self._folder.glob("*.log") for key in forked.stored(log)]
+        return [key for log in self._logs if log.exists() for key in forked.stored(log)]
 
     def go_on(self) -> bool:
-        """Start a command for every one that was killed; return whether there is still something to do."""
+        """Start a command for every one that ended before all was done; return whether any is at work.
+
+        Whoever has lost a run three times gives up; then it is asked for again.
+        """
+        if any(command.exitcode == 1 for command in self._running):
+            forked.start(("retry", *SMALL, *self._place), self._folder / "retry.txt").join(PATIENCE)
         self._running = [each if each.exitcode in (None, 0) else self._start() for each in self._running]
         return any(command.exitcode is None for command in self._running)
 
@@ -56,25 +68,32 @@ class Commands:
         return commands if kind == "command" else workers
 
     def _start(self) -> BaseProcess:
-        self._started += 1
-        return forked.start(self._words, self._folder / f"{self._started}.log")
+        self._logs.append(self._folder / f"{len(self._logs) + 1}.log")
+        return forked.start(("run", *SUITE, "--workers", WORKERS, *self._place), self._logs[-1])
 
 
 def disturb(commands: Commands, server: PrivateServer, generator: random.Random, most: int) -> Counter[str]:
-    """Kill now and then until everything is done; what was killed how often, `most` times in all at most."""
+    """Kill now and then until everything is done; what was killed how often, `most` times in all at most.
+
+    Between two workers' ends a row is stored, so that a slow machine, too, comes to an end.
+    """
     kills: Counter[str] = Counter()
+    kind, rows = generator.choice(KINDS), -1
     while commands.go_on():
         time.sleep(generator.expovariate(1 / PAUSE))
-        kind = generator.choice(KINDS)
-        victims = commands.victims(kind)
-        if kills.total() < most and (victims or kind == "database"):
-            if kind == "database":
-                server.kill()
-                time.sleep(generator.uniform(0, 1))
-                server.start()
-            else:
-                os.kill(generator.choice(victims), signal.SIGKILL)
-            kills[kind] += 1
+        if kills.total() == most:
+            continue
+        stored, victims = len(commands.acknowledged), commands.victims(kind)
+        if kind == "database":
+            server.kill()
+            time.sleep(generator.uniform(0, 1))
+            server.start()
+        elif victims and (kind == "command" or stored > rows):
+            os.kill(generator.choice(victims), signal.SIGKILL)
+        else:
+            continue
+        kills[kind] += 1
+        kind, rows = generator.choice(KINDS), stored
     return kills
 
 
@@ -110,7 +129,7 @@ def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path
         folder, url = tmp_path / str(rounds), own_server.add_database(f"round{rounds}")
         folder.mkdir()
         place = ("--store", folder / "store", "--db", url)
-        with Commands(("run", *SUITE, "--workers", WORKERS, *place), folder) as commands:
+        with Commands(place, folder) as commands:
             kills += disturb(commands, own_server, generator, wanted - kills.total())
         print(f"round {rounds}: {dict(kills)}", flush=True)
         assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
