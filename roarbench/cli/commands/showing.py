@@ -36,14 +36,24 @@ def status(
     *,
     suite: SuiteName,
     source: ResultsOptions,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show workers, pace and time left, too, until all is done or Ctrl-C.")
+    ] = False,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Count what is done, running, missing and failed."""
+    if watch and format is ReportFormat.JSON:
+        raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
     asked = asked_suite(suite, source.store, source.db)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import status_lines, status_record, status_table
 
     with open_results(source.store, source.db, suite=suite) as results:
+        if watch:
+            from roarbench.cli.commands.watching import watch_suite
+
+            watch_suite(results, asked, source.question)
+            return
         suite_results = load_from(results, asked, source.question)
         found = status_record(suite_results, results)
     if format is ReportFormat.JSON:

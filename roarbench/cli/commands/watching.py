@@ -1,0 +1,75 @@
+"""Watch a suite while other commands work on it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.live import Live
+
+from roarbench.cli.commands.terminal import err, out
+
+if TYPE_CHECKING:
+    from roarbench.analysis.boards import SuiteResults
+    from roarbench.analysis.load import Question
+    from roarbench.plan.runs import Suite
+    from roarbench.store.results import ResultsStore
+
+PERIOD = 2.0  # seconds between glances
+
+
+class Glance(NamedTuple):
+    """State of a suite at one moment: its rows, and the record of what is done, who works and how fast."""
+
+    suite_results: "SuiteResults"
+    status: dict[str, Any]
+
+    @property
+    def over(self) -> bool:
+        """Return whether nothing is left to do, or under way."""
+        return not (self.status["missing"] or self.status["running"] or self.status["workers"])
+
+
+def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> None:
+    """Show a suite's state until nothing is left to do or Ctrl-C: drawn anew on a terminal, else a line per change."""
+    results.be_patient(lambda line: err.print(line, soft_wrap=True))
+    with suppress(KeyboardInterrupt):  # the way to end it, and nothing was begun
+        show = _draw if out.is_terminal else _tell
+        show(_glances(results, suite, asked))
+
+
+def _draw(glances: Iterator[Glance]) -> None:
+    from roarbench.report.activity import activity_view
+
+    with Live(console=out, auto_refresh=False) as live:
+        for glance in glances:
+            live.update(activity_view(glance.status, glance.suite_results.dropped), refresh=True)
+
+
+def _tell(glances: Iterator[Glance]) -> None:
+    from roarbench.report.activity import activity_line
+
+    before = ""
+    for glance in glances:
+        if (line := activity_line(glance.status)) != before:
+            print(before := line, flush=True)
+
+
+def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator[Glance]:
+    """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
+    from roarbench.analysis.load import load_from
+    from roarbench.report.activity import activity_record
+    from roarbench.report.status import status_record
+
+    seen, suite_results = "", None
+    while True:
+        if suite_results is None or results.state() != seen:
+            seen, suite_results = results.state(), load_from(results, suite, asked)
+        status = status_record(suite_results, results)
+        left = status["missing"] + status["running"]
+        glance = Glance(suite_results, status | activity_record(suite_results, results, left, datetime.now(UTC)))
+        yield glance
+        if glance.over:
+            return
+        time.sleep(PERIOD)
