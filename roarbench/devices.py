@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from roarbench.errors import MachineError
 from roarbench.terms import Precision
+from roarbench.text import one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
 _LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
+_FAILED: list[str] = []  # why the compiler failed first in this process; every further try would take seconds
 VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
 
@@ -52,7 +54,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Compile the network. Networks that differ in nothing but their weights share one compilation in a process.
+    """Compile the network; where the compiler fails, for want of a C compiler, say, it is called as it is from then on.
+
+    Networks that differ in nothing but their weights share one compilation in a process.
 
     After eight variants torch would run all networks of a class uncompiled for the rest of the process, and say so in
     its log alone; a worker that lives long meets more of them.
@@ -60,7 +64,27 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
     torch._dynamo.config.recompile_limit = VARIANTS
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
-    return forward
+    from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and no processor compiles
+
+    def compiled_or_not(images: Tensor) -> Tensor:
+        if not _FAILED:
+            try:
+                return forward(images)
+            except BackendCompilerFailed as error:  # before anything was computed
+                if machine_failed(error.inner_exception):
+                    raise error.inner_exception from None
+                _FAILED.append(str(error.inner_exception))
+        logits: Tensor = model(images)
+        return logits
+
+    return compiled_or_not
+
+
+def uncompiled() -> str:
+    """Return a line that says why this process trains networks as they are; empty where it compiles them."""
+    if not _FAILED:
+        return ""
+    return f"trains without compiling, which is slower ({one_line(_FAILED[0], 120)}); see roarbench doctor"
 
 
 def device_name(device: torch.device) -> str:
@@ -86,6 +110,15 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def bound_compilers(processes: int) -> None:
+    """Give the compilers of each of so many processes a part of the cores: by default each process starts up to 32.
+
+    It has to be set before a network is compiled. What the caller has set counts.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
 
 
 def out_of_memory(error: Exception) -> bool:

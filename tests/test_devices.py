@@ -89,6 +89,53 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
     torch.compiler.reset()
 
 
+def without_a_compiler(reason: Exception):
+    def failing(graph, examples):
+        raise reason
+
+    return partial(torch.compile, backend=failing)
+
+
+@pytest.mark.slow
+def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch) -> None:
+    tries, images = [], torch.randn(2, 3, 16, 16)
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(torch, "compile", without_a_compiler(RuntimeError("Failed to find\nC compiler.")))
+    torch.compiler.reset()
+    assert devices.uncompiled() == ""
+    for seed in (0, 1):
+        model = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
+        assert torch.equal(compiled(model)(images), model(images))
+        monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
+    assert tries == []  # each try would take seconds
+    line = "trains without compiling, which is slower (Failed to find C compiler.); see roarbench doctor"
+    assert devices.uncompiled() == line
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+def test_a_compiler_that_runs_out_of_memory_is_no_lack_of_one(monkeypatch) -> None:
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(torch, "compile", without_a_compiler(torch.OutOfMemoryError("CUDA out of memory")))
+    torch.compiler.reset()
+    model = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(0)).eval()
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(model)(torch.zeros(2, 3, 16, 16))
+    assert devices.uncompiled() == ""
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize(("cores", "processes", "each"), [(16, 4, "4"), (96, 1, "32"), (2, 8, "1")])
+def test_compilers_share_the_cores(monkeypatch, cores, processes, each) -> None:
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who: range(cores))
+    monkeypatch.setattr(devices.os, "environ", {})
+    devices.bound_compilers(processes)
+    assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
+    devices.os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "7"
+    devices.bound_compilers(processes)
+    assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": "7"}
+
+
 def test_a_device_has_a_name_and_only_a_gpu_has_libraries(monkeypatch):
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"some card, {device}")

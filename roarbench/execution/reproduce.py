@@ -2,10 +2,10 @@
 
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from roarbench.analysis.collecting import collect
@@ -15,9 +15,9 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, RunError
 from roarbench.estimators import TRUSTED, find_estimator
 from roarbench.execution.context import RunContext
+from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
-from roarbench.forecast.rates import measure
 from roarbench.plan.keys import reference_of, reference_points
 from roarbench.plan.runs import REPLICATION, Run, Suite
 from roarbench.plan.suites import with_given
@@ -192,10 +192,9 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
 
 
 def _again(context: RunContext, run: Run, workers: int, console: Console) -> Result:
-    torch.set_num_threads(1)  # as in the workers
-    rates = measure(context.suite)
+    rates_of = partial(measured_rates, suite=context.suite, say=console.print)
     with ResultsStore.open(default_url(context.workspace.root)) as store:
-        with at_work(context, [run], store, rates, workers, console) as (watch, events):
+        with at_work(context, [run], store, rates_of, workers, console) as (watch, events):
             for event in events:
                 if not event.failure:
                     watch.note(event)

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +24,13 @@ from roarbench.execution.artifacts import artifacts_for
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import steps
+from roarbench.execution.measured import DeviceEngine, measured_rates
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
 from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import Work
 from roarbench.models import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.recipes import find_recipe
@@ -67,6 +70,19 @@ def workers_here(asked: int | None) -> int:
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
     """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
     return LocalEngine(workers, gpus(), logs)
+
+
+@contextmanager
+def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work | None], Rates]]:
+    """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
+    every = gpus()
+    with LocalEngine(1, every) as engine:
+
+        def measure(suite: Suite, work: Work | None) -> Rates:
+            rates = measured_rates(engine, suite, work, say)
+            return replace(rates, gpus=len(every)) if every else rates
+
+        yield measure
 
 
 @dataclass(frozen=True)
@@ -134,7 +150,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         _try_weights(request)
     store.refuse_other_machines()
     store.be_patient(lambda line: console.print(line, soft_wrap=True))
-    torch.set_num_threads(1)  # this process only measures and writes; the workers have the cores
+    torch.set_num_threads(1)  # this process only plans and writes; the workers have the cores
     images = _decode(request, workspace, console)
     store.images.add(workspace.decoded(suite.dataset))
     context = RunContext(workspace, images.folder, suite, request.weights)
@@ -145,12 +161,15 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, context)
     Checksums(store.database, workspace).check(list(artifacts_for(context, todo)))
-    plan = make_plan(suite_results, workers, measured=True, submission=request.pace and request.pace.of(suite))
-    torch.cuda.empty_cache()  # the memory that the measurement took is the workers'
-    rates = plan.estimates[0]
-    console.print(plan.text(), soft_wrap=True)
+
+    def planned(engine: DeviceEngine) -> Rates:
+        measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
+        plan = make_plan(suite_results, workers, measure, submission=request.pace and request.pace.of(suite))
+        console.print(plan.text(), soft_wrap=True)
+        return plan.estimates[0]
+
     failed = 0
-    with at_work(context, todo, store, rates, workers, console, request.start) as (watch, events):
+    with at_work(context, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
             failed += bool(event.failure and event.step.run)
@@ -203,15 +222,17 @@ def at_work(
     context: RunContext,
     runs: list[Run],
     store: ResultsStore,
-    rates: Rates,
+    rates_of: Callable[[DeviceEngine], Rates],
     workers: int,
     console: Console,
     start: Start = start_local,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
-    """Start workers and yield the display and the events, each of which the caller has to note there."""
-    watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
-    with ExitStack() as last, start(workers) as engine, watched as watch:
-        yield watch, last.enter_context(closing(complete(context, runs, store, engine)))
+    """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there."""
+    with ExitStack() as last, start(workers) as engine:
+        rates = rates_of(engine)
+        watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
+        with watched as watch:
+            yield watch, last.enter_context(closing(complete(context, runs, store, engine)))
 
 
 def _try_weights(request: Request) -> None:

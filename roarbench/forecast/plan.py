@@ -1,15 +1,13 @@
 """What a suite would take: counted work, and the time by rates that were measured here or are assumed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from roarbench.analysis.boards import SuiteResults
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure, operations
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
-from roarbench.plan.runs import expand
+from roarbench.plan.runs import Suite, expand
 from roarbench.text import duration, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
@@ -127,7 +125,7 @@ def _together(seconds: float) -> str:
 def make_plan(
     suite_results: SuiteResults,
     workers: int,
-    measured: bool = False,
+    measure: Callable[[Suite, Work], Rates] | None = None,
     to_decode: bool = False,
     submission: float | None = None,
 ) -> Plan:
@@ -136,11 +134,10 @@ def make_plan(
     Args:
         suite_results: The suite and its results.
         workers: Processes that share the work.
-        measured: Time each kind of work on this machine, which takes seconds, instead of assuming rates.
+        measure: Times each kind of work, which takes seconds; rates are assumed if None.
         to_decode: The images are still to be decoded, though the store may hold results of such images.
         submission: Seconds of a core for the map of one image by what was submitted, where it was measured.
     """
-    torch.set_num_threads(1)  # as in the workers
     suite, points = suite_results.suite, expand(suite_results.suite)
     todo = [point for point in points if point not in suite_results.results]
     work = count_work(suite, todo, suite_results.results, suite_results.limit)
@@ -148,7 +145,7 @@ def make_plan(
         work = work._replace(images_decoded=count_work(suite, points, (), suite_results.limit).images_decoded)
     elif suite_results.data:  # the images were opened
         work = work._replace(images_decoded=0)
-    rates = (measure(suite),) if measured else (assume(suite, CORE), assume(suite, GPU))
+    rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
     count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
     return Plan(suite_results.title, len(points), len(suite_results.results), work, count, estimates, workers)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.images import decode_image
-from roarbench.devices import device, precision_used
+from roarbench.devices import device, precision_used, uncompiled
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
@@ -36,7 +36,7 @@ _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: Im
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for one image.
+    """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done.
 
     Attributes:
         device: What trains, scores and explains; a core decodes and ranks.
@@ -50,6 +50,7 @@ class Rates:
         rank: Ranked by one estimator.
         submission: Explained by a submission in the sandbox; None where that was not measured.
         load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
+        lacks: What the device that was measured does not have and the work goes on without, a line each.
     """
 
     device: str
@@ -63,6 +64,7 @@ class Rates:
     rank: float
     submission: float | None = None
     load: float = 1.0
+    lacks: tuple[str, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -146,8 +148,13 @@ def operations(work: Work, flops: int, area: float = 1.0) -> float:
     return flops * (_TRAIN * area * work.images_trained + scored + _EXPLAIN * explained)
 
 
-def measure(suite: Suite) -> Rates:
-    """Time each kind of work on this machine, on made-up images of the suite's shape; no more of them than needed."""
+def measure(suite: Suite, work: Work | None = None) -> Rates:
+    """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
+
+    Args:
+        suite: Whose network, images, recipe and levels are taken.
+        work: What there is to do: what is no part of it is not timed; all that a suite may need if None.
+    """
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
@@ -170,21 +177,30 @@ def measure(suite: Suite) -> Rates:
     importance = torch.rand(explained, layout.features, generator=generator).numpy()
     ties = tie_order(some.ids.numpy(), layout.features)
     photo, scored = _photograph(record), scored_at_once(record.size)
+    trains, scores, explains = _kinds(work)
     clock, processor = time.perf_counter(), time.process_time()
     rates = Rates(
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_timed(lambda: decode_image(photo, record)),
-        train=_timed(lambda: fit(model, few, labels[:trained], norm, short, 0)) / (steps * batch),
-        predict=_timed(lambda: predict(model, inputs, norm, min(n, scored))) / n,  # not filled up to a batch
-        explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision)) / explained,
+        train=_timed(lambda: fit(model, few, labels[:trained], norm, short, 0), trains) / (steps * batch),
+        predict=_timed(lambda: predict(model, inputs, norm, min(n, scored)), scores) / n,  # not filled up to a batch
+        explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
         draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
     )
     if where.type == "cuda":  # timed by the clock
-        return rates
+        torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
+        return replace(rates, lacks=tuple(filter(None, [uncompiled()])))
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
+    """Return whether there is anything to train, to score and to explain."""
+    if work is None:
+        return True, True, True
+    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
 
 
 def _affordable(flops: float, wanted: int, where: torch.device) -> int:
@@ -192,8 +208,10 @@ def _affordable(flops: float, wanted: int, where: torch.device) -> int:
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _timed(work: Callable[[], object], wanted: bool = True) -> float:
     """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
+    if not wanted:
+        return 0.0
     work()
     clock = time.process_time if device().type == "cpu" else _gpu_clock
     start = clock()

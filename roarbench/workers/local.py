@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from roarbench.devices import SHARING, gpu_is_dead, machine_failed
+from roarbench.devices import SHARING, bound_compilers, gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.workers.logs import concerning, write_worker_log
 from roarbench.workers.stopping import end_when_asked
@@ -108,6 +108,11 @@ class LocalEngine:
 
     def _workers(self) -> list[_Worker]:
         return [*self._idle, *(worker for worker, _ in self._busy.values())]
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the workers have together; 0 where they compute on cores."""
+        return len({gpu for gpu in self._shown if gpu is not None})
 
     @property
     def idle(self) -> int:
@@ -210,7 +215,8 @@ class LocalEngine:
     def _start(self, number: int) -> _Worker:
         here, there = self._context.Pipe()
         gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
-        arguments = (there, os.getpid(), gpu, self._shown.count(gpu), signs, self._logs)
+        counts = (self._shown.count(gpu), len(self._shown))
+        arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _deaf_to_interrupts():
             process.start()
@@ -234,9 +240,16 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 def _serve(
-    connection: Connection, parent: int, gpu: str | None, sharing: int, signs: "ctypes.c_long", logs: Path | None
+    connection: Connection,
+    parent: int,
+    gpu: str | None,
+    counts: tuple[int, int],
+    signs: "ctypes.c_long",
+    logs: Path | None,
 ) -> None:
-    """Do jobs until the parent closes the connection, or is killed; `sharing` workers see the same GPU."""
+    """Do jobs until the parent closes the connection, or is killed; `counts`: workers that see this GPU, and all."""
+    sharing, workers = counts
+    bound_compilers(workers)
     if logs:
         write_worker_log(logs)
     if gpu is not None:

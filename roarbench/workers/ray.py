@@ -15,7 +15,7 @@ from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from roarbench.devices import SHARING
+from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
 from roarbench.workers.local import Job, JobOutcome, perform
@@ -34,6 +34,7 @@ except ImportError as error:
 _ANSWERS = 5.0  # seconds in which the head of a cluster takes a connection; Ray itself would try for two minutes
 _LOOK = 10.0  # seconds between looks at how large the cluster is
 _STARTS = 3  # of a worker, in a row, before it is given up
+_GPUS_A_NODE = 8  # at most, in the machines that are sold; an actor sees its own alone
 _REASON = 300  # letters of what Ray says of a failure
 _log = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class _JobActor:
             return f"node {node} does not see {store}; mount that folder there, under the same path"
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
+            bound_compilers(_GPUS_A_NODE * place.sharing)
         with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
             os.chdir(place.folder)
         if place.logs:
@@ -162,6 +164,11 @@ class RayEngine:
         for actor in (*self._idle, *(actor for actor, _ in (*self._starting.values(), *self._busy.values()))):
             ray.kill(actor)
         self._mark.close()
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the cluster has now; 0 where the workers compute on cores."""
+        return _gpus() if self._place.sharing else 0
 
     @property
     def idle(self) -> int:

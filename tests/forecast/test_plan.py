@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.plan import Plan, make_plan
-from roarbench.forecast.rates import Rates
+from roarbench.forecast.rates import Rates, measure
 from roarbench.forecast.workload import PARTS, Work
 from roarbench.plan.runs import expand
 from roarbench.plan.suites import find_suite
@@ -109,8 +109,7 @@ def test_a_plan_as_a_record():
     assert found["estimates"][0]["parts"]["attribution"] == 3600
 
 
-def test_a_plan_assumes_without_timing_anything(monkeypatch):
-    monkeypatch.setattr("roarbench.forecast.plan.measure", None)
+def test_a_plan_assumes_without_timing_anything():
     plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2)
     assert [rates.gpus for rates in plan.estimates] == [0, 1]
     assert not any(rates.measured for rates in plan.estimates)
@@ -130,7 +129,7 @@ def test_images_that_were_decoded_elsewhere_are_decoded_again():
 
 
 def test_a_measured_plan_is_of_this_machine():
-    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2, measured=True)
+    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2, measure=measure)
     assert [rates.measured for rates in plan.estimates] == [True]
     assert 0 < plan.wall(plan.estimates[0]) < 3600
 

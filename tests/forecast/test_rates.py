@@ -88,6 +88,21 @@ def test_a_suite_of_large_steps_is_measured_with_few_images(monkeypatch):
     assert seen == {"train": 2, "batch": 2, "maps": 4}
 
 
+@pytest.mark.parametrize("left", ["images_retrained", "images_scored", "images_explained"])
+def test_only_what_there_is_to_do_is_timed(left, monkeypatch):
+    """A suite that trains nothing compiles nothing."""
+    timed = []
+    monkeypatch.setattr(rates, "fit", lambda *rest: timed.append("images_retrained"))
+    monkeypatch.setattr(rates, "predict", lambda *rest: timed.append("images_scored"))
+    monkeypatch.setattr(rates, "importance_maps", lambda *rest: timed.append("images_explained"))
+    none = {name: 0 for name in ("images_reference", "images_retrained", "images_scored", "images_explained")}
+    found = measure(find_suite("planted"), WORK._replace(**none | {left: 1}))
+    assert set(timed) == {left}
+    own = {"images_retrained": found.train, "images_scored": found.predict, "images_explained": found.explain}
+    assert all(rate == 0 for name, rate in own.items() if name != left)
+    assert found.rank > 0
+
+
 def test_images_are_seen_as_often_as_in_a_training(monkeypatch):
     """What is made once for all epochs then weighs as little as it will."""
     seen = []

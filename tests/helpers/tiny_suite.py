@@ -51,6 +51,7 @@ class InlineEngine:
 
     def __init__(self, workers: int = 1, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
         self.done: list[str] = []
+        self.gpus = len(gpus)
         self._ended: list[JobOutcome] = []
 
     def __enter__(self) -> "InlineEngine":

@@ -204,6 +204,9 @@ def test_a_worker_knows_how_many_share_its_gpu():
         for number in range(3):
             engine.submit(Job(str(number), os.getenv, (SHARING,)))
         assert sorted(outcome.value for outcome in collect(engine, 3).values()) == ["1", "2", "2"]
+        assert engine.gpus == 2
+        share = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
+        assert do(engine, os.getenv, "TORCHINDUCTOR_COMPILE_THREADS").value == share
 
 
 def test_without_gpus_named_a_worker_sees_what_there_is(engine):
@@ -359,7 +362,7 @@ def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread
     if unread:
         there.send("an answer")
     here.close()
-    _serve(there, os.getppid(), None, 1, ctypes.c_long())
+    _serve(there, os.getppid(), None, (1, 1), ctypes.c_long(), None)
     assert capfd.readouterr() == ("", "")
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -174,7 +175,7 @@ def plan(
     suite, seconds = requested_suite(named, asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already
-    from roarbench.execution.runner import default_workers
+    from roarbench.execution.runner import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.store.folders import Workspace
 
@@ -189,7 +190,8 @@ def plan(
         suite = requested_suite(named, asked, work.references, entry)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
-    made = make_plan(suite_results, work.workers or default_workers(), measured, bool(data) and not decoded, seconds)
+    with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
+        made = make_plan(suite_results, work.workers or default_workers(), measure, bool(data) and not decoded, seconds)
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(made.record()))
     else:
@@ -199,15 +201,15 @@ def plan(
 def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:
     """Print the cheapest way to an answer on this machine."""
     from roarbench.analysis.load import Question, load_if_any
-    from roarbench.execution.runner import default_workers
+    from roarbench.execution.runner import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
-    from roarbench.forecast.rates import measure
 
     ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
     stored = Question(work.store, work.db, work.limit)
-    plans = [make_plan(load_if_any(way.part, stored, None), workers) for way in ways]  # from here on by one thread
-    rates = {name: measure(find_suite(name)) for name in dict.fromkeys(way.suite for way in ways)}
+    plans = [make_plan(load_if_any(way.part, stored, None), workers) for way in ways]
+    with rates_here(partial(err.print, soft_wrap=True)) as measure:
+        rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
     found = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
     found.sort(key=lambda each: each.seconds)
     if format is ReportFormat.JSON:

@@ -1,0 +1,99 @@
+"""Rates come from a worker, or are assumed in one line; the process that plans opens no GPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.execution import runner
+from roarbench.execution.measured import measured_rates
+from roarbench.forecast.rates import CORE, GPU, assume, measure
+from roarbench.plan.suites import find_suite
+from roarbench.workers.local import Job, JobOutcome
+
+SUITE = find_suite("planted")
+
+
+class OneWorker:
+    """Does a job when it is waited for; it is there after so many looks."""
+
+    def __init__(self, answer: Callable[..., Any], gpus: int = 0, late: int = 0) -> None:
+        self.jobs: list[Job] = []
+        self.gpus, self._answer, self._late = gpus, answer, late
+
+    @property
+    def idle(self) -> int:
+        return int(not self._late)
+
+    def submit(self, job: Job) -> None:
+        assert self.idle
+        self.jobs.append(job)
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        self._late = max(0, self._late - 1)
+        if not self.jobs:
+            return []
+        try:
+            return [JobOutcome("rates", self._answer(*self.jobs[-1].arguments), None)]
+        except Exception as error:
+            return [JobOutcome("rates", None, error)]
+
+
+def lines_of(worker: OneWorker, work: Any = None) -> tuple[Any, list[str]]:
+    lines: list[str] = []
+    return measured_rates(worker, SUITE, work, lines.append), lines
+
+
+def test_a_worker_measures_what_there_is_to_do():
+    found = replace(assume(SUITE, GPU), basis="")
+    worker = OneWorker(lambda suite, work: found, gpus=4, late=3)
+    rates, lines = lines_of(worker, "what there is to do")
+    assert (rates, lines) == (replace(found, gpus=4), [])
+    assert [(job.call, job.arguments) for job in worker.jobs] == [(measure, (SUITE, "what there is to do"))]
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+@pytest.mark.parametrize("error", [MachineError("CUDA-capable device(s) is/are busy"), RunError("KeyError: 'a'")])
+def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(error, gpus):
+    def fail(suite, work):
+        raise error
+
+    rates, lines = lines_of(OneWorker(fail, gpus))
+    assert rates == replace(assume(SUITE, GPU if gpus else CORE), gpus=gpus)
+    assert not rates.measured
+    assert lines == [f"planted v1: nothing was measured ({error}); the times below are assumed"]
+
+
+def test_what_no_worker_can_do_ends_the_command():
+    def fail(suite, work):
+        raise CallerError("no such network")
+
+    with pytest.raises(CallerError, match="no such network"):
+        lines_of(OneWorker(fail))
+
+
+def test_what_a_device_lacks_is_said_in_one_line():
+    found = replace(assume(SUITE, CORE), basis="", lacks=("trains without compiling",))
+    assert lines_of(OneWorker(lambda suite, work: found))[1] == ["planted v1: trains without compiling"]
+
+
+@pytest.mark.process
+def test_the_process_that_plans_opens_no_gpu(monkeypatch):
+    """On a machine that says it has two GPUs, and whose workers find none: the plan is made all the same."""
+
+    def opened() -> None:
+        raise AssertionError("the process that plans asked for CUDA")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    lines: list[str] = []
+    with runner.rates_here(lines.append) as ask:
+        rates = ask(SUITE, None)
+    assert (rates.gpus, rates.measured) == (2, False)
+    assert len(lines) == 1
+    assert "the GPU that this process was given is lost" in lines[0]
