@@ -92,7 +92,7 @@ def gallery_file(suite_results: SuiteResults, folder: Path) -> Path:
 def _from_store(suite_results: SuiteResults, folder: Path) -> Gallery | None:
     workspace = Workspace(folder)
     images = _images(suite_results, workspace)
-    if images is None:
+    if images is None or images.record.tabular:  # a row of a table is no picture
         return None
     pixels = images.test.pixels
     numbers = np.linspace(0, len(pixels) - 1, IMAGES).astype(int)  # spread over the classes where these are in order

@@ -5,10 +5,13 @@ import re
 
 import pytest
 
+from leaderboard.gallery import read_gallery
+from leaderboard.source import read_suites
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.plan.common import common_network
 from roarbench.plan.runs import NO_NEIGHBOURS, controls_on
 from roarbench.plan.suites import SUITES, find_suite
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Unit
 from tests.helpers.command_line import command
 
@@ -42,6 +45,13 @@ def test_every_protocol_has_its_rows(call, made, protocol):
 def test_the_table_says_what_is_left_out(call, made):
     said = " ".join(call("table", *SMALL[:4], "--protocol", "specific", "--store", made).out.split())
     assert f"Left out: sobel, random-blurred: {NO_NEIGHBOURS}." in said
+
+
+@pytest.mark.slow
+def test_a_row_of_a_table_is_no_picture(made):
+    with ResultsStore.open(default_url(made)) as store:
+        (found,) = read_suites(store, made).values()
+    assert read_gallery(found, made) is None
 
 
 @pytest.mark.parametrize("name", ["sobel", "gradcam", "grad~blurred", "ig(baseline=blur)", "occlusion"])
