@@ -1,0 +1,144 @@
+"""Peak memory of a worker in each stage, at several numbers of training images, beside the images themselves.
+
+    OMP_NUM_THREADS=1 python benchmarks/memory.py [--images 10000 30000 50000] [--size 16]
+
+Generated images, one epoch, the stages of ROAR and of specific gain for `grad`; each stage in a process of its own.
+*Own* is memory that only this process has, at its peak, above what it had when the stage began; *mapped* are pages of
+files, which the system drops when it needs them. Both are looked at every 5 ms.
+"""
+
+import argparse
+import multiprocessing
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from roarbench.datasets import find_dataset
+from roarbench.datasets.loading import decode_dataset
+from roarbench.execution.context import RunContext
+from roarbench.execution.graph import Step, steps
+from roarbench.plan.keys import bind
+from roarbench.plan.runs import Block, Own, Suite, expand
+from roarbench.store.folders import Workspace
+from roarbench.terms import ROAR, SPECIFIC, Retrain
+from roarbench.text import markdown_table
+from roarbench.workers.local import perform
+
+TEST = 2000
+STAGES = ("decode", "reference", "rank", "seal", "network", "tune", "train", "score")
+_LOOK = 0.005  # seconds
+_RECIPE = "planted-brief@1(epochs=1)"
+
+
+class Peak(NamedTuple):
+    """Most memory of a stage, bytes: its own beyond what it began with, and mapped files."""
+
+    own: int
+    mapped: int
+
+
+def resident() -> Peak:
+    """Return what this process has in memory now."""
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    held = {words[0]: int(words[1]) * 1024 for words in lines if words[0] in ("RssAnon:", "RssFile:")}
+    return Peak(held["RssAnon:"], held["RssFile:"])
+
+
+@contextmanager
+def watched(found: list[Peak]) -> Iterator[None]:
+    """Add what this process has in memory to a list, at the start, every 5 ms, and at the end."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK):
+            found.append(resident())
+
+    thread = threading.Thread(target=look, daemon=True)
+    found.append(resident())
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        found.append(resident())
+
+
+def suite_of(images: int, size: int) -> Suite:
+    """Return ROAR and specific gain of one estimator on so many generated images."""
+    data = replace(find_dataset("planted"), name="memory", train_images=images, test_images=TEST, size=size)
+    blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(SPECIFIC, ("random", "grad"), (0.5,), 1))
+    return Suite(
+        name="memory",
+        version=1,
+        about="",
+        dataset=data.name,
+        model="resnet-planted",
+        recipe=_RECIPE,
+        reference_recipe=_RECIPE,
+        blocks=blocks,
+        own=Own(blocks, 1, data),
+    )
+
+
+def stage_of(step: Step) -> str:
+    """Return the stage that a step belongs to."""
+    if step.run is None:
+        return step.kind
+    return "train" if step.run.cell.retrain is Retrain.IMAGES else "score"
+
+
+def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
+    """Do a stage whose needs are there; return its peak.
+
+    Raises:
+        RunError: A job of it fails.
+    """
+    torch.set_num_threads(1)
+    suite, workspace, found = suite_of(images, size), Workspace(folder), list[Peak]()
+    if stage == "decode":
+        with watched(found):
+            decode_dataset(suite.dataset_record, workspace.data)
+    else:
+        decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
+        context = RunContext(workspace, decoded, suite)
+        runs = [bind(suite, point, context.data.fingerprint, None) for point in expand(suite)]
+        todo = [step.job for step in steps(context, runs) if stage_of(step) == stage]
+        with watched(found):
+            for job in todo:
+                _, error = perform(job)
+                if error:
+                    raise error
+    return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
+
+
+def line(images: int, size: int) -> list[str]:
+    """Return the peaks of all stages at so many images, in MB, as cells of the table."""
+    spawn = multiprocessing.get_context("spawn")
+    cells = [f"{images:,}", f"{images * 3 * size**2 / 1e6:.0f}"]
+    with tempfile.TemporaryDirectory() as folder:
+        for stage in STAGES:
+            with spawn.Pool(1) as pool:
+                peak = pool.apply(measure, (Path(folder), images, size, stage))
+            cells.append(f"{peak.own / 1e6:.0f} + {peak.mapped / 1e6:.0f}")
+    return cells
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, nargs="+", default=[10_000, 30_000, 50_000])
+    parser.add_argument("--size", type=int, default=16, help="pixels a side")
+    arguments = parser.parse_args()
+    lines = [line(images, arguments.size) for images in arguments.images]
+    print(markdown_table(["training images", "their MB", *(f"{stage}: own + mapped" for stage in STAGES)], lines))
+
+
+if __name__ == "__main__":
+    main()
