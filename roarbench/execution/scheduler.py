@@ -1,11 +1,8 @@
 """The one place where stores, kernels and engines meet: from the steps of a suite to rows in the results store."""
 
-import heapq
 import random
 import time
-from collections import defaultdict
 from collections.abc import Generator, Iterator
-from graphlib import TopologicalSorter
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from roarbench.errors import CallerError, LostLease, MachineError
@@ -15,11 +12,11 @@ from roarbench.execution.claims import is_made, wanted
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, seal_name, steps
 from roarbench.execution.jobs import Scored
-from roarbench.plan.runs import CLEAN, Run, missing
+from roarbench.execution.schedule import Schedule
+from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
-from roarbench.terms import Retrain
 from roarbench.workers.local import Job, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
@@ -48,97 +45,6 @@ class Event(NamedTuple):
     seconds: float = 0.0
     running: tuple[tuple[Step, float], ...] = ()
     elsewhere: bool = False
-
-
-_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
-
-
-def _priority(step: Step) -> int:
-    """Rank a step, smaller first; how good the reference is, known in seconds, comes before all that it explains."""
-    scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, Retrain.NONE)
-    return _PRIORITY["reference" if scores_reference else step.kind]
-
-
-class Schedule:
-    """Order of the steps; a failed step takes those that need it with it.
-
-    Args:
-        steps: What is to do.
-
-    Attributes:
-        elsewhere: Names of the steps in other hands.
-        reasons: Why steps failed, by name.
-    """
-
-    def __init__(self, steps: list[Step]) -> None:
-        self._steps = {step.job.name: step for step in steps}
-        self._place = {name: number for number, name in enumerate(self._steps)}
-        self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
-        self._graph.prepare()
-        self._ready: list[tuple[int, int, int, str]] = []
-        self._cut_off: defaultdict[str, list[str]] = defaultdict(list)
-        self.elsewhere: list[str] = []
-        self.reasons: dict[str, str] = {}
-
-    @property
-    def active(self) -> bool:
-        """Return whether anything is left to do or under way."""
-        return self._graph.is_active()
-
-    def ready(self, most: int) -> list[Step]:
-        """Take up to `most` of the steps that can start now, the most urgent first."""
-        for name in self._graph.get_ready():
-            self._push(name)
-        count = min(most, len(self._ready))
-        return [self._steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
-
-    def put_back(self, step: Step) -> None:
-        """Let a step that was taken wait for its turn again."""
-        self._push(step.job.name)
-
-    def leave(self, step: Step) -> None:
-        """Leave a step that was taken to another process, which is doing it."""
-        self.elsewhere.append(step.job.name)
-
-    def look_again(self) -> None:
-        """Let the steps in other hands wait for their turn: who has them may be through, or dead."""
-        while self.elsewhere:
-            self._push(self.elsewhere.pop())
-
-    def _push(self, name: str) -> None:
-        """Make it wait for its turn; what was cut off before comes after the others of its kind."""
-        tries = len(self._cut_off[name])
-        heapq.heappush(self._ready, (_priority(self._steps[name]), tries, self._place[name], name))
-
-    def again(self, step: Step, reason: str) -> None:
-        """Put a step back that its machine cut off for this reason."""
-        self._cut_off[step.job.name].append(reason)
-        self._push(step.job.name)
-
-    def cut_off(self, step: Step) -> list[str]:
-        """Return why its machine cut a step off, once for each time."""
-        return self._cut_off[step.job.name]
-
-    def obstacle(self, step: Step) -> str:
-        """Return why a step cannot be done: its own reason, that of the first failed one before it, or nothing."""
-        names = (step.job.name, step.group, *step.needs)
-        return next((self.reasons[name] for name in names if name in self.reasons), "")
-
-    def block(self, name: str, reason: str) -> None:
-        """Note why a step that is still to come cannot be done."""
-        self.reasons.setdefault(name, reason)
-
-    def ended(self, step: Step, reason: str = "") -> None:
-        """Note that a step is over, with its reason if it failed."""
-        if reason:
-            self.block(step.job.name, reason)
-            if step.group:
-                self.block(step.group, reason)
-        self._graph.done(step.job.name)
-
-    def step(self, name: str) -> Step:
-        """Return the step of this name."""
-        return self._steps[name]
 
 
 Events = Generator[Event, None, None]

@@ -1,5 +1,6 @@
 """Networks that score many runs: trained once, tuned once for each row, and asked twice about every image."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -41,16 +42,21 @@ COMMON = replace(
 )
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """The suite done from nothing: context, runs, names of jobs in order, and its results by run."""
-    folder = tmp_path_factory.mktemp("common")
-    context, engine = make_context(folder, COMMON), InlineEngine()
-    runs = make_runs(context, COMMON)
+@contextmanager
+def completed(folder, suite):
+    """A suite done from nothing: context, runs, names of jobs in order, and its results by run."""
+    context, engine = make_context(folder, suite), InlineEngine()
+    runs = make_runs(context, suite)
     with ResultsStore.open(default_url(folder)) as store:
         failures = [event.failure for event in complete(context, runs, store, engine) if event.failure]
         assert failures == []
         yield context, runs, engine.done, store
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    with completed(tmp_path_factory.mktemp("common"), COMMON) as made:
+        yield made
 
 
 def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
@@ -167,15 +173,10 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
 
 @pytest.fixture(scope="module")
 def lent(tmp_path_factory):
-    """The specific part of the suite with networks tuned on masks of test images: context, runs, names of jobs."""
+    """The specific part of the suite with networks tuned on masks of test images."""
     suite = replace(COMMON, name="lent", blocks=COMMON.blocks[:2], tuned_on=Split.TEST)
-    folder = tmp_path_factory.mktemp("lent")
-    context, engine = make_context(folder, suite), InlineEngine()
-    runs = make_runs(context, suite)
-    with ResultsStore.open(default_url(folder)) as store:
-        failures = [event.failure for event in complete(context, runs, store, engine) if event.failure]
-        assert failures == []
-        yield context, runs, engine.done, store
+    with completed(tmp_path_factory.mktemp("lent"), suite) as made:
+        yield made
 
 
 def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):

@@ -17,7 +17,8 @@ from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import PAPER, find_estimator
 from roarbench.execution import beats, claims, graph, importance, jobs, scheduler
 from roarbench.execution.graph import Step, steps
-from roarbench.execution.scheduler import Schedule, complete
+from roarbench.execution.schedule import Schedule
+from roarbench.execution.scheduler import complete
 from roarbench.kernels.augment import Augmentation
 from roarbench.plan.recipes import RECIPES, Decay, Recipe
 from roarbench.plan.runs import Block
