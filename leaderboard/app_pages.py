@@ -54,8 +54,7 @@ from leaderboard.text import (
 from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
 from roarbench.report.validity import legend
-from roarbench.terms import PROTOCOLS as TERMS
-from roarbench.terms import Unit
+from roarbench.terms import SHOWN, Unit
 from roarbench.text import interval
 
 _CHARTED = 30  # rows that the chart of gains has at most
@@ -81,8 +80,8 @@ def board(session: Session) -> None:
         st.write(f"Bars are 95% intervals; {pages.bar_lines(shown)}.{cut}")
     st.write(shown.footnote)
     download_buttons(board_records(shown), shown.stem + (f"-{level}" if level else ""), board_files(shown))
-    if TERMS[shown.protocol] in UNRETRAINED:
-        _probabilities(probability_table(session.view.suite_results, TERMS[shown.protocol], shown.unit))
+    if SHOWN[shown.protocol] in UNRETRAINED:
+        _probabilities(probability_table(session.view.suite_results, SHOWN[shown.protocol], shown.unit))
 
 
 def _probabilities(found: ProbabilityTable) -> None:
@@ -99,14 +98,13 @@ def _choices(session: Session) -> tuple[Filter, BoardTable, str]:
     suite_results = session.view.suite_results
     with st.container(horizontal=True):
         words = search_box("Search", "search")
-        protocol = TERMS[
+        protocol = SHOWN[
             session.choose("Protocol", [p.name for p in protocols(suite_results)], "protocol", width=_NARROW)
         ]
         unit = Unit(
             session.choose("Unit", [str(unit) for unit in units(suite_results, protocol)], "unit", width=_NARROW)
         )
-        blocks = [block for block in suite_results.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
-        levels = sorted({t for block in blocks for t in block.levels})
+        levels = suite_results.levels(protocol, unit)
         what = f"level {{}} under {protocol_name(protocol.name)}"
         level = session.choose("Level", ["all", *(f"{t:g}" for t in levels)], "level", width=_NARROW, what=what)
         level = "" if level == "all" else level

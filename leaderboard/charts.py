@@ -14,7 +14,7 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import plain
 from roarbench.report.gains import Height, gain_height
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import PROTOCOLS
+from roarbench.terms import SHOWN
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -32,7 +32,7 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     rows = [_gain_row(row) for row in table.rows if row.gain.value is not None]
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
-    title = gain_height(PROTOCOLS[table.protocol])
+    title = gain_height(SHOWN[table.protocol])
     kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
     legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
     colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=legend)
@@ -143,7 +143,7 @@ def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
         for row in priced
     ]
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="processor seconds for the maps of 1,000 images")
-    title = gain_height(PROTOCOLS[table.protocol])
+    title = gain_height(SHOWN[table.protocol])
     tips = [_tip("estimator"), _tip("seconds", ".3g"), _tip("gain", "+.1f")]
     base = alt.Chart(_data(rows)).encode(x=x, y=alt.Y("gain:Q", title=title), tooltip=tips)
     bars = base.mark_rule(opacity=0.4, color=COLOURS[0]).encode(y=alt.Y("low:Q", title=title), y2="high:Q")

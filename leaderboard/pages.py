@@ -16,8 +16,7 @@ from roarbench.report.claims import claim_records
 from roarbench.report.gains import gain_name, zero_words
 from roarbench.report.validity import sections
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import PROTOCOLS as TERMS
-from roarbench.terms import Order, Retrain
+from roarbench.terms import SHOWN, Order, Retrain
 from roarbench.text import MISSING, interval, place_interval, signed
 
 
@@ -61,7 +60,7 @@ def _point(table: CurveTable, value: float | None) -> str:
 
 def better_words(tables: Iterable[CurveTable]) -> str:
     """Return which way curves are better, for the protocols of these tables."""
-    asked = [TERMS[name] for name in dict.fromkeys(table.protocol for table in tables)]
+    asked = [SHOWN[name] for name in dict.fromkeys(table.protocol for table in tables)]
     sides = {
         "Larger gains are better": [p for p in asked if p.retrain is Retrain.COMMON],
         "Lower accuracy is better": [p for p in asked if p.retrain is not Retrain.COMMON and p.order is Order.MORF],
@@ -193,13 +192,13 @@ def legend(table: BoardTable) -> str:
 
 def gain_title(table: BoardTable) -> str:
     """Return what the gain of a board is called, with a capital."""
-    return capital(gain_name(TERMS[table.protocol]))
+    return capital(gain_name(SHOWN[table.protocol]))
 
 
 def bar_lines(table: BoardTable) -> str:
     """Return what the lines of a board's bars are."""
     kinds = {"sobel": "the dashed line Sobel", "random-blurred": "the dotted line the blurred random map"}
-    zero = zero_words(TERMS[table.protocol])
+    zero = zero_words(SHOWN[table.protocol])
     return ", ".join([f"the line at 0 is {zero}", *(kinds[name] for name in table.lines)])
 
 

@@ -16,7 +16,7 @@ from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
-from roarbench.terms import KAR, MASK_ONLY, MORF, PROTOCOLS, ROAR, Protocol, Retrain, Unit
+from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, SHOWN, Protocol, Retrain, Unit
 
 _SOUND = Flag(Grade.NONE, "")
 _COLUMNS = {"KAR gain": KAR, "No-retrain gain": MORF}
@@ -148,7 +148,7 @@ class BoardTable:
     @property
     def marked(self) -> bool:
         """Return whether the rows' marks, which weigh gains under ROAR, say something about this board."""
-        return marked(PROTOCOLS[self.protocol])
+        return marked(SHOWN[self.protocol])
 
     @property
     def stem(self) -> str:

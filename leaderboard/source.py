@@ -20,7 +20,7 @@ from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites
-from roarbench.terms import PROTOCOLS, ROAR, Protocol, Unit
+from roarbench.terms import ROAR, SHOWN, Protocol, Unit
 
 
 class Selection(NamedTuple):
@@ -91,14 +91,14 @@ def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
 
 def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
     """Return the protocols that a suite has: the one that leads it, then the others in the order of the vocabulary."""
-    has = {block.protocol for block in suite_results.suite.blocks}
-    others = (protocol for protocol in PROTOCOLS.values() if protocol in has)
+    others = (protocol for protocol in SHOWN.values() if units(suite_results, protocol))
     return tuple(dict.fromkeys((leading(suite_results.suite)[0], *others)))
 
 
 def units(suite_results: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
     """Return the units that a suite has under a protocol, the one of its tables first."""
-    return tuple(dict.fromkeys(block.unit for block in suite_results.suite.blocks if block.protocol == protocol))
+    found = dict.fromkeys(block.unit for block in suite_results.suite.blocks)
+    return tuple(unit for unit in found if suite_results.levels(protocol, unit))
 
 
 def about(suite_results: SuiteResults, name: str) -> str:

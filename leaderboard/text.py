@@ -45,6 +45,8 @@ PROTOCOLS = {
     "on each image's own",
     "kar-exchanged": "KAR exchanged: a new network trained on images that carry other images' removed-maps, tested on "
     "each image's own, the least important features removed",
+    "diffroar": "DiffROAR: KAR minus ROAR, the answers of networks trained on what is left without the least important "
+    "features minus those of networks without the most important ones; nothing is trained for it",
 }
 
 
@@ -92,7 +94,8 @@ COLUMNS = {
     "page gives, and (!!) a strong one.",
     "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Under "
     "specific gain the area is that of what an image's own removed-map costs more than another image's, at each level. "
-    "Above 0 is better than Random either way, whose specific gain is 0.",
+    "Under DiffROAR it is that of KAR's accuracy minus ROAR's. Above 0 is better than Random in each case, whose "
+    "specific gain and DiffROAR are 0.",
     "accuracy": "Test accuracy of the networks that see only where features were removed, at each level, with its "
     "interval. These are not gains and give no places.",
     "random": "A test against Random, at a false discovery rate of 5% over the board. Not significantly different does "

@@ -158,7 +158,7 @@ class SuiteResults:
         Of a protocol that is made of two, those of the first for the rows, levels and seeds that both have.
         """
         parts = protocol.made_of or (protocol,)
-        rows, levels = self._shared([(part, unit, fill) for part in parts])
+        rows, levels = self._shared(protocol, unit, fill)
         if not levels:
             return None
         held, others = self._held(parts[0], unit, fill), self._held(parts[-1], unit, fill)
@@ -177,10 +177,15 @@ class SuiteResults:
             return scores
         return replace(scores, differences=differences_of(scores, held, others, protocol))
 
-    def _shared(self, places: Iterable[tuple[Protocol, Unit, str]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return rows and levels above 0 that the suite has at all of these places; nothing if there are none."""
+    def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+        """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
+        return self._shared(protocol, unit, "mean")[1]
+
+    def _shared(self, protocol: Protocol, unit: Unit, fill: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return rows and levels above 0 that the suite has of a protocol, or of all that it is made of."""
         rows, levels = [], []
-        for place in places:
+        for part in protocol.made_of or (protocol,):
+            place = (part, unit, fill)
             blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
             rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
             levels.append({t for block in blocks for t in block.levels})

@@ -38,7 +38,7 @@ from roarbench.plan.runs import Point
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
-from roarbench.terms import PROTOCOLS, Unit
+from roarbench.terms import SHOWN, Unit
 from roarbench.text import signed
 from tests.helpers import board_store, hostile
 from tests.helpers.board_store import made_gallery, make_store, results
@@ -210,7 +210,7 @@ def shown(folder: Path) -> SuiteView:
 
 
 def board_of(shown: SuiteView, protocol: str, level: str = "", family: str = "") -> BoardTable:
-    whole = shown.board(PROTOCOLS[protocol], Unit.SCALAR, (float(level),) if level else ())
+    whole = shown.board(SHOWN[protocol], Unit.SCALAR, (float(level),) if level else ())
     return filter_rows(whole, Filter(families=(family,) if family else ()))
 
 

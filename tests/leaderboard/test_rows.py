@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from leaderboard.downloads import board_records, to_markdown
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
-from leaderboard.pages import empty_columns
+from leaderboard.pages import empty_columns, gain_title
 from leaderboard.rows import BoardTable, Doubts, board_table, main_board, with_places
-from leaderboard.source import main_rows, read_suites
+from leaderboard.source import main_rows, protocols, read_suites, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Flag, Grade, Mark
@@ -24,7 +24,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import significant_pairs
 from roarbench.store.results import ResultsStore
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from roarbench.terms import DIFFROAR, KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
 from tests.helpers.board_store import make_store
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
 
@@ -295,3 +295,17 @@ def test_without_intervals_places_are_numbers(tmp_path: Path) -> None:
     assert [entry.place.place for entry in table.rows] == list(range(1, 10))
     assert all(entry.place.low is None and entry.gain.low is None for entry in table.rows)
     assert all(math.isfinite(gain) for gain in table.lines.values()) and len(table.lines) == 2
+
+
+def test_diffroar_is_a_board_where_both_orders_share_a_level() -> None:
+    """KAR minus ROAR of the made-up truth at t = .9, their only common level: grad loses, var-grad gains."""
+    results = held()
+    assert protocols(results)[-1] == DIFFROAR
+    assert units(results, DIFFROAR) == (Unit.SCALAR,)
+    shown = board_table(Evidence.of(results, Bootstrap(400)), DIFFROAR)
+    gains = {entry.estimator: entry.gain.value for entry in shown.rows}
+    assert (shown.levels, set(gains)) == ((0.9,), set(MAIN))
+    assert gains["grad"] < -7 < 0 < 14 < gains["var-grad"]  # half of 18 and of 36 points, up to the trainings' luck
+    assert gain_title(shown) == "DiffROAR"
+    apart = replace(SUITE, blocks=(Block(ROAR, MAIN, (0.3,), seeds=1), Block(KAR, MAIN, (0.9,), seeds=1)))
+    assert DIFFROAR not in protocols(held(apart))

@@ -19,7 +19,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.results import ResultsStore
-from roarbench.terms import PROTOCOLS, Unit
+from roarbench.terms import SHOWN, Unit
 from tests.helpers import hostile
 from tests.helpers.board_store import GAINS, make_store
 
@@ -122,10 +122,10 @@ def test_every_protocol_and_level_can_be_chosen(site: Path, quick: SuiteResults)
     names = [attrs["data-estimator"] for tag, attrs in page.tags if tag == "tr" and "data-estimator" in attrs]
     kinds = {(board["protocol"], board["level"]) for board in boards(site)}
     both = {(name, level) for name in ("roar", "morf", "lerf") for level in ("", "0.5", "0.9")}
-    assert kinds == both | {("kar", ""), ("mask-only", "")}  # these have one level
+    assert kinds == both | {("kar", ""), ("diffroar", ""), ("mask-only", "")}  # these have one level
     for board in boards(site):
         levels = (float(board["level"]),) if board["level"] else ()
-        table = board_table(Evidence.of(quick), PROTOCOLS[board["protocol"]], Unit.SCALAR, levels)
+        table = board_table(Evidence.of(quick), SHOWN[board["protocol"]], Unit.SCALAR, levels)
         rows = dict(zip(names, board["rows"], strict=True))
         assert board["caption"] == table.caption
         for entry in table.rows:
