@@ -18,6 +18,7 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
+from roarbench.plan.common import common_network
 from roarbench.plan.keys import reference_of, reference_points
 from roarbench.plan.runs import REPLICATION, Run, Suite
 from roarbench.plan.suites import with_given
@@ -147,7 +148,7 @@ def _find(store: ResultsStore, key: str) -> Result:
 
 
 def _suite(store: ResultsStore, run: Run) -> Suite:
-    """Return a suite that the run may belong to: same images, network, recipe and reference, given weights or not.
+    """Return a suite that the run may belong to: same images, networks, recipe and reference, given weights or not.
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
@@ -159,9 +160,14 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        if place and does and run.reference in ("", explained.key):
+        if place and does and run.reference in ("", explained.key) and run.network in ("", _common(asked, run)):
             return asked
     raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
+
+
+def _common(suite: Suite, run: Run) -> str:
+    """Return the key of the common network that a suite has for a run: it also says whose masks it is tuned on."""
+    return common_network(suite, run.data, run.cell.order, run.cell.unit, run.seed).key
 
 
 def _weights(given: str, reference: str) -> str:

@@ -19,7 +19,7 @@ from roarbench.plan.weights import PUBLISHED, Published, title
 from roarbench.store.entries import ReproductionOutcome
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MORF, ROAR, Retrain
+from roarbench.terms import AUGMENTED, MORF, ROAR, Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine
 
 pytestmark = pytest.mark.slow
@@ -119,6 +119,16 @@ def test_how_good_the_reference_is_can_be_done_again_where_no_suite_has_it_among
         found = store.results(store.keys("")).values()
         (score,) = [row.run.key for row in found if row.run.cell.retrain is Retrain.NONE]
         assert again(store, tmp_path, score).verdict is ReproductionOutcome.EQUAL
+
+
+def test_a_run_of_a_network_that_was_tuned_on_masks_of_test_images(tmp_path, monkeypatch):
+    """Though a suite with the same rows comes first whose networks are tuned on masks of training images."""
+    common = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
+    lent = replace(common, name="lent", tuned_on=Split.TEST)
+    monkeypatch.setitem(VERSIONS, ("common", 1), common)
+    monkeypatch.setitem(VERSIONS, ("lent", 1), lent)
+    with filled(lent, tmp_path) as store:
+        assert again(store, tmp_path, key(store, Retrain.COMMON)).verdict is ReproductionOutcome.EQUAL
 
 
 def test_a_run_of_no_suite(tmp_path, monkeypatch):
