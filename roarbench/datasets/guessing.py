@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from roarbench.datasets.tabular import holds_numbers
+from roarbench.datasets.tabular import as_floats, holds_numbers
 from roarbench.errors import DataError
 
 LABELS = ("label", "labels", "class", "target")  # usual names of a column of classes, also in parquet files of images
@@ -23,7 +23,7 @@ def label_column(table: pa.Table, path: Path) -> str:
     usual = [name for known in LABELS for name in names if name.lower() == known]
     words = [name for name in names if not holds_numbers(table[name].type)]
     tried = [*usual, *(words if len(words) == 1 else []), names[-1]]
-    found = [name for name in tried if names.count(name) == 1 and _has_classes(table[name])]
+    found = [name for name in tried if _has_classes(table[name])]
     if not found:
         seen = f"{path.name}: no column has a usual name of classes ({', '.join(LABELS)}), nor has the last one classes"
         raise DataError(f"{seen}; give it such a name, or write the suite's file by hand (docs/own-data.md)")
@@ -40,11 +40,11 @@ def feature_columns(table: pa.Table, label: str) -> tuple[str, ...]:
 
 
 def _whole(column: pa.ChunkedArray) -> bool:
-    return bool(pc.all(pc.is_finite(pc.cast(column, pa.float64())).fill_null(False)).as_py())
+    return bool(pc.all(pc.is_finite(as_floats(column)).fill_null(False)).as_py())
 
 
 def _has_classes(column: pa.ChunkedArray) -> bool:
-    if pa.types.is_floating(column.type) or column.null_count:
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()
     return 2 <= len(counts) <= _MOST_CLASSES and min(counts) >= 2

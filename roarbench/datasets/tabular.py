@@ -4,6 +4,7 @@ The store keeps images as bytes, so each column is cut into 256 steps: the train
 99th is 255, what lies beyond is cut off. The mean of a feature's steps over the training rows then is its fill.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def read_table(path: Path) -> pa.Table:
     """Return all of a file.
 
     Raises:
-        DataError: It is no parquet or CSV, or has no rows.
+        DataError: It is no parquet or CSV, a name of a column cannot be read or is there twice, or there are no rows.
     """
     try:
         if path.name.endswith(".parquet"):
@@ -69,27 +70,34 @@ def read_table(path: Path) -> pa.Table:
             raise DataError(f"{path} is no table; expected a file that ends in {', '.join(ENDINGS)}")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
+    _check_names(table, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return table
+
+
+def _check_names(table: pa.Table, path: Path) -> None:
+    try:
+        names = Counter(table.column_names)
+    except UnicodeDecodeError as error:  # such a file is read, and its first line only looked at here
+        raise DataError(f"{path} is not UTF-8: the name of a column has other bytes; save it as UTF-8") from error
+    if doubled := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
 
 
 def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
     """Return the columns that are features, in order.
 
     Raises:
-        DataError: One that is named is not there, or is there twice, or none is left.
+        DataError: One that is named is not there, or fewer than two are left.
     """
     has = table.column_names
     for name in (label, *columns):
-        if has.count(name) != 1:
-            seen = f"more than one column '{name}'" if name in has else UnknownName("column", name, has)
-            raise DataError(f"{path.name} has {seen}")
+        if name not in has:
+            raise DataError(f"{path.name} has {UnknownName('column', name, has)}")
     names = [name for name in columns or has if name != label]
     if len(names) < 2:
         raise DataError(f"{path.name} has {len(names)} features beside '{label}'; expected two or more")
-    if doubled := [name for name in names if has.count(name) > 1]:
-        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
     return names
 
 
@@ -98,11 +106,16 @@ def holds_numbers(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
+def as_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of numbers as float64; whole numbers beyond 2^53 are rounded."""
+    return pc.cast(column, pa.float64(), safe=False)
+
+
 def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
     if not holds_numbers(column.type):
         advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
         raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
-    values: NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy()  # what is missing becomes NaN
+    values: NDArray[np.float64] = as_floats(column).to_numpy()  # what is missing becomes NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
@@ -118,6 +131,8 @@ def _kind(kind: pa.DataType) -> str:
 def _labels(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the numbers of the classes, in the order of their names or values."""
     column = table[name]
+    if pa.types.is_nested(column.type):
+        raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
     if column.null_count:
         raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} rows")
     values = np.asarray(column.to_pylist())

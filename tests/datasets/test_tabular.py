@@ -71,6 +71,7 @@ def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
         ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
         ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
+        ("kind,kind,a,b\n1,2,3,4\n", {}, "mine.csv has the column 'kind' more than once"),
         ("", {}, "cannot read .*mine.csv"),
     ],
 )
@@ -78,6 +79,23 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path, text, changes, said):
     with pytest.raises(DataError, match=said) as refused:
         read(tmp_path, text, **changes)
     assert "\n" not in str(refused.value)
+
+
+def test_names_of_columns_in_another_encoding_are_told_of(tmp_path):
+    (tmp_path / "mine.csv").write_bytes(TEXT.replace("b", "größe", 1).encode("latin-1"))
+    with pytest.raises(DataError, match=r"mine\.csv is not UTF-8: the name of a column has other bytes; save it as"):
+        read_rows(tmp_path / "mine.csv", MINE)
+
+
+def test_whole_numbers_beyond_those_of_floats_are_rounded(tmp_path):
+    values, _ = read(tmp_path, TEXT.replace("1,yes", f"{2**60 + 1},yes"))
+    assert values[0, 0] == 2.0**60
+
+
+def test_lists_are_no_classes(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2], "kind": [[1], [2]]}), tmp_path / "mine.parquet")
+    with pytest.raises(DataError, match="the label column 'kind' holds list<.*>; expected a class for each row"):
+        read_rows(tmp_path / "mine.parquet", MINE)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):

@@ -1,6 +1,8 @@
 """A suite on somebody's table: the file that is written for it, what it says, and what is refused with its place."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from roarbench.datasets import TABLE
@@ -130,6 +132,13 @@ def test_a_usual_name_is_the_label_wherever_it_stands(tmp_path):
     assert (data.label_column, data.columns) == ("Target", ("a", "b"))
 
 
+def test_lists_and_huge_numbers_stop_no_guess(tmp_path):
+    columns = {"a": [1.0, 2.0] * 3, "b": [2**60 + i for i in range(6)], "c": [[1]] * 6, "label": [0, 1] * 3}
+    pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
+    data = read_suite(write_suite(tmp_path / "mine.parquet")).dataset_record
+    assert (data.label_column, data.columns) == ("label", ("a", "b"))
+
+
 def test_every_line_that_says_something_is_explained(tmp_path):
     lines = write_suite(write_table(tmp_path / "mine.csv")).read_text().splitlines()
     bare = [line for line in lines if "=" in line and "#" not in line]
@@ -138,7 +147,11 @@ def test_every_line_that_says_something_is_explained(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a,b,c\n1,2,0.5\n3,4,0.7\n", "no column has a usual name of classes"), ("a,label\n1,x\n2,y\n", "no column has")],
+    [
+        ("a,b,c\n1,2,0.5\n3,4,0.7\n", "no column has a usual name of classes"),
+        ("a,label\n1,x\n2,y\n", "no column has"),
+        ("a,a,label\n1,2,x\n", "has the column 'a' more than once"),
+    ],
 )
 def test_a_table_without_classes_is_told_of(tmp_path, text, said):
     (tmp_path / "mine.csv").write_text(text)
