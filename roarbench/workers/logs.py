@@ -30,17 +30,17 @@ def json_line(level: str, message: str, about: dict[str, object], seconds: float
 
 
 def write_log(handler: logging.Handler) -> None:
-    """Write all that this process and its libraries log or warn of as JSON lines, from now on."""
+    """Write what this process says, and what its libraries warn of, as JSON lines, from now on."""
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(logging.INFO)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("roarbench").setLevel(logging.INFO)
     logging.captureWarnings(True)
 
 
 def write_worker_log(folder: Path) -> None:
-    """Write the log of this worker as JSON lines to a file of its own in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the log of this worker as JSON lines to a file of its own in a folder that is there."""
     write_log(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
 
 

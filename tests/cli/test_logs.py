@@ -57,3 +57,12 @@ def test_what_ends_a_command_is_an_object_too(call, monkeypatch):
     )
     assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
     assert call("run", "--suite", "quikc").err.startswith("roarbench: ")
+
+
+def test_where_workers_can_write_no_log_nothing_begins(call, monkeypatch, tmp_path):
+    monkeypatch.setattr(terminal, "write_log", lambda handler: None)
+    (tmp_path / "logs").touch()
+    wrong = call("run", *PART, "--store", tmp_path, *JSON)
+    (line,) = objects(wrong.err)
+    assert (wrong.code, line["level"]) == (2, "error")
+    assert line["message"].startswith(f"cannot write {tmp_path / 'logs'}: File exists; ")

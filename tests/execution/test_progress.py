@@ -10,6 +10,7 @@ from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.execution import progress as module
 from roarbench.execution.graph import Step, steps
+from roarbench.execution.log_console import LogConsole
 from roarbench.execution.progress import Stages, Watch, cost
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
@@ -133,6 +134,17 @@ def test_a_terminal_has_a_bar(context):
     assert "roar none t=0 scalar seed 0" in text
     assert "left" in text
     assert "failed: roar none t=0 scalar seed 0: no memory" in text
+
+
+def test_a_log_of_json_lines_has_no_bar_and_warns_of_failures(context, clock, caplog, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # by which rich takes standard output for a terminal
+    caplog.set_level("INFO", "roarbench")
+    with watching(LogConsole(), [event(context).step] * 2) as watch:
+        for each in (event(context), event(context, failure="loss is nan")):
+            watch.note(each)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert caplog.records[1].about["reason"] == "loss is nan"
+    assert capsys.readouterr() == ("", "")
 
 
 def test_stages_are_a_line_each_in_a_log_and_one_bar_on_a_terminal():

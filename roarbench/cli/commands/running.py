@@ -32,6 +32,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suites import tried_suite
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
+from roarbench.files import writing
 from roarbench.plan.runs import Suite, select
 from roarbench.plan.suites import find_suite
 
@@ -101,9 +102,12 @@ def run(
 
 
 def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
-    """Return how many workers there are, and what starts them, with logs in a folder if that is named."""
+    """Return how many workers there are, and what starts them, with logs in a folder, made here, if that is named."""
     from roarbench.execution.runner import start_local, workers_here
 
+    if logs:  # before hours of work: a worker without its log does not start
+        with writing(logs):
+            logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
         return workers_here(work.workers), partial(start_local, logs=logs)
     from roarbench.workers.ray import RayEngine, connect
