@@ -43,7 +43,7 @@ def suite_of(rows: tuple[str, ...]) -> Suite:
 
 
 def lines_of(results: SuiteResults, rows: tuple[str, ...]) -> list[list[str]]:
-    """Return the cells of the table: a line for each row and fill, intervals over test images."""
+    """Return the cells of the table: a line for each row and fill that was run, intervals over test images."""
     evidence = Evidence(results, Unit.SCALAR, Bootstrap())
 
     def accuracy(row: str, fill: str = "") -> Sample | None:
@@ -61,7 +61,9 @@ def lines_of(results: SuiteResults, rows: tuple[str, ...]) -> list[list[str]]:
         masks = accuracy(row)
         for fill in FILLS:
             images, random = accuracy(row, fill), accuracy(RANDOM, fill)
-            shares = [percent(each.value if each else None) for each in (images, masks)]
+            if images is None:
+                continue
+            shares = [percent(images.value), percent(masks.value if masks else None)]
             beside = interval(over(images, random)) if row != RANDOM else ""
             lines.append([f"`{row}`", f"`{fill}`", *shares, interval(over(images, masks)), beside])
     return lines
