@@ -1,8 +1,11 @@
 """What a submission may define, called without a sandbox."""
 
 import random
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
+import captum.attr
 import numpy as np
 import pytest
 import torch
@@ -40,6 +43,16 @@ def test_a_class_of_captum_explains_each_image_s_own_target():
     found = called(estimator=InputXGradient)
     torch.testing.assert_close(found.detach(), IMAGES * WEIGHTS.reshape(2, 1, 2, 2), rtol=0, atol=0)
     assert not IMAGES.requires_grad
+
+
+def test_the_examples_of_the_page_are_taken():
+    page = (Path(__file__).parents[2] / "docs/submissions.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `estimator` |")]
+    examples = [code for code in re.findall("`(.+?)`", row) if "captum.attr." in code]
+    assert len(examples) == 2
+    for code in examples:
+        found = called(estimator=eval(code, {"captum": captum}))
+        assert found.shape == IMAGES.shape
 
 
 def test_a_function_by_quantus_convention_gets_copies_as_arrays_by_name():
