@@ -97,16 +97,10 @@ def disturb(commands: Commands, server: PrivateServer, generator: random.Random,
     return kills
 
 
-def table(folder: Path, *words: object) -> list[bytes]:
+def tables(folder: Path, *place: object) -> list[bytes]:
     """Return the bytes of the tables of a store."""
-    found = []
-    for protocol in ("roar", "kar"):
-        log = folder / f"{protocol}.json"
-        process = forked.start(("table", *SMALL, "--protocol", protocol, "--format", "json", *words), log)
-        process.join(PATIENCE)
-        assert process.exitcode == 0, log.read_text()
-        found.append(log.read_bytes())
-    return found
+    words = (*SMALL, *place, "--protocol")
+    return [forked.table(folder / f"{protocol}.json", *words, protocol) for protocol in ("roar", "kar")]
 
 
 @pytest.fixture
@@ -117,7 +111,7 @@ def calm(tmp_path: Path) -> tuple[dict, list[bytes]]:
     process = forked.start(("run", *SUITE, "--workers", WORKERS, "--store", folder / "store"), folder / "1.log")
     process.join(PATIENCE)
     assert process.exitcode == 0, (folder / "1.log").read_text()
-    return outcomes(default_url(folder / "store")), table(folder, "--store", folder / "store")
+    return outcomes(default_url(folder / "store")), tables(folder, "--store", folder / "store")
 
 
 @pytest.mark.parametrize("wanted", [50, pytest.param(500, marks=pytest.mark.soak)])
@@ -134,6 +128,6 @@ def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path
         print(f"round {rounds}: {dict(kills)}", flush=True)
         assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
         assert set(commands.acknowledged) <= outcomes(url).keys()
-        assert (outcomes(url), table(folder, *place)) == calm
+        assert (outcomes(url), tables(folder, *place)) == calm
         with ResultsStore.open(url, read_only=True) as store:
             assert (store.running(), store.stopped(store.keys(""))) == ([], {})

@@ -18,9 +18,10 @@ import pytest  # noqa: F401
 from roarbench.cli import main
 from roarbench.execution import course, fitness, quantus, runner  # noqa: F401
 from roarbench.forecast import plan, rates
-from roarbench.report import table  # noqa: F401
+from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
 from roarbench.workers import local
+from tests.helpers.commands import PATIENCE
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__])
@@ -34,7 +35,7 @@ def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | N
         log: Of one command alone; it is appended to.
         before: Called in its process first.
     """
-    process = CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before))
+    process = CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before, dict(os.environ)))
     process.start()
     return process
 
@@ -44,8 +45,18 @@ def stored(log: Path) -> list[str]:
     return [line.split()[1] for line in log.read_text().splitlines() if line.startswith("stored ")]
 
 
-def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None) -> None:
+def table(file: Path, *words: object) -> bytes:
+    """Return the bytes of a table; they are written to a file first."""
+    file.unlink(missing_ok=True)
+    process = start(("table", "--format", "json", *words), file)
+    process.join(PATIENCE)
+    assert process.exitcode == 0, file.read_text()
+    return file.read_bytes()
+
+
+def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None, environment: dict[str, str]) -> None:
     os.setsid()
+    os.environ.update(environment)  # the process that it was forked from may be older
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1), os.dup2(file, 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)

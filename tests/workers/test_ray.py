@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from operator import add, truediv
 from pathlib import Path
 
@@ -19,16 +20,17 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.execution.scheduler import Stopping
 from roarbench.plan.suites import find_suite
+from roarbench.store.results import default_url
 from roarbench.workers.local import Job, JobOutcome
+from tests.helpers import forked
 from tests.helpers.command_line import SMALL
-from tests.helpers.commands import eventually, rows
+from tests.helpers.commands import eventually, outcomes, rows
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
 
 PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 WORDS = (*SMALL, "--seeds", "2")
-PROGRAM = "import sys; sys.argv[0] = 'roarbench'; from roarbench.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -193,27 +195,22 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
 # --- commands
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, *map(str, words)]
+def start(log: Path, store: Path, *words: object) -> BaseProcess:
+    return forked.start(("run", *WORDS, "--workers", 2, "--store", store, *words), log)
 
 
-def start(store: Path, *words: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("run", *WORDS, "--workers", 2, "--store", store, *words),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def end(process: BaseProcess, log: Path) -> None:
+    process.join(PATIENCE)
+    assert process.exitcode == 0, log.read_text()
 
 
-def table(store: Path) -> bytes:
-    words = command("table", *SMALL, "--format", "json", "--store", store)
-    return subprocess.run(words, check=True, capture_output=True).stdout
+def table(store: Path, *words: object) -> bytes:
+    return forked.table(store.with_suffix(".json"), *SMALL, "--store", store, *words)
 
 
-def until_rows(process: subprocess.Popen[str], store: Path, count: int) -> bool:
-    assert eventually(lambda: rows(store) >= count or process.poll() is not None)
-    return process.poll() is None
+def until_rows(process: BaseProcess, store: Path, count: int) -> bool:
+    assert eventually(lambda: rows(store) >= count or not process.is_alive())
+    return process.is_alive()
 
 
 def workers_of(pid: int) -> list[int]:
@@ -228,23 +225,36 @@ def workers_of(pid: int) -> list[int]:
     return found
 
 
-def test_a_killed_worker_and_a_killed_command_leave_the_table_of_local_processes(ray_folder, tmp_path):
-    local = start(tmp_path / "local")
-    assert local.communicate(timeout=PATIENCE) and local.returncode == 0
-    store = tmp_path / "ray"
-    first = start(store, "--engine", "ray")
+@pytest.fixture(scope="module")
+def local(tmp_path_factory) -> Path:
+    """A store that processes of this machine filled."""
+    folder = tmp_path_factory.mktemp("local")
+    end(start(folder / "log", folder / "store"), folder / "log")
+    return folder / "store"
+
+
+def test_a_killed_worker_and_a_killed_command_leave_the_table_of_local_processes(ray_folder, local, tmp_path):
+    store, log = tmp_path / "ray", tmp_path / "log"
+    first = start(log, store, "--engine", "ray")
     assert until_rows(first, store, 2)
     first.kill()
-    first.wait()
-    first.stderr.close()
-    assert 2 <= rows(store) < rows(tmp_path / "local")
-    second = start(store, "--engine", "ray")
+    first.join()
+    assert 2 <= rows(store) < rows(local)
+    second = start(log, store, "--engine", "ray")
     assert until_rows(second, store, rows(store) + 1)
     os.kill(workers_of(second.pid)[0], signal.SIGKILL)
-    _, said = second.communicate(timeout=PATIENCE)
-    assert second.returncode == 0, said
-    assert rows(store) == rows(tmp_path / "local")
-    assert table(store) == table(tmp_path / "local")
+    end(second, log)
+    assert rows(store) == rows(local)
+    assert table(store) == table(local)
+
+
+@pytest.mark.postgres
+def test_two_commands_on_one_database_leave_it_too(local, postgres_url, tmp_path):
+    place, logs = (tmp_path / "store", "--db", postgres_url), [tmp_path / "1.log", tmp_path / "2.log"]
+    for command, log in [(start(log, *place), log) for log in logs]:
+        end(command, log)
+    assert table(*place) == table(local)
+    assert outcomes(postgres_url) == outcomes(default_url(local))
 
 
 def test_an_address_where_no_cluster_is(call, tmp_path):
