@@ -4,6 +4,7 @@ What a command needs is imported in it: `--help` and a mistyped name are answere
 `doctor` wait for torch.
 """
 
+import gc
 import signal
 import sys
 import unicodedata
@@ -92,6 +93,7 @@ def main() -> NoReturn:
     code = _call()
     if code in (_INTERRUPTED, _ENDED):
         _complain(_interrupted(sys.argv[1:]))
+        gc.freeze()  # else all that torch made is looked through for cycles at the end, which takes most of a second
     drop_output()
     sys.exit(code)
 

@@ -1,6 +1,7 @@
 """The one place where stores, kernels and engines meet: from the steps of a suite to rows in the results store."""
 
 import random
+import threading
 import time
 from collections.abc import Generator, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -23,6 +24,7 @@ TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
 _FIRST_LOOK, LAST_LOOK = 0.5, 60.0  # seconds between looks at what others do: doubled while nothing changes
 _LEFT = 300.0  # seconds for which a step that was cut off here is left to others
+_FAREWELL = 1.0  # seconds for which a command that ends waits for its database
 _AT_ONCE = 2000  # steps that are asked for in one transaction
 _LOOKED_AT = 32  # of these, the ones whose output is looked for first
 
@@ -89,8 +91,19 @@ def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: 
                     context.checkpoint(event.step.run.key).remove()
                 yield event
         finally:  # this process may live on, and what it leases nobody else does
-            with store.hurried():
-                store.leave(owner)
+            _leave(store, owner)
+
+
+def _leave(store: ResultsStore, owner: Owner) -> None:
+    """Give up an owner's leases, unless the database refuses or does not answer: then they end by its silence."""
+
+    def leave() -> None:
+        with store.hurried():
+            store.leave(owner)
+
+    thread = threading.Thread(target=leave, name="leave", daemon=True)
+    thread.start()
+    thread.join(_FAREWELL)
 
 
 class _Begun(NamedTuple):

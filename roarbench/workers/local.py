@@ -49,7 +49,7 @@ class JobOutcome(NamedTuple):
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
 _SIGN = 0.5  # seconds between signs of life
 _IN_A_ROW = 3  # jobs that a worker fails before it leaves
-_GRACE = 8.0  # seconds for workers to keep their trainings when they are to end; then they are killed
+_GRACE = 6.0  # seconds for workers to keep their trainings when they are to end; then they are killed
 
 
 class _Worker(NamedTuple):

@@ -1,0 +1,60 @@
+"""SIGTERM, as Slurm and Kubernetes send it: a command gives up its leases and ends, whatever its database does."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Event
+
+import pytest
+from sqlalchemy import func, select
+
+from roarbench.errors import StoreError
+from roarbench.execution import scheduler
+from roarbench.execution.scheduler import complete
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.schema import leases
+from tests.helpers.command_line import PART
+from tests.helpers.tiny_suite import InlineEngine, make_context, make_runs
+
+PROGRAM = str(Path(sys.executable).with_name("roarbench"))
+PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up
+
+
+def leased(url: str) -> int:
+    try:
+        with ResultsStore.open(url, read_only=True) as store, store.database.read() as connection:
+            return connection.scalar(select(func.count()).select_from(leases)) or 0
+    except StoreError:  # no store yet
+        return 0
+
+
+@pytest.mark.process
+def test_a_command_gives_up_its_leases(store_url, tmp_path):
+    words = [PROGRAM, "run", *PART, "--workers", "2", "--store", str(tmp_path / "store"), "--db", store_url]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not leased(store_url) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 143, said
+    assert said.splitlines()[-1] == "roarbench: interrupted; finished runs are kept, the same command goes on"
+    assert leased(store_url) == 0
+
+
+@pytest.mark.slow
+def test_a_database_that_does_not_answer_keeps_nobody(tmp_path, monkeypatch):
+    """A server that is gone without a word answers neither yes nor no."""
+    monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
+    answered = Event()
+    context = make_context(tmp_path)
+    runs = make_runs(context)[:1]
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
+        events = complete(context, runs, store, InlineEngine())
+        next(events)
+        events.close()
+        assert not answered.is_set()
+        answered.set()
