@@ -47,7 +47,7 @@ def program_name() -> str:
 
 def without_password(url: str) -> str:
     """Return a database's URL with stars for its password; a path or a name as it is."""
-    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):[^/]*@", r"\1:***@", url))
+    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url))
 
 
 def _is_called() -> bool:

@@ -243,6 +243,8 @@ def _parse(url: str) -> URL:
         place = place.set(drivername="postgresql+psycopg")
     if place.drivername not in ("sqlite", "postgresql+psycopg"):
         raise StoreError(f"no results store in '{place.drivername}'; write sqlite:///PATH or postgresql://HOST/NAME")
+    if "@" in (place.host or ""):  # the end of a password
+        raise StoreError("the database URL has an '@' too many; in a password write %40, or leave it to PGPASSWORD")
     if place.database in (None, "", ":memory:"):
         raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
     return place
