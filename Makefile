@@ -6,7 +6,7 @@ STORE ?= store
 
 PORT ?= 8501
 
-.PHONY: run demo test quick-test soak install install-test check benchmark release-check clean
+.PHONY: run demo test first-gpu quick-test soak install install-test check benchmark release-check clean
 
 run: install
 	$(BIN)/roarbench run --suite quick --store $(STORE)
@@ -15,6 +15,10 @@ run: install
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"
 	$(BIN)/roarbench leaderboard --store demo --port $(PORT)
+
+# a GPU: its tests, then the benchmarks that want one, into docs/performance-gpu.json and docs/performance.md; 45 minutes at most
+first-gpu: install-test
+	$(BIN)/python scripts/first_gpu.py
 
 # the daily loop: without a browser, processes, PostgreSQL and what is slow
 quick-test: install-test
