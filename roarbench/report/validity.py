@@ -187,7 +187,8 @@ def _mark_level(panel: Panel) -> str:
 def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     suite, bootstrap = panel.suite_results.suite, panel.bootstrap
-    lines = [f"ROAR on {suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
+    question = "ROAR on " if panel.levels else ""
+    lines = [f"{question}{suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
     if any(row.marks for row in panel.rows):
         lines += [
@@ -239,6 +240,8 @@ def doubts(panel: Panel) -> list[str]:
     dropped = dropped_lines(row for row in panel.suite_results.dropped if row.unit is panel.unit)
     if panel.suite_results.at_chance:
         return [*dropped, panel.suite_results.at_chance]
+    if not panel.levels:
+        return [*dropped, "The suite has no ROAR, whose gains this panel judges; `roarbench table` has those it has."]
     if not panel.repeated:
         return [*dropped, "One training per cell: no intervals, no marks."]
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]

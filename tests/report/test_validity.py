@@ -125,6 +125,13 @@ def test_without_reasons_it_says_why_there_are_none() -> None:
     assert cells(single, "Twins", "grad")["blurred - itself"].count("[") == 0
 
 
+def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
+    scored = replace(SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol == MORF))
+    shown = text(panel(held(scored), Bootstrap(resamples=50)))
+    assert "The suite has no ROAR" in shown
+    assert "ROAR on" not in shown and "One training" not in shown
+
+
 def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
     def smooth(cell: Cell) -> float:
         steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
