@@ -33,7 +33,9 @@ class Paper(NamedTuple):
     @property
     def bibtex(self) -> str:
         """Return the paper as a BibTeX entry."""
-        place = {"article": "journal", "inproceedings": "booktitle"}.get(self.kind, "howpublished")
+        place = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}.get(
+            self.kind, "howpublished"
+        )
         fields = {"title": f"{{{self.title}}}", "author": " and ".join(self.authors), place: self.venue}
         fields |= {"year": str(self.year)} | ({"eprint": self.eprint, "archiveprefix": "arXiv"} if self.eprint else {})
         lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items()]
@@ -205,6 +207,14 @@ _PETSIUK = Paper(
     2018,
     "1806.07421",
 )
+_SHAPLEY = Paper(
+    "shapley1953value",
+    "incollection",
+    ("Lloyd S. Shapley",),
+    "A Value for n-Person Games",
+    "Contributions to the Theory of Games II, Annals of Mathematics Studies 28",
+    1953,
+)
 _BASES = {
     "random": (HOOKER,),
     "sobel": (_SOBEL, HOOKER),
@@ -223,6 +233,7 @@ _BASES = {
     "feature-ablation": (_ZEILER,),
     "kernel-shap": (_LUNDBERG,),
     "rise": (_PETSIUK,),
+    "shapley": (_SHAPLEY, _LUNDBERG),
 }
 _FORMS = {
     "squared": (HOOKER,),
