@@ -13,7 +13,7 @@ from sqlalchemy import Connection, or_, select, update
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.folders import Workspace
-from roarbench.store.schema import checksums, results
+from roarbench.store.schema import checksums, imports, results
 
 
 class Artifact(NamedTuple):
@@ -72,7 +72,7 @@ class Checksums:
             insert_new(connection, checksums, rows, {**here, "created": datetime.now(UTC)})
             there = {row.key: row for row in matching(connection, select(checksums), checksums.c.key, made)}
             for row, each in ((there[key], each) for key, each in made.items() if key in there):
-                own = made_here and row.folder == here["folder"]
+                own = made_here and row.folder == here["folder"] and each.checksum
                 if own and each.checksum != row.checksum and not _rests_on(connection, row, each):
                     mine = update(checksums).where(checksums.c.key == row.key)
                     connection.execute(mine.values(checksum=each.checksum, created=datetime.now(UTC)))
@@ -97,6 +97,7 @@ class Checksums:
 
 
 def _rests_on(connection: Connection, row: Any, made: Artifact) -> bool:
-    """Return whether a result rests on what was made before."""
+    """Return whether a result rests on what was made before; imported ones rest on another store's folder."""
     used = [results.c.rankings == row.checksum, *([results.c.reference == made.reference] if made.reference else [])]
-    return connection.execute(select(results.c.key).where(or_(*used)).limit(1)).first() is not None
+    here = results.c.key.not_in(select(imports.c.key))
+    return connection.execute(select(results.c.key).where(or_(*used), here).limit(1)).first() is not None

@@ -1,12 +1,15 @@
 """Checksums of what results rest on: noted once, compared ever after, by whichever folder comes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
 from roarbench.errors import StoreError
+from roarbench.store import folders
 from roarbench.store.checksums import Artifact, Checksums
+from roarbench.store.exchange import export_results, import_results
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import checksums
@@ -67,6 +70,34 @@ def test_what_was_lost_and_made_again_may_differ_as_long_as_no_result_rests_on_i
         with pytest.raises(StoreError, match=f"another {made.what[:8]}"):
             here.note([made])
     assert noted(store) == dict.fromkeys((REFERENCE.key, RANKING.key), OTHER)
+
+
+def test_imported_results_rest_on_the_folder_of_another_store(store, tmp_path):
+    with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
+        other.add(make_result(make_run()))
+        export_results(other, tmp_path / "rows.parquet")
+    import_results(store, tmp_path / "rows.parquet")
+    here = Checksums(store.database, Workspace(tmp_path))
+    here.note([REFERENCE])
+    here.note([REFERENCE._replace(checksum=OTHER)])
+    assert noted(store) == {REFERENCE.key: OTHER}
+
+
+def test_what_is_not_seen_in_the_folder_yet_takes_no_place(store, tmp_path):
+    """The client of a network file system may see later what a worker on another machine has made."""
+    here = Checksums(store.database, Workspace(tmp_path))
+    here.note([RANKING])
+    here.note([RANKING._replace(checksum="")])
+    assert noted(store) == {RANKING.key: RANKING.checksum}
+
+
+def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, monkeypatch):
+    """The one that waited remembers that there was none, until it lists the folder."""
+    (tmp_path / ".identity").write_text("of the first")
+    listed, exists = [], Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
+    monkeypatch.setattr(folders, "look_anew", listed.append)
+    assert Workspace(tmp_path).identity == "of the first"
 
 
 def test_a_folder_keeps_its_identity_and_a_copy_has_it(tmp_path):
