@@ -9,6 +9,7 @@ import pytest
 
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
+from tests.helpers.commands import PATIENCE
 from tests.helpers.forked import CONTEXT
 from tests.helpers.store_rows import make_result, make_run
 
@@ -22,7 +23,7 @@ def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int
     runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
     owner, mine, missing = Owner.here(), [], sorted(runs)
     with ResultsStore.open(url) as store:
-        barrier.wait()
+        barrier.wait(PATIENCE)
         while missing:
             answer = store.claim([Wanted((key,)) for key in missing], owner, 8)
             for wish, number in answer.granted.items():
@@ -36,7 +37,7 @@ def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int
 def write(barrier: Barrier, url: str, estimator: str, count: int) -> None:
     """Store results, one after the other, that nobody else has."""
     with ResultsStore.open(url) as store:
-        barrier.wait()
+        barrier.wait(PATIENCE)
         for seed in range(count):
             assert store.add(make_result(make_run(seed, estimator=estimator), total=8))
 
@@ -48,7 +49,7 @@ def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join()
+        process.join(PATIENCE)
     assert [process.exitcode for process in processes] == [0] * len(each)
 
 

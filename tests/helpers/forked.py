@@ -17,7 +17,7 @@ import pytest  # noqa: F401
 
 from roarbench.cli import main
 from roarbench.execution import course, fitness, quantus, runner  # noqa: F401
-from roarbench.forecast import plan, rates
+from roarbench.forecast import rates
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
 from roarbench.workers import local
@@ -62,7 +62,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    plan.measure = lambda suite: rates.assume(suite, rates.CORE)
+    runner.measured_rates = lambda engine, suite, work, say: rates.assume(suite, rates.CORE)
     add = ResultsStore.add
 
     def noted(store: ResultsStore, result: object, *number: int) -> bool:
