@@ -36,7 +36,7 @@ def look(folder: Path) -> DatasetRecord:
         DataError: There are neither folders of classes nor parquet files with images and labels, or too few images; a
             file is no table, or has no column of classes.
     """
-    if folder.is_file() and folder.name.endswith(ENDINGS):
+    if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         return counted(_as_table(folder))
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"

@@ -59,11 +59,12 @@ def read_table(path: Path) -> pa.Table:
     Raises:
         DataError: It is no parquet or CSV, a name of a column cannot be read or is there twice, or there are no rows.
     """
+    name = path.name.lower()
     try:
-        if path.name.endswith(".parquet"):
+        if name.endswith(".parquet"):
             table = pq.read_table(path)
-        elif path.name.endswith(CSV_ENDINGS):
-            options = pa.csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        elif name.endswith(CSV_ENDINGS):
+            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:

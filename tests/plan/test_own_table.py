@@ -120,6 +120,11 @@ def test_a_file_is_written_for_a_table(tmp_path):
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 
 
+def test_an_ending_in_capitals_is_the_same(tmp_path):
+    suite = read_suite(write_suite(write_table(tmp_path / "MINE.CSV")))
+    assert suite.dataset_record.shape == (4, 1, 1)
+
+
 def test_what_numbers_the_rows_is_no_feature(tmp_path):
     data = read_suite(write_suite(write_table(tmp_path / "mine.csv", "id,b,c,d,kind"))).dataset_record
     assert data.columns == ("b", "c", "d")
