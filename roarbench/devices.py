@@ -39,9 +39,16 @@ def gpus() -> tuple[str, ...]:
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
 
 
+def gpu_share() -> float:
+    """Return how many bytes of its GPU are a process's: all of them, or an equal part where workers share it."""
+    _, total = torch.cuda.mem_get_info(device())
+    return total / int(os.environ.get(SHARING, "1"))
+
+
 def gpu_memory() -> float:
-    """Return how many bytes of its GPU a process may use: all of them, or an equal part where workers share it."""
-    return torch.cuda.get_device_properties(device()).total_memory / int(os.environ.get(SHARING, "1"))
+    """Return how many bytes of its share of the GPU a process has or can get now, as others may hold some of it."""
+    free, _ = torch.cuda.mem_get_info(device())
+    return min(gpu_share(), free + torch.cuda.memory_reserved(device()))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from roarbench import devices
-from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpus, sent
+from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus, sent
 from roarbench.errors import MachineError
 from roarbench.execution import importance, inputs, runner
 from roarbench.models import build
@@ -41,7 +41,10 @@ def test_one_worker_for_each_gpu_else_for_each_core(monkeypatch) -> None:
 @pytest.fixture
 def gpu_of_8_gb(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda where: SimpleNamespace(total_memory=8 * 10**9))
+    held = SimpleNamespace(free=8 * 10**9, own=0)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda where: (held.free, 8 * 10**9))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda where: held.own)
+    return held
 
 
 def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path) -> None:
@@ -55,6 +58,18 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
         assert gpu_memory() == bytes_each
         assert inputs.fits(context, width) is fit
         assert importance.images_at_once(context, 18) == at_once
+
+
+@pytest.mark.parametrize(
+    ("free", "own", "workers", "bytes_each"),
+    [(3, 0, 1, 3), (3, 4, 1, 7), (3, 0, 2, 3), (1, 3, 2, 4), (6, 0, 2, 4)],
+    ids=["others hold 5", "own counts", "less than its share", "all of its share", "no more than its share"],
+)
+def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch, free, own, workers, bytes_each) -> None:
+    monkeypatch.setenv(SHARING, str(workers))
+    gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
+    assert gpu_memory() == bytes_each * 10**9
+    assert gpu_share() == 8 / workers * 10**9
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:

@@ -4,6 +4,7 @@ The order of operations is the protocol's: test-time crop and degrade (both done
 normalise. At test time nothing follows degrade but normalise. The last epoch counts; no test image is seen.
 """
 
+import copy
 import math
 import time
 from collections import deque
@@ -15,16 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from roarbench.devices import compiled, sent, uses_bf16
-from roarbench.errors import Diverged
+from roarbench.devices import compiled, gpu_memory, gpu_share, out_of_memory, sent, uses_bf16
+from roarbench.errors import CallerError, Diverged
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.plan.recipes import Optimiser, Recipe, learning_rate, side
+from roarbench.text import size as bytes_in_words
 from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
 _READ = 32  # inputs that are made at once for a test on a processor
+_OURS = 0.8  # of its share that a process has at least where no other holds the memory that it lacks
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -101,11 +104,14 @@ def fit(
 
     Raises:
         Diverged: The loss of a step is not finite.
+        CallerError: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
         SystemExit: This process was asked to end; the training is kept.
     """
     training = _Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
+    if _device(model).type == "cuda":
+        training.find_room()
     saved = time.monotonic()
     look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
     with deferred():
@@ -176,6 +182,8 @@ class _Training:
         self._forward = compiled(model) if self._device.type == "cuda" else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
+        self._at_once = min(recipe.micro_batch or self._batch, self._batch)
+        self._full_size = False
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
@@ -197,6 +205,43 @@ class _Training:
             self.losses.append(torch.stack([self._add_gradients(part) for part in self._parts(index)]).sum())
         self._optimiser.step()
         self.step += 1
+
+    def find_room(self) -> None:
+        """Try a step at full size and take it back; halve what goes through the network at once until it fits.
+
+        Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes mean
+        and variance of each: then nothing is halved.
+
+        Raises:
+            CallerError: A step takes more than this process's share of the GPU.
+        """
+        while (error := self._tried()) is not None:
+            if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
+                raise error
+            normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+            if normed or self._at_once == 1:
+                why = "; batch norm allows no smaller parts" if normed else ""
+                seen = f"a step of {self._at_once} images takes more than {bytes_in_words(gpu_share())} of GPU memory"
+                raise CallerError(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
+            self._at_once //= 2
+
+    def _tried(self) -> RuntimeError | None:
+        """Do a step at full size, put all back as it was, and return the error if memory ran out."""
+        now, found = self.state(), None
+        weights = {name: value.clone() for name, value in now["model"].items()}
+        before = now | {"model": weights, "optimiser": copy.deepcopy(now["optimiser"])}
+        self._full_size = True
+        try:
+            self.advance()
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            found = error.with_traceback(None)  # its frames would keep what filled the memory
+        self._full_size = False
+        self._optimiser.zero_grad()
+        self.losses.clear()
+        self.restore(before)
+        return found
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` takes, to go on from here."""
@@ -231,10 +276,14 @@ class _Training:
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
         images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
+        pairs = zip(torch.split(images, self._at_once), torch.split(labels, self._at_once), strict=True)
+        return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
+
+    def _add_gradients_at_once(self, images: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
-        loss = mean * (len(index) / self._batch)
+        loss = mean * (len(images) / self._batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
@@ -262,7 +311,7 @@ class _Training:
         return shrink(degraded, self._side(degraded.shape[3]))
 
     def _side(self, full: int) -> int:
-        return side(self._recipe, self.step, self.steps, full)
+        return full if self._full_size else side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
