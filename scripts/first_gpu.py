@@ -30,7 +30,7 @@ MISSING = "not measured"
 _LAST = 20  # lines of what was printed that are kept of a step that did not end well
 
 
-class Step(NamedTuple):
+class TimedProgram(NamedTuple):
     """Program that is run for at most `limit` seconds."""
 
     name: str
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     limit: float
 
 
-class Row(NamedTuple):
+class GpuRow(NamedTuple):
     """Line of the table; its figure is each match of the pattern in what a step printed, in these words."""
 
     figure: str
@@ -50,56 +50,58 @@ class Row(NamedTuple):
 
 
 STEPS = (
-    Step("tests", ("-m", "pytest", "-q", "-n", "0", "-m", "gpu"), 600),
-    Step("training", ("benchmarks/bench_training.py", "--json"), 600),
-    Step("attribution", ("benchmarks/bench_attribution.py",), 420),
-    Step("many", ("benchmarks/bench_many.py", "--epochs", "2"), 780),
-    Step("precision", ("benchmarks/precision.py",), 300),
+    TimedProgram("tests", ("-m", "pytest", "-q", "-n", "0", "-m", "gpu"), 600),
+    TimedProgram("training", ("benchmarks/bench_training.py", "--json"), 600),
+    TimedProgram("attribution", ("benchmarks/bench_attribution.py",), 420),
+    TimedProgram("many", ("benchmarks/bench_many.py", "--epochs", "2"), 780),
+    TimedProgram("precision", ("benchmarks/precision.py",), 300),
 )
 _TRAINING, _NUMBER = "`python benchmarks/bench_training.py`", r": ([\d.e+-]+)"
 ROWS = (
-    Row("tests that need a GPU", "all pass", "`pytest -m gpu`", "tests", r"(\d+ (?:passed|failed).*?) in ", "{}"),
-    Row("memory copy", "4.8 TB/s (data sheet)", _TRAINING, "training", '"copy, GB/s.*?"' + _NUMBER, "{:,.0f} GB/s"),
-    Row(
+    GpuRow("tests that need a GPU", "all pass", "`pytest -m gpu`", "tests", r"(\d+ (?:passed|failed).*?) in ", "{}"),
+    GpuRow("memory copy", "4.8 TB/s (data sheet)", _TRAINING, "training", '"copy, GB/s.*?"' + _NUMBER, "{:,.0f} GB/s"),
+    GpuRow(
         "bfloat16 matrix product", "990 TFLOP/s (data sheet)", "the same", "training",
         '"bf16 matrix product.*?"' + _NUMBER, "{:,.0f} TFLOP/s",
     ),
-    Row(
+    GpuRow(
         "ResNet-50 training at 224, from resident uint8 and bit-planes, compiled", "3,300 images/s", "the same",
         "training", '"training from memory.*?"' + _NUMBER, "{:,.0f} images/s",
     ),
-    Row(
+    GpuRow(
         "the same from files, through pinned buffers", "as much", "the same", "training",
         '"training from files.*?"' + _NUMBER, "{:,.0f} images/s",
     ),
-    Row(
+    GpuRow(
         "degrading, share of a step", "under 2 %", "the same", "training", '"degrade, share.*?"' + _NUMBER, "{:.1%}"
     ),
-    Row("peak memory of a step of 256 images", "", "the same", "training", '"peak memory.*?"' + _NUMBER, "{:.1f} GB"),
-    Row(
+    GpuRow(
+        "peak memory of a step of 256 images", "", "the same", "training", '"peak memory.*?"' + _NUMBER, "{:.1f} GB"
+    ),
+    GpuRow(
         "trainings of ResNet-8 at once on one device, per minute, each also with CUDA graphs (two epochs)", "",
         "`python benchmarks/bench_many.py --epochs 2`", "many", r"(\d+ at once.*?): ([\d.]+) trainings", "{}: {:.2f}",
     ),
-    Row(
+    GpuRow(
         "ResNet-50 at 224 px, forward and backward pairs for maps, float32",
         "12,000 pairs/s in bfloat16; float32, which is used, perhaps 2,400 (60 % of 67 TFLOP/s)",
         "`python benchmarks/bench_attribution.py`", "attribution", r"  (.*?): ([\d,]+) pairs/s", "{}: {} pairs/s",
     ),
-    Row(
+    GpuRow(
         "features that bfloat16 moves to another bin, on a GPU, in percent", "below, on a processor",
         "`python benchmarks/precision.py`",
         "precision", r"\| `([\w-]+)` \| ([\d.]+) \|", "{}: {}",
     ),
-    Row("CIFAR-10, whole protocol", "under 15 min", "`time roarbench run --suite cifar10`"),
-    Row("Fashion-MNIST, the same", "under 5 min", "`time roarbench run --suite fashion-mnist`"),
-    Row(
+    GpuRow("CIFAR-10, whole protocol", "under 15 min", "`time roarbench run --suite cifar10`"),
+    GpuRow("Fashion-MNIST, the same", "under 5 min", "`time roarbench run --suite fashion-mnist`"),
+    GpuRow(
         "Imagenette 128 px, ResNet-18, 8 rankings x 3 levels x 2 seeds",
         "under 15 min (13 by the plan's assumed rates)", "`time roarbench run --suite imagenette-brief`",
     ),
 )  # fmt: skip
 
 
-def measured(row: Row, steps: dict[str, Any]) -> str:
+def measured(row: GpuRow, steps: dict[str, Any]) -> str:
     """Return a row's figure from what its step printed; `not measured` where that is missing."""
     printed = steps.get(row.step, {}).get("printed", "")
     matches = [match.groups() for match in re.finditer(row.pattern, printed)] if row.pattern else []
@@ -124,7 +126,7 @@ def with_table(page: str, record: dict[str, Any]) -> str:
     return page[:start] + table(record) + page[end:]
 
 
-def done(step: Step) -> dict[str, Any]:
+def done(step: TimedProgram) -> dict[str, Any]:
     """Run a step in a process group of its own, which ends with it; return how it ended and what it printed."""
     start = time.monotonic()
     command = [sys.executable, *step.command]
@@ -142,7 +144,7 @@ def done(step: Step) -> dict[str, Any]:
     return {"command": shown, "ended": ended, "seconds": round(time.monotonic() - start, 1), "printed": printed}
 
 
-def measure_all(steps: Sequence[Step], device: str, record: Path, page: Path) -> list[str]:
+def measure_all(steps: Sequence[TimedProgram], device: str, record: Path, page: Path) -> list[str]:
     """Run all steps, and write record and page after each; return how those ended that did not end well."""
     found: dict[str, Any] = {"device": device, "steps": {}}
     bad = []

@@ -76,9 +76,9 @@ def test_a_failure_and_a_stop_do_not_end_the_rest(tmp_path, capsys):
     late = f"import time, pathlib; time.sleep(6); pathlib.Path({str(child)!r}).touch()"
     hanging = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {late!r}])"
     steps = (
-        first_gpu.Step("many", ("-c", hanging), 3.0),
-        first_gpu.Step("attribution", ("-c", "print('why'); raise SystemExit(3)"), 60.0),
-        first_gpu.Step("training", ("-c", f"print({PRINTED['training']!r})"), 60.0),
+        first_gpu.TimedProgram("many", ("-c", hanging), 3.0),
+        first_gpu.TimedProgram("attribution", ("-c", "print('why'); raise SystemExit(3)"), 60.0),
+        first_gpu.TimedProgram("training", ("-c", f"print({PRINTED['training']!r})"), 60.0),
     )
     bad = first_gpu.measure_all(steps, "NVIDIA H200, 143771 MiB", record, page)
     assert bad == ["many: stopped after 3 s", "attribution: exit code 3"]
