@@ -19,7 +19,7 @@ RECIPE = Recipe("test", 1, 2, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, 
 SIDE, LABELS = 16, torch.arange(24) % 4
 
 
-class SmallConvolution(nn.Module):
+class LimitedRoom(nn.Module):
     """A network that fits in memory with so many pixels at once."""
 
     def __init__(self, model: nn.Module, pixels: float) -> None:
@@ -49,7 +49,7 @@ def training_of(model: nn.Module, images: float, recipe: Recipe = RECIPE) -> _Tr
     """A training with memory for so many images at full size."""
     pixels = torch.randint(256, (24, 3, SIDE, SIDE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     inputs = DegradedImages(pixels, None, torch.zeros(3), Unit.SCALAR)
-    return _Training(SmallConvolution(model, images * SIDE**2), inputs, LABELS, NORM, recipe, seed=3)
+    return _Training(LimitedRoom(model, images * SIDE**2), inputs, LABELS, NORM, recipe, seed=3)
 
 
 def weights_after(training: _Training, finding: bool) -> dict[str, Tensor]:
