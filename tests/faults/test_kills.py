@@ -88,13 +88,20 @@ def disturb(commands: Commands, server: PrivateServer, generator: random.Random,
             server.kill()
             time.sleep(generator.uniform(0, 1))
             server.start()
-        elif victims and (kind == "command" or stored > rows):
-            os.kill(generator.choice(victims), signal.SIGKILL)
-        else:
+        elif not victims or (kind == "worker" and stored == rows) or not kill(generator.choice(victims)):
             continue
         kills[kind] += 1
         kind, rows = generator.choice(KINDS), stored
     return kills
+
+
+def kill(pid: int) -> bool:
+    """Kill a process; False if it has just ended."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def tables(folder: Path, *place: object) -> list[bytes]:
