@@ -25,8 +25,8 @@ def test_hub_revisions_are_whole_commits() -> None:
 def test_photographs_keep_224_of_256() -> None:
     """Protocol, section 5: short side 256, centre 224; the small sets keep the whole short side."""
     crops = {record.name: record.crop for record in DATASETS.values()}
-    small = {"imagenette64", "cifar10", "fashion-mnist"} | {name for name in DATASETS if name.startswith("planted")}
-    whole = small | {name for name, record in DATASETS.items() if record.tabular}
+    whole = {"imagenette64", "cifar10", "fashion-mnist"} | {name for name in DATASETS if name.startswith("planted")}
+    whole |= {name for name, record in DATASETS.items() if record.tabular}
     assert crops == {name: 1.0 if name in whole else 224 / 256 for name in DATASETS}
 
 
