@@ -165,7 +165,7 @@ def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
     assert answer.out.startswith("beats random, by 2 points or more\n")
     assert all(len(line) <= 80 for line in answer.out.splitlines()[:-1])
     last = answer.out.splitlines()[-1]
-    assert last.startswith("  roarbench run --suite quick --protocol specific --seeds 3")
+    assert last.startswith("  roarbench run --suite quick-specific --protocol specific --seeds 3")
     found = json.loads(call(*words, "--format", "json").out)
     assert [way["seconds"] for way in found["ways"]] == sorted(way["seconds"] for way in found["ways"])
     assert not (tmp_path / "store").exists()
