@@ -64,8 +64,12 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *anew: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
+
+    Args:
+        path: Of the lock file.
+        anew: Folders to list as soon as the lock is there, see `look_anew`.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -75,6 +79,7 @@ def locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
+        look_anew(*anew)
         yield
     finally:
         lock.release()

@@ -105,19 +105,22 @@ def counted(model: nn.Module, given: Batch) -> Passes:
     return Passes(seen["forward"] // len(given.ids), seen["backward"] // len(given.ids))
 
 
-def both_explain_alike(model: nn.Module, given: Batch) -> None:
-    """Check that captum's maps without chance are ours, to the rounding of float32 in 25 sums."""
+def farthest(model: nn.Module, given: Batch) -> float:
+    """Return how far captum's maps without chance are from ours at most, as a share of each map's largest value."""
     plain = [each for each in ALL if each.form not in TUNNELS]
+    distances = []
     for name, mine in importance_maps(plain, model, given, BLACK).items():
         theirs = by_captum(find_estimator(name).base, find_estimator(name).form, model, given, BY_CAPTUM, 1)
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5 * theirs.abs().max().item())
+        assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
+        distances.append((mine - theirs).abs().max() / theirs.abs().max())
+    return torch.stack(distances).max().item()  # not a number if any of them is
 
 
 def test_the_18_maps(beside: Beside) -> None:
     model, ours, theirs = network(), batch(EXPLAINED), batch(BY_CAPTUM)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum's, on each guided backprop
-        both_explain_alike(model, batch(2))
+        assert farthest(model, batch(2)) <= 1e-5  # the rounding of float32 in 25 sums
         plain = {base: best(base, "base", model, [(n, 1) for n in AT_ONCE]) for base in ("grad", "gb", "ig")}
         noisy = {base: best(base, "smooth", model, product(AT_ONCE, COPIES)) for base in ("grad", "gb")}
         noisy["ig"] = best("ig", "smooth", model, [(n, 1) for n in AT_ONCE])

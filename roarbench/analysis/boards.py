@@ -161,8 +161,9 @@ class SuiteResults:
         rows, levels = self._shared(protocol, unit, fill)
         if not levels:
             return None
-        held, others = self._held(parts[0], unit, fill), self._held(parts[-1], unit, fill)
+        held = others = self._held(parts[0], unit, fill)
         if protocol.made_of:
+            others = self._held(parts[-1], unit, fill)
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}

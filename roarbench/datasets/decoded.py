@@ -97,7 +97,7 @@ def open_decoded(folder: Path) -> ImageData:
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
     count = entry["images"]
-    shape = (count, record.channels, record.size, record.size)
+    shape = (count, *record.shape)
     pixels = _map(folder / f"{split}-pixels.bin", np.uint8, shape)
     labels = _map(folder / f"{split}-labels.bin", np.int64, (count,))
     truth = _map(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None

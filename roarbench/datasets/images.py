@@ -50,7 +50,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
             raise
         except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             continue
-    return DecodedImage(np.full((record.channels, record.size, record.size), FILL, np.uint8), (UNREADABLE,))
+    return DecodedImage(np.full(record.shape, FILL, np.uint8), (UNREADABLE,))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def fitted(suite: Suite) -> Suite:
     for side in sorted(round(record.size * share) for share in sides):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     model.eval()
-    images = torch.randn(1, record.channels, record.size, record.size, generator=generator)
+    images = torch.randn(1, *record.shape, generator=generator)
     reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in suite.asked_estimators}
     return without(suite, {name: why for name, why in reasons.items() if why})
 

@@ -211,5 +211,4 @@ def images_at_once(context: RunContext, estimators: int) -> int:
     cost = network_cost(
         context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
     )
-    shape = (record.channels, record.size, record.size)
-    return max(EXPLAINED, fitting(gpu_memory(), cost.activations, shape, estimators))
+    return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))

@@ -173,7 +173,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
-    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, stored_levels(suite))
+    layout = Layout(record.shape, Unit.SCALAR, stored_levels(suite))
     importance = torch.rand(explained, layout.features, generator=generator).numpy()
     ties = tie_order(some.ids.numpy(), layout.features)
     photo, scored = _photograph(record), scored_at_once(record.size)
@@ -227,7 +227,7 @@ def _gpu_clock() -> float:
 def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
     """Draw random images with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (n, record.channels, record.size, record.size), dtype=torch.uint8, generator=generator)
+    pixels = torch.randint(256, (n, *record.shape), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
     fill = torch.full((record.channels,), 128.0)

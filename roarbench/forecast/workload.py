@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from operator import mul
 from typing import NamedTuple
 
-from roarbench.datasets import DatasetRecord
 from roarbench.datasets.subsets import check_limit
 from roarbench.estimators import NOISY, Estimator, find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
@@ -93,7 +92,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     by_reference = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in found if estimator.submitted} for found in by_reference]
     explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
-    layouts = [Layout(_shape(record), unit, stored_levels(suite)) for _, unit, _ in rankings]
+    layouts = [Layout(record.shape, unit, stored_levels(suite)) for _, unit, _ in rankings]
     planes = [layout.planes * layout.width for layout in layouts]
     images = [by_family if estimator.id in suite.controls else ranked for estimator, _, _ in rankings]
     largest = max(counts[split] for split in family_splits(suite))
@@ -170,7 +169,3 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
 def _explained(suite: Suite, points: Collection[Point]) -> set[int]:
     """Return the numbers of the references that these points depend on."""
     return {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
-
-
-def _shape(record: DatasetRecord) -> tuple[int, int, int]:
-    return (record.channels, record.size, record.size)

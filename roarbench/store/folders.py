@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.errors import StoreError
-from roarbench.files import locked, look_anew, write_whole, writing
+from roarbench.files import locked, write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 
 
@@ -25,8 +25,7 @@ class Workspace:
         """
         path = self.root / ".identity"
         if not path.exists():
-            with locked(self.root / ".identity.lock"), writing(path):
-                look_anew(self.root)
+            with locked(self.root / ".identity.lock", self.root), writing(path):
                 if not path.exists():
                     write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
         return path.read_text()

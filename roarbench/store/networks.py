@@ -1,13 +1,12 @@
 """Networks that score many runs, on disk: the common ones, and those tuned on the masks of one row."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from roarbench.files import locked, look_anew
+from roarbench.files import locked
 from roarbench.store.references import load_weights, save_weights
 
 
@@ -37,16 +36,13 @@ class NetworkStore:
         """
         return load_weights(self._folder(key), "network")
 
-    @contextmanager
-    def lock(self, key: str) -> Iterator[None]:
+    def lock(self, key: str) -> AbstractContextManager[None]:
         """Keep two processes from training the same network, on whichever machines.
 
         Raises:
             StoreError: The folder cannot be written; raised on entering.
         """
-        with locked(self._root / f".{key}.lock"):
-            look_anew(self._root)
-            yield
+        return locked(self._root / f".{key}.lock", self._root)
 
     def _folder(self, key: str) -> Path:
         return self._root / key

@@ -177,7 +177,7 @@ class RankingsStore:
 
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are done by now, however they were divided; lists folders."""
-        self._look_anew(spec)
+        look_anew(*self._folders(spec))
         return self.has(spec) or covers(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
@@ -245,12 +245,12 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         parts = folder / "parts"
-        with locked(folder / "seal.lock"), writing(folder):
-            self._look_anew(spec)
+        with locked(folder / "seal.lock", *self._folders(spec)), writing(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
-                about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, counts)}
-                _refuse_mixed(parts, counts)
+                told = _told(parts, counts)
+                about = {"format": FORMAT, **_identity(spec), "weights": _weights(parts, told)}
+                _refuse_mixed(parts, told)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                 manifest = about | {"files": files, "versions": _versions()}
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
@@ -274,9 +274,10 @@ class RankingsStore:
         seconds = sum(file["seconds"] for file in files.values())
         return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), _kept(files))
 
-    def _look_anew(self, spec: RankingSpec) -> None:
+    def _folders(self, spec: RankingSpec) -> tuple[Path, ...]:
+        """Return the folders that lead to the parts of a ranking, from the root on."""
         folder = self.folder(spec)
-        look_anew(*reversed(folder.parents[:3]), folder, folder / "parts")  # from the root on
+        return (*reversed(folder.parents[:3]), folder, folder / "parts")
 
     def _part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
@@ -371,17 +372,17 @@ def _noted(made: Iterable[Iterable[Any]]) -> list[ExplainedBatches]:
     return [ExplainedBatches(*entry) for entry in made]
 
 
-def _refuse_mixed(parts: Path, counts: Mapping[Split, int]) -> None:
+def _refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
-    kinds = {batches.device for about in _told(parts, counts) for batches in _noted(about.get("made", []))} - {""}
+    kinds = {batches.device for about in told for batches in _noted(about.get("made", []))} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(f"{parts} has maps by {names}, expected one kind of device; {_remedy(parts)} on one kind")
 
 
-def _weights(parts: Path, counts: Mapping[Split, int]) -> str:
+def _weights(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
     """Return the checksum of the explained model that all parts are of; empty where one does not say."""
-    checksums = {about.get("weights", "") for about in _told(parts, counts)}
+    checksums = {about.get("weights", "") for about in told}
     if len(checksums - {""}) > 1:
         raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {_remedy(parts)}")
     return checksums.pop() if len(checksums) == 1 else ""

@@ -10,7 +10,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.errors import StoreError
-from roarbench.files import locked, look_anew, sync, write_whole, writing
+from roarbench.files import locked, sync, write_whole, writing
 from roarbench.identity import record
 from roarbench.kernels.train import Normalisation
 from roarbench.plan.runs import Reference
@@ -50,16 +50,13 @@ class ReferenceStore:
         """Return where this reference lies, or will."""
         return self._root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
 
-    @contextmanager
-    def lock(self, reference: Reference) -> Iterator[None]:
+    def lock(self, reference: Reference) -> AbstractContextManager[None]:
         """Keep two processes from training the same reference, on whichever machines.
 
         Raises:
             StoreError: The folder cannot be written; raised on entering.
         """
-        with locked(self._root / f".{reference.key}.lock"):
-            look_anew(self._root, self.folder(reference))
-            yield
+        return locked(self._root / f".{reference.key}.lock", self._root, self.folder(reference))
 
     def has(self, reference: Reference) -> bool:
         """Return whether its weights are there."""

@@ -18,7 +18,6 @@ def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Un
         unit: What one feature is.
         number: Which of the suite's references is explained.
     """
-    record = images.record
     return RankingSpec(
         data=images.fingerprint,
         reference="" if estimator.control else reference_of(suite, images.fingerprint, number).key,
@@ -26,7 +25,7 @@ def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Un
         name=estimator.id,
         unit=unit,
         levels=stored_levels(suite),
-        shape=(record.channels, record.size, record.size),
+        shape=images.record.shape,
         splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite),
         maps=suite.maps if estimator.shared else Precision.FLOAT32,
     )

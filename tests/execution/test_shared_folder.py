@@ -103,13 +103,13 @@ def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_aga
             context.rankings.has(spec), context.rankings.ranked(spec, Split.TEST)
 
     @contextmanager
-    def waited(path):
+    def waited(path, *anew):
         if not made:
             made.append(path)
             with client.elsewhere():
                 last(context)
                 made.append(snapshot(tmp_path))
-        with lock(path):
+        with lock(path, *anew):
             yield
 
     for module in (references, network_store, rankings):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.store import folders
 from roarbench.store.checksums import Artifact, Checksums
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.folders import Workspace
@@ -96,7 +96,7 @@ def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, 
     (tmp_path / ".identity").write_text("of the first")
     listed, exists = [], Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
-    monkeypatch.setattr(folders, "look_anew", listed.append)
+    monkeypatch.setattr(files, "look_anew", lambda *folders: listed.extend(folders))
     assert Workspace(tmp_path).identity == "of the first"
 
 
