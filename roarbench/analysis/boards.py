@@ -3,12 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from roarbench.analysis.differences import ByPoint, differences_of
 from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
 from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
@@ -94,6 +96,11 @@ class SuiteResults:
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+
+    @cached_property
+    def keys(self) -> dict[Point, str]:
+        """Return the key of every run that the suite asks for, done or not; they depend on the images."""
+        return {point: bind(self.suite, point, self.data, self.limit).key for point in expand(self.suite)}
 
     @property
     def classes(self) -> int:

@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
-from roarbench.plan.keys import bind
-from roarbench.plan.runs import describe, expand
+from roarbench.plan.runs import describe
 from roarbench.report.status import status_lines, status_table
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
@@ -32,10 +31,7 @@ def activity_record(suite_results: SuiteResults, store: ResultsStore, left: int,
         `workers`, each with the `command` that it is of, what it `does` and since how many `seconds`; `per_hour`, rows
         that came in an hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
     """
-    suite = suite_results.suite
-    names = {
-        bind(suite, point, suite_results.data, suite_results.limit).key: describe(point) for point in expand(suite)
-    }
+    names = {key: describe(point) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
     pace = _pace([result.created for result in suite_results.results.values()], now)
     return {

@@ -37,7 +37,7 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
     states = run_states(suite_results, store)
     return [
         {
-            "key": bind(suite_results.suite, point, suite_results.data, suite_results.limit).key,
+            "key": suite_results.keys[point],
             "state": state,
             "protocol": protocol_name(point.cell),
             "estimator": point.cell.estimator,

@@ -8,8 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
-from roarbench.plan.keys import bind
-from roarbench.plan.runs import Point, describe, expand, protocol_name
+from roarbench.plan.runs import Point, describe, protocol_name
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS
 
@@ -83,10 +82,7 @@ def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
 
 def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
     """Return the state of every point, with the reason where it failed and was not done since."""
-    keys = {
-        point: bind(suite_results.suite, point, suite_results.data, suite_results.limit).key
-        for point in expand(suite_results.suite)
-    }
+    keys = suite_results.keys
     running = {lease.key for lease in store.running()}
     stopped = store.stopped([key for point, key in keys.items() if point not in suite_results.results])
     return {
