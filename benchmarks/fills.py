@@ -19,7 +19,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.linalg import spsolve
 from torch import Tensor
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import Images
 from roarbench.datasets.loading import decode_dataset
 from roarbench.kernels.degrade import DegradedImages

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, steps

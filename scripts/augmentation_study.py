@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch

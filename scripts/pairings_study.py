@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from roarbench.datasets import PINNED
+from roarbench.datasets.catalogue import PINNED
 from roarbench.estimators.noise import other_images
 from roarbench.execution.context import RunContext
 from roarbench.execution.inputs import pixels

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 from PIL import Image
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from roarbench.datasets import PINNED
+from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind, needs_reference
 from roarbench.plan.runs import REPLICATION, Cell, Suite, expand
 from roarbench.plan.suites import own_reference, with_given

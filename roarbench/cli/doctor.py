@@ -15,7 +15,7 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.datasets import DATASETS
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.sources import HUB_TIMEOUT
 from roarbench.devices import device, uses_bf16
 from roarbench.errors import SandboxError

@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 
 from roarbench.calls import propose
 from roarbench.cli import completion
-from roarbench.datasets import DATASETS
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import JOINING, find_estimator, split_names
 from roarbench.plan.runs import REFERENCE_SEED, Suite, find_protocol

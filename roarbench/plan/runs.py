@@ -10,7 +10,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roarbench.datasets import DatasetRecord, find_dataset
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record

@@ -11,7 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roarbench.datasets import DATASETS, DatasetRecord
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
 from roarbench.plan.data_section import read_data

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import panel
-from roarbench.datasets import PINNED
+from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN, Block, Cell, Point, expand
 from roarbench.report.claims import own_tables

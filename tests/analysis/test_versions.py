@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect, collect_all
 from roarbench.analysis.load import what_else
-from roarbench.datasets import PINNED
+from roarbench.datasets.catalogue import PINNED
 from roarbench.execution import runner
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import Block, expand

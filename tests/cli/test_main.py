@@ -20,7 +20,7 @@ import typer
 
 from roarbench.cli import main
 from roarbench.cli.options import chosen_estimators
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED
 from roarbench.errors import RunError

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import roarbench
-from roarbench.datasets import DATASETS, PINNED, find_dataset
+from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED, open_source
 from roarbench.terms import Split

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.datasets import PINNED, find_dataset
+from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.images import FILL, decode_image, describe_repairs
 from tests.helpers.tiny_set import TINY, png
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.datasets import decoding, find_dataset, loading
+from roarbench.datasets import decoding, loading
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import _map, open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.subsets import balanced_subset

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.planted import AMPLITUDE, DECAY, GREY, NOISE, draw_strengths, generate, patterns
 from roarbench.terms import Split
 

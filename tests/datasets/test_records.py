@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from roarbench.datasets import DATASETS, find_dataset
+from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.errors import UnknownName
 
 
@@ -49,5 +49,5 @@ def test_records_of_the_papers_size(
 
 
 def test_records_do_not_import_torch() -> None:
-    program = "import sys; import roarbench.datasets; sys.exit('torch' in sys.modules)"
+    program = "import sys; import roarbench.datasets.catalogue; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

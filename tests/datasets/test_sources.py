@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoding import RowGroupPart, decode_part
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import describe_source, open_source

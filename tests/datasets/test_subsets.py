@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.subsets import balanced_subset, check_limit, choose_rows, enough, held_out
 from roarbench.errors import DataError
 from roarbench.terms import Split

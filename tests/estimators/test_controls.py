@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
 from roarbench.estimators import SEED

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.planted import GREY, draw_centres, draw_strengths, generate
 from roarbench.estimators.noise import other_images
 from roarbench.kernels.degrade import DegradedImages

@@ -9,7 +9,7 @@ import numpy as np
 
 from leaderboard.gallery import Gallery
 from roarbench.analysis.boards import SuiteResults
-from roarbench.datasets import PINNED, find_dataset
+from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN, Point, Suite, expand

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.datasets import PINNED
+from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind, reference_points
 from roarbench.plan.runs import CLEAN, Block, Cell, Point, Suite, expand
 from roarbench.store.provenance import Provenance

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 
 TINY = replace(
     find_dataset("cifar10"),

@@ -13,7 +13,7 @@ from leaderboard.source import Selection, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
-from roarbench.datasets import PINNED, find_dataset
+from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.sources import describe_source
 from roarbench.identity import record
 from roarbench.plan.keys import bind

@@ -12,7 +12,7 @@ from leaderboard.source import read_suites
 from leaderboard.static_pages import gallery_page
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from roarbench.datasets import DATASETS, find_dataset
+from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.errors import UnknownName
 from roarbench.estimators import PAPER, find_estimator
 from roarbench.identity import fingerprint

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from roarbench.cli.commands.running import requested_suite
 from roarbench.cli.options import SuiteOptions
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CONTROLS, find_estimator
