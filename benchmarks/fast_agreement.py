@@ -1,7 +1,7 @@
 """Do a fast recipe and the suite's own put the estimators in the same order? Kendall's tau on a small version.
 
 Both are given the same images, reference and rankings; only the networks that are retrained differ. What is printed
-is what `roarbench suites` says of the fast suites (roarbench/plan/suites.py).
+is what `roarbench suites` says of the fast suites (roarbench/plan/suites/__init__.py).
 
 Run: python benchmarks/fast_agreement.py --data FOLDER --store DIR
 """
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from roarbench.analysis.evidence import Evidence
 from roarbench.execution.runner import Request, run_suite
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Bootstrap, Sample

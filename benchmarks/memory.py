@@ -24,7 +24,8 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, steps
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Block, Own, Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block, Own, Suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import ROAR, SPECIFIC, Retrain
 from roarbench.text import markdown_table

@@ -24,7 +24,7 @@ from roarbench.execution import importance
 from roarbench.execution.context import RunContext
 from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
-from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import agreement
 from roarbench.stats.board import Board, Row, board, gain_samples

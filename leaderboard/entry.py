@@ -12,7 +12,7 @@ from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
 from roarbench.estimators.parameters import PARAMETERS, written
-from roarbench.plan.runs import describe
+from roarbench.plan.points import describe
 from roarbench.store.results import Result
 from roarbench.submissions.file import Submission
 

@@ -18,7 +18,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of, marks_of, panel_of
 from roarbench.errors import StoreError
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
 from roarbench.report.table import marked
 from roarbench.stats.board import Board

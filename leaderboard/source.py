@@ -15,7 +15,8 @@ from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator, find_estimator
-from roarbench.plan.runs import Suite, describe
+from roarbench.plan.points import describe
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore

@@ -34,7 +34,8 @@ from roarbench.estimators import CONTROLS
 from roarbench.forecast.question import Way
 from roarbench.forecast.rates import operations
 from roarbench.forecast.workload import count_work, suite_cost
-from roarbench.plan.runs import Suite, expand, select, with_seeds
+from roarbench.plan.points import expand, select, with_seeds
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.report.figures import save_figure
 from roarbench.report.panels import FONT_POINTS, INK

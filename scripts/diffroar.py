@@ -24,7 +24,7 @@ from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.errors import RunError
 from roarbench.execution.runner import Request, run_suite, workers_here
-from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.report.panels import COLOURS, FONT_POINTS, INK
 from roarbench.stats.bootstrap import Estimate, estimate

@@ -19,7 +19,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import RunError
 from roarbench.execution.runner import Request, run_suite, workers_here
-from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate

@@ -22,7 +22,7 @@ from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.errors import RunError
 from roarbench.estimators import find_estimator
 from roarbench.execution.runner import Finished, Request, run_suite, workers_here
-from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.report.panels import COLOURS, FONT_POINTS, INK
 from roarbench.store.folders import Workspace

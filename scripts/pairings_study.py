@@ -29,7 +29,8 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.train import predict, scored_at_once
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Run, expand, select
+from roarbench.plan.points import expand, select
+from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import SPECIFIC, Split, Unit

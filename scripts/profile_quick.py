@@ -24,8 +24,9 @@ from roarbench.forecast.workload import suite_cost
 from roarbench.kernels.train import Inputs, fit
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import bind
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import Recipe
-from roarbench.plan.runs import Run, expand
+from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import Retrain, Split, Unit

@@ -30,7 +30,7 @@ from simulate_specific import experiment as specific_experiment
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.course import ASKED, next_seeds
 from roarbench.estimators import CONTROLS
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM, Board, board_of, spread_for
 from roarbench.stats.bootstrap import Bootstrap

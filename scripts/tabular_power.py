@@ -13,7 +13,7 @@ from pathlib import Path
 from agreement_table import END, SIGNS
 
 from roarbench.analysis.collecting import collect
-from roarbench.plan.runs import select
+from roarbench.plan.points import select
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.verdicts import Verdict

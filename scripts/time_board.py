@@ -31,7 +31,9 @@ from selenium.webdriver.common.keys import Keys
 from leaderboard.commands import export_site
 from roarbench.estimators import ESTIMATORS, Estimator
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Block, Point, Suite, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers

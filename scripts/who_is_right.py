@@ -31,7 +31,8 @@ from roarbench.estimators.engine import importance_maps
 from roarbench.execution.importance import image_ids
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.train import Normalisation, normalise
-from roarbench.plan.runs import Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM, board_of, gain_samples, spread_for

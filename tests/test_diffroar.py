@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from roarbench.analysis.evidence import Evidence
-from roarbench.plan.runs import Block, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Order, Retrain

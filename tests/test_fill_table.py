@@ -4,7 +4,8 @@ from importlib import import_module
 
 import pytest
 
-from roarbench.plan.runs import CLEAN, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
 from roarbench.terms import FILLS, Retrain
 from tests.helpers.made_up import held, usual
 

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import expand
+from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 
 

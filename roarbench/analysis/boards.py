@@ -11,7 +11,9 @@ import numpy as np
 from roarbench.analysis.differences import ByPoint, differences_of
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Point, Suite, expand, untouched_by
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN, untouched_by
+from roarbench.plan.suite import Suite
 from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores

@@ -7,7 +7,8 @@ from roarbench.analysis.boards import Other, SuiteResults
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.plan.keys import bind, explains, reference_points
-from roarbench.plan.runs import Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote

@@ -5,7 +5,9 @@ from dataclasses import replace
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import find_estimator
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
 from roarbench.store.entries import entered_ids
 from roarbench.store.results import ResultsStore

@@ -7,7 +7,7 @@ So they stand in columns of their own and are no part of gain, place, verdict or
 from dataclasses import dataclass
 
 from roarbench.plan.keys import reference_of
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.store.scores import ScoreSpec
 from roarbench.terms import Precision
 

@@ -13,7 +13,8 @@ from roarbench.calls import STORE, propose
 from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
 from roarbench.store.forgotten import known_keys

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind, needs_reference
-from roarbench.plan.runs import REPLICATION, Cell, Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import Cell
+from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import own_reference, with_given
 from roarbench.store.folders import Workspace
 from roarbench.store.images import LOCAL, ImageNote

@@ -17,7 +17,8 @@ from roarbench.cli import completion
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators import JOINING, find_estimator, split_names
-from roarbench.plan.runs import REFERENCE_SEED, Suite, find_protocol
+from roarbench.plan.runs import find_protocol
+from roarbench.plan.suite import REFERENCE_SEED, Suite
 from roarbench.plan.suites import with_entries
 from roarbench.terms import SHOWN, Protocol, Unit
 

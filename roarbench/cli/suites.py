@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from roarbench.errors import EmptyStore, UnknownName
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 
 

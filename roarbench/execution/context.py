@@ -16,7 +16,8 @@ from roarbench.models import build
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
 from roarbench.plan.recipes import Recipe
-from roarbench.plan.runs import Reference, Run, Suite
+from roarbench.plan.runs import Reference, Run
+from roarbench.plan.suite import Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.folders import Workspace
 from roarbench.store.networks import NetworkStore

@@ -11,7 +11,8 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.course import next_seeds, open_with
 from roarbench.errors import CallerError
 from roarbench.execution.runner import Finished, Request, collected, run_suite
-from roarbench.plan.runs import Suite, with_seeds
+from roarbench.plan.points import with_seeds
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
 from roarbench.stats.board import RANDOM, Board
 from roarbench.store.folders import Workspace

@@ -10,7 +10,7 @@ from roarbench.estimators.engine import importance_maps
 from roarbench.models import build
 from roarbench.plan.own import without
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 
 
 def fitted(suite: Suite) -> Suite:

@@ -8,7 +8,7 @@ from roarbench.errors import CallerError
 from roarbench.execution.scheduler import Engine
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.workers.local import Job, JobOutcome
 
 _PATIENCE = 1.0  # seconds between looks whether a worker is there

@@ -20,7 +20,8 @@ from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
 from roarbench.plan.common import common_network
 from roarbench.plan.keys import reference_of, reference_points
-from roarbench.plan.runs import REPLICATION, Run, Suite
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox

@@ -33,8 +33,10 @@ from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.models import build
 from roarbench.plan.keys import bind, explains, reference_points
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Run, Suite, expand
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import Suite
 from roarbench.store.checksums import Checksums
 from roarbench.store.folders import Workspace
 from roarbench.store.provenance import cores

@@ -7,7 +7,8 @@ from typing import Any
 from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
-from roarbench.plan.runs import Suite, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
 from roarbench.text import duration, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days

@@ -16,7 +16,8 @@ from rich.table import Table
 from roarbench.errors import CallerError
 from roarbench.forecast.plan import Plan
 from roarbench.forecast.rates import Rates
-from roarbench.plan.runs import Suite, select
+from roarbench.plan.points import select
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.terms import PROTOCOLS
 from roarbench.text import duration

@@ -24,7 +24,7 @@ from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.kernels.train import Normalisation, fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.keys import stored_levels
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.terms import Unit
 
 _TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image

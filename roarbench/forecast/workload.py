@@ -13,8 +13,9 @@ from roarbench.kernels.ranking import Layout
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import common_trainings, tuning_cost, tunings
 from roarbench.plan.keys import family_splits, needs_reference, ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.points import Point
 from roarbench.plan.recipes import Recipe
-from roarbench.plan.runs import Point, Suite
+from roarbench.plan.suite import Suite
 from roarbench.terms import Retrain, Split, Unit
 
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "retraining", "scoring")

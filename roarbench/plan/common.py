@@ -10,8 +10,9 @@ from functools import cache
 
 from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
+from roarbench.plan.points import Point
 from roarbench.plan.recipes import Decay, Recipe, find_recipe
-from roarbench.plan.runs import Point, Suite
+from roarbench.plan.suite import Suite
 from roarbench.terms import Order, Retrain, Split, Unit
 
 _TUNING_EPOCHS = 1.0

@@ -1,8 +1,10 @@
 """How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
 
 from roarbench.plan.common import common_network
+from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, REPLICATION, Cell, Point, Reference, Run, Suite, expand
+from roarbench.plan.runs import CLEAN, Cell, Reference, Run
+from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
 
 

@@ -8,7 +8,7 @@ from roarbench.datasets import DatasetRecord
 from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Block, Own, Suite
+from roarbench.plan.suite import Block, Own, Suite
 from roarbench.terms import PROTOCOLS, Precision, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names

@@ -19,7 +19,8 @@ from roarbench.plan.data_section import read_data
 from roarbench.plan.networks import named_network
 from roarbench.plan.own import own_suite
 from roarbench.plan.recipes import RECIPES, SETTINGS, Augmentation, Recipe, changed, find_recipe
-from roarbench.plan.runs import Block, Own, Suite, check_fill, controls_on, find_protocol
+from roarbench.plan.runs import check_fill, find_protocol
+from roarbench.plan.suite import Block, Own, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.terms import PROTOCOLS, Precision, Retrain, Split, Unit

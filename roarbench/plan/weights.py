@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
-from roarbench.plan.runs import describe
+from roarbench.plan.points import describe
 from roarbench.report.status import status_lines, status_table
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore

@@ -13,7 +13,9 @@ from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Point, Run, Suite, describe, expand, protocol_name
+from roarbench.plan.points import Point, describe, expand
+from roarbench.plan.runs import CLEAN, Run, protocol_name
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of

@@ -8,7 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.analysis.boards import Dropped, SuiteResults
-from roarbench.plan.runs import Point, describe, protocol_name
+from roarbench.plan.points import Point, describe
+from roarbench.plan.runs import protocol_name
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS
 

@@ -14,7 +14,7 @@ from roarbench.analysis.probability_drop import Fall, falls
 from roarbench.analysis.validity import Flag, Mark, flags_of, floor_words, floors_of, marks_of
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
 from roarbench.report.gains import about_gain
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row

@@ -18,7 +18,8 @@ from roarbench.estimators import find_estimator
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, record
 from roarbench.plan.own import suite_of, suite_record
-from roarbench.plan.runs import CLEAN, Suite
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Suite
 from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from roarbench.models import build
 from roarbench.plan.keys import ranked_splits
-from roarbench.plan.runs import Suite
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES
 from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_once, cost, explain, images_a_sandbox
 from roarbench.sandbox.faults import SubmissionFault, fault

@@ -6,7 +6,8 @@ import pytest
 
 from roarbench.analysis.agreements import Compared
 from roarbench.analysis.validity import Panel, panel
-from roarbench.plan.runs import Block, Cell
+from roarbench.plan.runs import Cell
+from roarbench.plan.suite import Block
 from roarbench.report.validity import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import KAR, LERF, MORF, ROAR, Unit

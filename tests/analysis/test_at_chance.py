@@ -11,7 +11,8 @@ from rich.console import Console
 
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import flags_of, panel
-from roarbench.plan.runs import CLEAN, Block
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.report.charts import chart
 from roarbench.report.claims import claim_records, results_record
 from roarbench.report.table import suite_table

@@ -11,7 +11,9 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import panel
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Block, Cell, Point, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import Block
 from roarbench.report.claims import own_tables
 from roarbench.report.validity import doubts
 from roarbench.stats.board import Covers

@@ -8,7 +8,7 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Point, expand
+from roarbench.plan.points import Point, expand
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.report.status import status_record
 from roarbench.store.leases import Owner

@@ -22,7 +22,9 @@ from roarbench.analysis.validity import (
     panel_of,
 )
 from roarbench.errors import CallerError
-from roarbench.plan.runs import CLEAN, Block, Cell, Point, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import Block
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.shares import share
 from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain, Unit

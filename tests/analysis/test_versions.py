@@ -13,7 +13,8 @@ from roarbench.analysis.load import what_else
 from roarbench.datasets.catalogue import PINNED
 from roarbench.execution import runner
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Block, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.store.folders import Workspace
 from roarbench.store.images import LOCAL, ImageNote

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from roarbench.cli.options import with_added
-from roarbench.plan.runs import Block, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.terms import MASK_ONLY, ROAR
 

@@ -25,7 +25,8 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED
 from roarbench.errors import RunError
 from roarbench.execution import jobs
-from roarbench.plan.runs import Block, expand, select
+from roarbench.plan.points import expand, select
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, Retrain

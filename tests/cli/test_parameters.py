@@ -11,7 +11,8 @@ from leaderboard.source import read_suites
 from roarbench.cli.completion import estimators as complete_estimators
 from roarbench.cli.options import chosen_estimators, with_added
 from roarbench.errors import CallerError
-from roarbench.plan.runs import Block, expand
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite, with_entries
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR

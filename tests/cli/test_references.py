@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from roarbench.models import build
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.plan.weights import title
 from roarbench.store.results import ResultsStore, default_url

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import expand
+from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES, with_entries
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import PART, RUNS, SMALL

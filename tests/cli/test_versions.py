@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
 from roarbench.terms import ROAR
 from tests.helpers.command_line import command

@@ -15,7 +15,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question
 from roarbench.cli.commands import watching
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import describe, expand
+from roarbench.plan.points import describe, expand
 from roarbench.report.activity import activity_line, activity_record
 from roarbench.report.status import status_record
 from roarbench.store.leases import Owner, Wanted

@@ -11,7 +11,9 @@ from roarbench.errors import CallerError
 from roarbench.execution import course
 from roarbench.execution.course import Wish, asked_of, planned, run_until_decided
 from roarbench.execution.runner import Finished, Request
-from roarbench.plan.runs import Block, Cell, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import Cell
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render

@@ -16,7 +16,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.train import Normalisation, fit, normalise, predict
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.terms import ROAR, Precision, Split, Unit
 from tests.helpers.fake_gpu import GPU, FakeGpu, fake_gpu
 from tests.helpers.tiny_suite import SUITE, make_context, make_runs

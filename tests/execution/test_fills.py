@@ -12,7 +12,8 @@ from roarbench.execution import inputs, jobs
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled
-from roarbench.plan.runs import Block, check_fill
+from roarbench.plan.runs import check_fill
+from roarbench.plan.suite import Block
 from roarbench.terms import FILLS, KAR, ROAR, ROAR_EXCHANGED, SPECIFIC, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 

@@ -15,7 +15,8 @@ from roarbench.forecast.workload import count_work
 from roarbench.identity import record
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models import build
-from roarbench.plan.runs import CLEAN, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.weights import title
 from roarbench.store.folders import Workspace
 from roarbench.terms import Order, Retrain, Split, Unit

@@ -21,8 +21,10 @@ from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.keys import bind
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Block, expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.store.references import checksum
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import AUGMENTED, PAPER_LEVELS, ROAR, ROAR_EXCHANGED, SPECIFIC, Order, Retrain, Split, Unit

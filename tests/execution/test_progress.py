@@ -15,8 +15,8 @@ from roarbench.execution.progress import Stages, Watch, cost
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_work
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import expand
 from roarbench.terms import Split, Unit
 from roarbench.workers.local import Job
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
@@ -255,7 +255,7 @@ def test_maps_of_a_submission_cost_what_was_measured(context):
 
 def test_the_steps_cost_what_the_plan_said(context, monkeypatch):
     """The bar's total is the plan's estimate, whatever path they were counted on."""
-    monkeypatch.setattr("roarbench.plan.runs.find_dataset", lambda name: context.data.record)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: context.data.record)
     work = count_work(SUITE, expand(SUITE), (), None)
     total = sum(cost(context, step, RATES) for step in steps(context, make_runs(context)))
     assert total == pytest.approx(sum(RATES.seconds(work).values()))

@@ -13,7 +13,8 @@ from roarbench.models import build
 from roarbench.plan import weights
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.runs import CLEAN, Block
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.terms import AUGMENTED, ROAR, Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_context, make_runs

@@ -16,7 +16,7 @@ from roarbench.cli.main import app
 from roarbench.errors import CallerError
 from roarbench.execution import jobs, quantus
 from roarbench.execution.quantus import complete_scores, evaluate
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.results import ResultsStore
 from roarbench.terms import ROAR, Split

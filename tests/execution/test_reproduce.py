@@ -13,7 +13,7 @@ from rich.console import Console
 from roarbench.errors import CallerError
 from roarbench.execution import reproduce, runner
 from roarbench.models import build
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, Published, title
 from roarbench.store.entries import ReproductionOutcome

@@ -21,7 +21,7 @@ from roarbench.execution.schedule import Schedule
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.augment import Augmentation
 from roarbench.plan.recipes import RECIPES, Decay, Recipe
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases

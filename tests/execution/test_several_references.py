@@ -11,7 +11,9 @@ from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.plan.keys import bind, reference_of, reference_points
-from roarbench.plan.runs import CLEAN, Block, expand, select
+from roarbench.plan.points import expand, select
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MASK_ONLY, MORF, ROAR, Split, Unit

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.estimators import find_estimator
 from roarbench.execution import jobs, networks
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.store import networks as network_store
 from roarbench.store import rankings, references
 from roarbench.terms import SPECIFIC, Split, Unit

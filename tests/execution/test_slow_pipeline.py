@@ -17,7 +17,8 @@ from roarbench.kernels.degrade import unpack
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
 from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe
-from roarbench.plan.runs import Block, Run
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import Block
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs

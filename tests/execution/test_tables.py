@@ -9,7 +9,7 @@ from leaderboard.gallery import read_gallery
 from leaderboard.source import read_suites
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.plan.common import common_network
-from roarbench.plan.runs import NO_NEIGHBOURS, controls_on
+from roarbench.plan.suite import NO_NEIGHBOURS, controls_on
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Unit

@@ -9,7 +9,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import Rates, measure
 from roarbench.forecast.workload import PARTS, Work
-from roarbench.plan.runs import expand
+from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 
 WORK = Work(

@@ -9,7 +9,7 @@ from roarbench.errors import CallerError
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.question import answer_record, costed, measured_ways, ways_to
 from roarbench.forecast.rates import CORE, assume
-from roarbench.plan.runs import expand, select
+from roarbench.plan.points import expand, select
 from roarbench.plan.suites import find_suite
 from roarbench.terms import PROTOCOLS
 

@@ -13,9 +13,10 @@ from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
-from roarbench.plan import runs
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Block, Suite, expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
 from roarbench.terms import KAR, MORF, ROAR, Unit
@@ -91,7 +92,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(importance, "maps_together", maps)
     draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
     monkeypatch.setattr(ensembles, "noise_draws", draws)
-    monkeypatch.setattr(runs, "find_dataset", lambda name: tiny_suite.RECORD)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     context = tiny_suite.make_context(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         events = list(complete(context, tiny_suite.make_runs(context, suite), store, tiny_suite.InlineEngine()))

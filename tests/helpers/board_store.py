@@ -12,7 +12,9 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import CLEAN, Point, Suite, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Suite
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Unit

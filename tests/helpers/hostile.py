@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roarbench.estimators import ESTIMATORS, Estimator
-from roarbench.plan.runs import Block, Suite
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.terms import KAR, MORF, ROAR
 

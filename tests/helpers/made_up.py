@@ -10,7 +10,9 @@ from scipy.stats import norm
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind, reference_points
-from roarbench.plan.runs import CLEAN, Block, Cell, Point, Suite, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import Block, Suite
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import Result, pack_answers
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit

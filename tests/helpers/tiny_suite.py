@@ -8,8 +8,10 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.execution.context import RunContext
 from roarbench.plan.keys import bind
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Block, Run, Suite, expand
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import Block, Suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
 from roarbench.workers.local import Job, JobOutcome, perform

@@ -20,7 +20,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import hooker2019
 from roarbench.estimators import ESTIMATORS, PAPER
-from roarbench.plan.runs import expand
+from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore

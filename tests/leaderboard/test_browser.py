@@ -34,7 +34,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import MARKS
 from roarbench.estimators import ESTIMATORS
-from roarbench.plan.runs import Point
+from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore

@@ -18,7 +18,8 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
 from roarbench.execution import jobs
 from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_order
-from roarbench.plan.runs import Block, Run, Suite
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES
 from roarbench.store.folders import Workspace
 from roarbench.store.map_provenance import MapProvenance

@@ -18,7 +18,7 @@ from leaderboard.static import export
 from leaderboard.static_pages import curves_page
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.plan.runs import Point
+from roarbench.plan.points import Point
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore

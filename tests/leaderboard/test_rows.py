@@ -16,7 +16,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.validity import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
-from roarbench.plan.runs import Block
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import board

@@ -10,7 +10,7 @@ from leaderboard.source import read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
-from roarbench.plan.runs import Point
+from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.results import ResultsStore

@@ -8,7 +8,9 @@ import pytest
 from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint
 from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
-from roarbench.plan.runs import CLEAN, REFERENCE_SEED, Block, Cell, Point, Reference, expand
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN, Cell, Reference
+from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.store.folders import Workspace
 from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit

@@ -10,20 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.identity import canonical, fingerprint, record
-from roarbench.plan.runs import (
-    CLEAN,
-    Block,
-    Cell,
-    Point,
-    Reference,
-    Run,
-    Suite,
-    expand,
-    missing,
-    run_of,
-    select,
-    with_seeds,
-)
+from roarbench.plan.points import Point, expand, select, with_seeds
+from roarbench.plan.runs import CLEAN, Cell, Reference, Run, missing, run_of
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Precision, Retrain, Unit
 

@@ -9,7 +9,7 @@ import pytest
 from roarbench.errors import CallerError
 from roarbench.identity import canonical
 from roarbench.plan.own import suite_of, suite_record, without
-from roarbench.plan.runs import expand
+from roarbench.plan.points import expand
 from roarbench.plan.suite_file import read_suite
 from roarbench.terms import MORF, ROAR, Split, Unit
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite

@@ -10,8 +10,8 @@ from roarbench.estimators import PAPER, find_estimator
 from roarbench.identity import fingerprint
 from roarbench.kernels.ranking import removed_count
 from roarbench.models import MODELS
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import RECIPES, Augmentation, find_recipe
-from roarbench.plan.runs import expand
 from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
 from roarbench.terms import (
     AUGMENTED,

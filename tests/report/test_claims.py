@@ -6,7 +6,8 @@ import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.plan.runs import CLEAN, Cell, Point, Run
+from roarbench.plan.points import Point
+from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.plan.suites import find_suite
 from roarbench.report.claims import (
     claim_records,

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.plan.runs import CLEAN, Block
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.report.charts import chart
 from roarbench.report.gains import Height
 from roarbench.report.table import suite_table

@@ -10,7 +10,8 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.plan.runs import CLEAN, Block, find_protocol
+from roarbench.plan.runs import CLEAN, find_protocol
+from roarbench.plan.suite import Block
 from roarbench.report.charts import chart
 from roarbench.report.gains import Height
 from roarbench.report.table import suite_table

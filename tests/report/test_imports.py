@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.plan.runs import CLEAN, Block
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.exchange import export_results
 from roarbench.store.results import ResultsStore, default_url

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from roarbench.estimators import ESTIMATORS
-from roarbench.plan.runs import CLEAN, Cell, Point, describe
+from roarbench.plan.points import Point, describe
+from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.report.lists import estimator_list, estimator_records, suite_list, suite_records
 from roarbench.terms import Order, Retrain, Unit

@@ -10,7 +10,7 @@ from rich.console import Console
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
-from roarbench.plan.runs import describe, expand
+from roarbench.plan.points import describe, expand
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url

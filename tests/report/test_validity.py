@@ -14,7 +14,8 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import Panel, Twin, panel
 from roarbench.cli.main import app
 from roarbench.plan import suites
-from roarbench.plan.runs import Block, Cell, Suite
+from roarbench.plan.runs import Cell
+from roarbench.plan.suite import Block, Suite
 from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url

@@ -15,7 +15,8 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Run, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store import exchange, schema
 from roarbench.store.entries import (

@@ -26,7 +26,9 @@ from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.keys import bind
-from roarbench.plan.runs import Block, Run, expand
+from roarbench.plan.points import expand
+from roarbench.plan.runs import Run
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.explain import SandboxAnswer, Task
 from roarbench.sandbox.faults import SubmissionFault, fault

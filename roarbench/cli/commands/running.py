@@ -33,7 +33,8 @@ from roarbench.cli.suites import tried_suite
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.files import writing
-from roarbench.plan.runs import Suite, select
+from roarbench.plan.points import select
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from roarbench.cli.commands.terminal import err, out
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
     from roarbench.analysis.load import Question
-    from roarbench.plan.runs import Suite
+    from roarbench.plan.suite import Suite
     from roarbench.store.results import ResultsStore
 
 PERIOD = 2.0  # seconds between glances

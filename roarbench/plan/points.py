@@ -1,0 +1,78 @@
+"""The points of a suite: its cells with their seeds, or those of a part of it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from roarbench.plan.runs import CLEAN, Cell, protocol_name, untouched_by
+from roarbench.plan.suite import Block, Suite
+from roarbench.terms import MORF, Protocol, Retrain, Unit
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cell and a seed, before the data's and the reference's fingerprints are known."""
+
+    cell: Cell
+    seed: int
+
+
+def expand(suite: Suite) -> tuple[Point, ...]:
+    """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
+    return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
+
+
+def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
+    protocol = block.protocol
+    place = (suite.dataset, suite.model)
+    if clean := untouched_by(protocol.retrain):
+        cell = Cell(*place, CLEAN, MORF.order, clean, "mean", Unit.SCALAR, 0.0)
+        yield from (Point(cell, seed) for seed in suite.seeds(block))
+    for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
+        for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
+            cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+            yield Point(cell, seed)
+
+
+def select(
+    suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None, protocol: Protocol | None = None
+) -> Suite:
+    """Return the part of a suite with these estimators, or one protocol, or other numbers of seeds where it trains."""
+    names = suite.estimators if estimators is None else tuple(estimators)
+    blocks = []
+    for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
+        kept = tuple(name for name in block.estimators if name in names)
+        trained = block.protocol.retrain is not Retrain.NONE
+        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and trained else block.seeds))
+    references = min(suite.references, seeds or suite.references)  # those that no seed is ranked by are not needed
+    return replace(suite, blocks=tuple(block for block in blocks if block.estimators), references=references)
+
+
+def with_seeds(suite: Suite, seeds: Mapping[tuple[Retrain, str], int]) -> Suite:
+    """Return the part of a suite in which every row has so many trainings, and no more than the suite gives it.
+
+    Args:
+        suite: Which.
+        seeds: By kind of network and estimator; 1 for those that are not in it.
+    """
+    blocks = [part for block in suite.blocks for part in _with_seeds(block, seeds)]
+    most = max(
+        (block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE), default=suite.references
+    )
+    return replace(suite, blocks=tuple(blocks), references=min(suite.references, most))
+
+
+def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Iterator[Block]:
+    retrain = block.protocol.retrain
+    if retrain is Retrain.NONE:
+        yield block
+        return
+    counts = {name: min(block.seeds, seeds.get((retrain, name), 1)) for name in block.estimators}
+    for count in dict.fromkeys(counts.values()):
+        yield replace(block, estimators=tuple(name for name in counts if counts[name] == count), seeds=count)
+
+
+def describe(point: Point) -> str:
+    """Describe one run in a few words."""
+    cell = point.cell
+    return f"{protocol_name(cell)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"

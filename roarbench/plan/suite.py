@@ -1,0 +1,196 @@
+"""What a suite is: blocks of cells on one data set with one network, as frozen records."""
+
+from dataclasses import dataclass
+from math import prod
+
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import find_dataset
+from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator
+from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.terms import Precision, Protocol, Retrain, Split, Unit
+
+NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
+REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
+REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of cells under one protocol.
+
+    Attributes:
+        protocol: The question.
+        estimators: Ids, in the order of the suite's tables.
+        levels: Levels above 0; the cell at t = 0 comes with every block that has one.
+        seeds: Seeds 0 … seeds - 1 of each cell.
+        unit: What one feature is.
+        fill: What replaces a removed feature.
+    """
+
+    protocol: Protocol
+    estimators: tuple[str, ...]
+    levels: tuple[float, ...]
+    seeds: int
+    unit: Unit = Unit.SCALAR
+    fill: str = "mean"
+
+    @property
+    def estimator_records(self) -> tuple[Estimator, ...]:
+        """Return its estimators, in order."""
+        return tuple(map(find_estimator, self.estimators))
+
+
+@dataclass(frozen=True)
+class Own:
+    """Part of a suite that no table has, because somebody's file describes it.
+
+    Attributes:
+        blocks: Its cells as they were asked for.
+        references: How many networks it explains if none are given.
+        dataset: Its data set; None for one of the table.
+        source: The Python file that makes its network; empty for one that is known by its name.
+        left_out: Estimators that do not apply to the network, each with the reason.
+    """
+
+    blocks: tuple[Block, ...]
+    references: int
+    dataset: DatasetRecord | None = None
+    source: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor.
+
+    Attributes:
+        name: What `--suite` takes.
+        version: Counts up with every change of what is computed; of a suite from somebody's file the start of the hash
+            of what is computed.
+        about: One sentence.
+        dataset: Name of the data set.
+        model: Name of the network, for the reference and for every retraining.
+        recipe: `name@version`, how the networks on degraded images are trained.
+        reference_recipe: `name@version`, how the reference is trained.
+        blocks: Its cells.
+        given: `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if
+            they are trained by `reference_recipe`.
+        maps: What the reference computes with while its maps are made.
+        references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
+        replication: 0, or which repetition with other seeds and other references it is.
+        own: What somebody's file says that no table has; None for the suites of the table.
+        tuned_on: Whose images' removed-maps the common networks meet when they are tuned on a row; for those of test
+            images no training image has to be explained.
+    """
+
+    name: str
+    version: int | str
+    about: str
+    dataset: str
+    model: str
+    recipe: str
+    reference_recipe: str
+    blocks: tuple[Block, ...]
+    given: str = ""
+    maps: Precision = Precision.FLOAT32
+    references: int = 1
+    replication: int = 0
+    own: Own | None = None
+    tuned_on: Split = Split.TRAIN
+
+    @property
+    def called(self) -> str:
+        """Return what `--suite` takes, wherever the store is that has it."""
+        return f"{self.name}@{self.version}" if self.own else self.name
+
+    @property
+    def title(self) -> str:
+        """Return the name with version, as tables and pages show it."""
+        again = f", replication {self.replication}" if self.replication else ""
+        return f"{self.called if self.own else f'{self.name} v{self.version}'}{again}"
+
+    def seeds(self, block: Block) -> range:
+        """Return the seeds of each cell of a block; where nothing is trained there is one for each reference."""
+        first = REPLICATION * self.replication
+        return range(first, first + (self.references if block.protocol.retrain is Retrain.NONE else block.seeds))
+
+    def given_to(self, number: int) -> str:
+        """Return `NAME@CHECKSUM` of the weights of a reference; empty if it is trained."""
+        return self.given.split(",")[number] if self.given else ""
+
+    def reference_number(self, seed: int) -> int:
+        """Return which reference ranks for a seed, in [0, references)."""
+        return seed % REPLICATION % self.references
+
+    def reference_seed(self, number: int) -> int:
+        """Return the seed of a reference; the one after it is that of its network with random weights.
+
+        Given weights have the first one's: their checksum says which they are, whatever else was given with them.
+        """
+        return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Return the ids of all estimators, each once, in order."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.estimators))
+
+    @property
+    def estimator_records(self) -> tuple[Estimator, ...]:
+        """Return all estimators, each once, in order."""
+        return tuple(map(find_estimator, self.estimators))
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """Return the ids of the estimators that are rows of their own, in order."""
+        return tuple(estimator.id for estimator in self.estimator_records if estimator.placed)
+
+    @property
+    def dataset_record(self) -> DatasetRecord:
+        """Return the data set."""
+        return self.own and self.own.dataset or find_dataset(self.dataset)
+
+    @property
+    def network_source(self) -> str:
+        """Return the Python file that makes its network; empty where its name says which it is."""
+        return self.own.source if self.own else ""
+
+    @property
+    def asked_estimators(self) -> tuple[Estimator, ...]:
+        """Return all estimators that were asked for, those that do not apply to the network among them."""
+        blocks = self.own.blocks if self.own else self.blocks
+        return tuple(map(find_estimator, dict.fromkeys(name for block in blocks for name in block.estimators)))
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """Return the controls that its images allow."""
+        return controls_on(self.dataset_record)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Return the controls and the asked estimators that do not apply to its images or network, with the reasons."""
+        controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
+        return controls | (dict(self.own.left_out) if self.own else {})
+
+    def why_not(self, estimator: str) -> str:
+        """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
+        return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
+
+    @property
+    def recipe_record(self) -> Recipe:
+        """Return how the networks on degraded images are trained."""
+        return find_recipe(self.recipe)
+
+
+def controls_on(record: DatasetRecord) -> tuple[str, ...]:
+    """Return the controls that the images of a data set allow: Random alone where they are rows of a table."""
+    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
+
+
+def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
+    """Return why an estimator cannot be asked of the images of a data set; empty if it can."""
+    if record.tabular and estimator.spatial:
+        return NO_NEIGHBOURS
+    features = prod(record.shape)
+    if estimator.base == "shapley" and features > SHAPLEY_FEATURES:
+        return f"it looks at every coalition of {SHAPLEY_FEATURES} features at most, and here are {features:,}"
+    return ""

@@ -1,0 +1,119 @@
+"""The named suites. A published suite never changes: a correction is a new version under the same name."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from roarbench.calls import propose
+from roarbench.errors import UnknownName
+from roarbench.estimators import find_estimator
+from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suites import generated, paper, quick, study, tabular
+from roarbench.terms import MASK_ONLY, ROAR, Protocol, Retrain
+
+_ALL = (
+    *(quick.FIRST, *paper.FIRST, *generated.GENERATED, *study.FIRST),
+    *(*quick.LATER, *paper.LATER, *study.LATER, *tabular.TABULAR),
+)
+VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
+SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
+
+
+class Likeness(NamedTuple):
+    """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version.
+
+    Attributes:
+        of: The suite that it shortens.
+        tau: Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured.
+        source: On what, and by which program.
+    """
+
+    of: str
+    tau: tuple[float, float, float] | None
+    source: str
+
+
+FAST = {
+    "cifar10-fast": Likeness(
+        "cifar10",
+        (0.733, 0.333, 1.0),
+        "6 rankings, t .5 and .9, 2 seeds on 2,000 images (benchmarks/fast_agreement.py, 2026-11-20)",
+    ),
+    "imagenette-fast": Likeness("imagenette", None, ""),
+    "imagenet-fast": Likeness("imagenet", None, ""),
+}
+
+
+def find_suite(name: str) -> Suite:
+    """Return the newest suite of this name, or the one of `NAME@VERSION`.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    versions = {f"{suite.name}@{suite.version}": suite for suite in VERSIONS.values()}
+    if name not in SUITES and name not in versions:
+        raise UnknownName("suite", name, versions if "@" in name else SUITES, propose("suites"))
+    return SUITES.get(name) or versions[name]
+
+
+def leading(suite: Suite) -> tuple[Protocol, ...]:
+    """Return the protocols whose tables a finished run shows: the suite's first, and ROAR beside it."""
+    has = [block.protocol for block in suite.blocks]
+    return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol == ROAR))))
+
+
+def own_reference(suite: Suite) -> str:
+    """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
+    return "" if suite.own else VERSIONS.get((suite.name, suite.version), suite).given
+
+
+def with_given(suite: Suite, given: str) -> Suite:
+    """Return a suite that explains these weights, as many references as they are, or its own where none are given.
+
+    The cells with the most seeds have at least one for each of the weights: none are given for nothing.
+
+    Args:
+        suite: Which.
+        given: As `Suite.given`.
+    """
+    if given == suite.given:
+        return suite
+    own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
+    references = len(given.split(",")) if given else own
+    trained = [block.seeds for block in suite.blocks if block.protocol.retrain is not Retrain.NONE]
+    blocks = tuple(
+        replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block
+        for block in suite.blocks
+    )
+    return replace(suite, given=given, references=references, blocks=blocks)
+
+
+def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
+    """Add what a suite does not name: what joins any suite wherever it has Random, other parameters of its estimators.
+
+    Those stand wherever the suite has the same estimator with the default parameters. Both have twins: what explains a
+    model and joins wherever the suite has twins of estimators, the others wherever it has those of the default.
+
+    What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
+    """
+    names = tuple(dict.fromkeys(find_estimator(entry).parent for entry in entries))
+    blocks = (
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
+        for block in suite.blocks
+    )
+    return replace(suite, blocks=tuple(blocks))
+
+
+def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
+    """Return what a block has of submissions and of estimators with parameters."""
+    twins = [row for row in block.estimator_records if row.twin and not row.control]
+    for name in names:
+        estimator = find_estimator(name)
+        if estimator.joins:  # what the block has of the estimators that explain a model
+            has = "random" in block.estimators or block.protocol is MASK_ONLY
+            kinds = [row.twin for row in twins if not estimator.control]
+        else:
+            like = estimator.default
+            has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
+        yield from (name,) if has else ()  # rows of masks need no Random beside them
+        yield from (f"{name}~{kind}" for kind in dict.fromkeys(kinds))

@@ -1,0 +1,63 @@
+"""The suites on generated images, whose true ranking is known: what a protocol should find."""
+
+from roarbench.plan.suite import Block, Suite
+from roarbench.terms import AUGMENTED, KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, ROAR_EXCHANGED, SPECIFIC
+
+_PLANTED = ("truth", "random", "truth-inverted")
+_KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # rows whose order is known
+
+
+def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
+    """Make a suite that judges the protocols: on generated images it is known which rows are better."""
+    levels, everyone = (0.5,), (*_KNOWN, *rows)
+    asked = (ROAR, KAR, SPECIFIC, AUGMENTED, ROAR_EXCHANGED)
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset,
+        model="resnet-planted",
+        recipe="planted-brief@1",
+        reference_recipe="planted-brief@1",
+        blocks=(
+            *(Block(protocol, everyone, levels, seeds=3) for protocol in asked),
+            *(Block(protocol, everyone, levels, seeds=1) for protocol in (MORF, LERF)),
+            Block(MASK_ONLY, ("truth", "random", *(name for name in rows if name == "leak")), levels, seeds=1),
+        ),
+        references=3,
+    )
+
+
+GENERATED = (
+    Suite(
+        name="planted",
+        version=1,
+        about="generated images whose true ranking is known: the harness's own proof",
+        dataset="planted",
+        model="resnet-planted",
+        recipe="planted@1",
+        reference_recipe="planted@1",
+        blocks=(
+            Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
+            Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
+        ),
+    ),
+    _known("planted-protocols", "planted under every protocol: who finds the order that is known?", "planted"),
+    _known(
+        "planted-leaky",
+        "the same where the true ranking's masks tell the class, with a row that knows nothing else",
+        "planted-leaky",
+        "leak",
+    ),
+    _known(
+        "planted-smooth",
+        "the same where features lie in blobs, with a noisy true map and its blur, which is better",
+        "planted-smooth",
+        *("truth-noisy", "truth-noisy-blurred"),
+    ),
+    _known(
+        "planted-placed",
+        "the same where features stand at one place, so that another image's map is as good as the own one",
+        "planted-placed",
+    ),
+)

@@ -1,0 +1,190 @@
+"""The suites of the paper's experiment: on its data, on reduced forms of them, and on small images."""
+
+from dataclasses import replace
+
+from roarbench.estimators import PAPER
+from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    PAPER_LEVELS,
+    ROAR,
+    SPECIFIC,
+    Split,
+    Unit,
+)
+
+_ROWS = (*PAPER_CONTROLS, *PAPER)
+_TWINS = (
+    "random-blurred",
+    "random-redrawn",
+    *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
+)
+
+
+def _paper_blocks() -> tuple[Block, ...]:
+    """Make the blocks of the paper's experiment with five seeds, and of the validity panel with one."""
+    return (
+        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ROWS, PAPER_LEVELS, seeds=5),
+        Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ROWS, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ROWS, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
+        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
+    )
+
+
+def _published_blocks() -> tuple[Block, ...]:
+    """Make the paper's blocks at its size: retraining costs GPU months, scoring the reference hours."""
+    return (
+        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=5),
+        Block(KAR, _ROWS, PAPER_LEVELS, seeds=5),
+        Block(MORF, _ROWS, PAPER_LEVELS, seeds=1),
+        Block(LERF, _ROWS, PAPER_LEVELS, seeds=1),
+    )
+
+
+def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """Make a suite of the paper's experiment and the validity panel on small images."""
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset or name,
+        model=model,
+        recipe=recipe,
+        reference_recipe=reference_recipe or recipe,
+        blocks=_paper_blocks(),
+    )
+
+
+def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+    """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them."""
+    return replace(_small(name, about, "resnet50", recipe, reference_recipe, dataset), blocks=_published_blocks())
+
+
+FIRST = (
+    _small(
+        "imagenette64", "the paper's experiment on Imagenette at 64 x 64 with a ResNet-18", "resnet18", "imagenette64@1"
+    ),
+    _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1"),
+    _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@1"),
+    _small(
+        "cifar10-fast",
+        "cifar10 by a short recipe; the same reference and rankings",
+        "resnet8",
+        "cifar10-fast@1",
+        dataset="cifar10",
+        reference_recipe="cifar10@1",
+    ),
+    _small(
+        "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
+    ),
+    Suite(
+        name="imagenette-brief",
+        version=1,
+        about="eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
+        dataset="imagenette",
+        model="resnet18",
+        recipe="imagenette@1",
+        reference_recipe="imagenette@1",
+        blocks=(Block(ROAR, EIGHT, (0.1, 0.5, 0.9), seeds=2),),
+    ),
+    _small(
+        "imagenette-fast",
+        "imagenette by a short recipe; the same reference and rankings",
+        "resnet18",
+        "imagenette-fast@1",
+        dataset="imagenette",
+        reference_recipe="imagenette@1",
+    ),
+    _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1"),
+    _published("food101", "the paper's experiment: Food-101 at 224 x 224, ResNet-50", "food101@1"),
+    _published("birdsnap", "the paper's experiment: Birdsnap at 224 x 224, ResNet-50", "birdsnap@1"),
+    _published(
+        "imagenet-fast",
+        "imagenet by a short recipe; the same reference and rankings",
+        "imagenet-fast@1",
+        reference_recipe="imagenet@1",
+        dataset="imagenet",
+    ),
+    _published("imagenet-100", "every tenth class of ImageNet at 224 x 224, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-128", "every tenth class of ImageNet at 128 x 128, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-100-64", "every tenth class of ImageNet at 64 x 64, ResNet-50", "imagenet-100@1"),
+    _published("imagenet-128", "ImageNet at 128 x 128, ResNet-50", "imagenet@1"),
+    _published("imagenet-64", "ImageNet at 64 x 64, ResNet-50", "imagenet@1"),
+    Suite(
+        name="imagenet-noretrain",
+        version=1,
+        about="ImageNet without any training: torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ROWS, PAPER_LEVELS, seeds=1), Block(LERF, _ROWS, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
+        name="imagenet-noretrain",
+        version=2,
+        about="ten test images of each class of ImageNet; torchvision's published ResNet-50 loses what is removed",
+        dataset="imagenet-10k",
+        model="resnet50",
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(Block(MORF, _ROWS, PAPER_LEVELS, seeds=1), Block(LERF, _ROWS, PAPER_LEVELS, seeds=1)),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+    Suite(
+        name="imagenet-augmented",
+        version=1,
+        about="the paper's estimators on ImageNet by a published ResNet-50, tuned on removed-maps instead of retrained",
+        dataset="imagenet",
+        model="resnet50",
+        recipe="imagenet-augmented@1",
+        reference_recipe="imagenet@1",
+        blocks=tuple(
+            Block(protocol, (*_ROWS, "random-blurred"), PAPER_LEVELS, seeds=3) for protocol in (SPECIFIC, AUGMENTED)
+        ),
+        given="torchvision:resnet50-v1@0676ba61",
+    ),
+)
+_NAMED = {suite.name: suite for suite in FIRST}
+_AUGMENTED_2 = replace(_NAMED["imagenet-augmented"], version=2, tuned_on=Split.TEST)  # a 26th of the maps
+
+
+def crossed(first: Suite, references: int, recipe: str = "") -> Suite:
+    """Make the second version of a suite: several references, and each seed ranked by one of them."""
+    recipe = recipe or first.recipe
+    return replace(
+        first,
+        version=2,
+        references=references,
+        recipe=recipe,
+        reference_recipe=first.reference_recipe if recipe == first.recipe else recipe,
+        blocks=tuple(
+            replace(block, seeds=references) if block.protocol is ROAR and block.seeds > 1 else block
+            for block in first.blocks
+        ),
+    )
+
+
+LATER = (
+    _AUGMENTED_2,
+    *(
+        crossed(_NAMED[name], 5)
+        for name in ("imagenette64", "cifar10", "cifar10-fast", "imagenette", "imagenette-fast")
+    ),
+    crossed(_NAMED["fashion-mnist"], 5, "fashion-mnist@2"),
+    crossed(_NAMED["imagenette-brief"], 3),
+    *(
+        crossed(_NAMED[name], 5)
+        for name in ("imagenet", "food101", "birdsnap", "imagenet-fast")
+        + ("imagenet-100", "imagenet-100-128", "imagenet-100-64", "imagenet-128", "imagenet-64")
+    ),
+)

@@ -1,0 +1,90 @@
+"""The quick suites: Imagenette at 64 x 64 with a small network, in minutes on two cores."""
+
+from dataclasses import replace
+
+from roarbench.estimators import CONTROLS
+from roarbench.plan.suite import Block, Suite
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    ROAR,
+    ROAR_EXCHANGED,
+    SPECIFIC,
+    SPECIFIC_CLASS,
+    Precision,
+    Split,
+)
+
+PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
+EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
+_TWINS = ("random-blurred", *(f"{name}~blurred" for name in EIGHT[2:]))
+
+FIRST = Suite(
+    name="quick",
+    version=1,
+    about="Imagenette at 64 x 64 with a small network: eight rankings in minutes on two cores",
+    dataset="imagenette64",
+    model="resnet-quick",
+    recipe="quick@1",
+    reference_recipe="quick-reference@1",
+    blocks=(
+        Block(ROAR, EIGHT, (0.5, 0.9), seeds=2),
+        Block(MORF, EIGHT, (0.5, 0.9), seeds=1),
+        Block(LERF, EIGHT, (0.5, 0.9), seeds=1),
+        Block(KAR, EIGHT, (0.9,), seeds=1),
+        Block(MASK_ONLY, EIGHT, (0.9,), seeds=1),
+        Block(ROAR, _TWINS, (0.5, 0.9), seeds=1),
+    ),
+)
+_ROWS = ("grad", "sgsq-grad", "var-grad", "ig", "gb")
+_SECOND = replace(
+    FIRST,
+    version=2,
+    about="Imagenette at 64 x 64 with a small network: five estimators by three references in minutes on two cores",
+    recipe="quick@2",
+    reference_recipe="quick@2",
+    blocks=(
+        *(Block(protocol, (*CONTROLS, *_ROWS), (0.1, 0.5, 0.9), seeds=3) for protocol in (SPECIFIC, AUGMENTED)),
+        Block(ROAR, ("random", *_ROWS), (0.9,), seeds=3),
+        Block(ROAR, ("random-blurred", "sobel", "sobel-released"), (0.9,), seeds=1),
+        *(Block(order, (*CONTROLS, *_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
+        Block(MASK_ONLY, ("grad", "sgsq-grad", "var-grad"), (0.9,), seeds=1),
+    ),
+    maps=Precision.BF16,
+    references=3,
+)
+
+_SPECIFIC = replace(  # a third of the maps: of the training images those of the controls alone
+    _SECOND,
+    name="quick-specific",
+    version=1,
+    about="quick's specific gain in minutes: training images carry test images' masks where networks are tuned",
+    blocks=_SECOND.blocks[:2],
+    tuned_on=Split.TEST,
+)
+
+_CLASS = replace(
+    _SECOND,
+    name="quick-class",
+    version=1,
+    about="quick's networks, each image beside another one of its class, so that no mask's class counts",
+    blocks=(Block(SPECIFIC_CLASS, (*CONTROLS, *_ROWS), (0.1, 0.5, 0.9), seeds=3),),
+)
+
+_EXCHANGED = replace(
+    _SECOND,
+    name="quick-exchanged",
+    version=1,
+    about="ROAR on quick's images with masks that were tied to no class while a network learnt, and within classes",
+    blocks=(
+        Block(ROAR_EXCHANGED, ("random", "random-blurred", "sobel", *_ROWS), (0.9,), seeds=3),
+        Block(ROAR, ("random", *_ROWS), (0.9,), seeds=3),
+        Block(ROAR_EXCHANGED, tuple(f"{name}~other-image" for name in _ROWS), (0.9,), seeds=1),
+        Block(ROAR, tuple(f"{name}~same-class" for name in _ROWS), (0.9,), seeds=1),
+    ),
+)
+
+LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED)

@@ -1,0 +1,48 @@
+"""The suites on tables of numbers: a small perceptron, twenty references."""
+
+from roarbench.plan.suite import Block, Suite
+from roarbench.terms import AUGMENTED, LERF, MASK_ONLY, MORF, ROAR, ROAR_EXCHANGED, SPECIFIC
+
+_ROWS = ("random", "grad", "grad-sq", "input-x-grad", "ig", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+
+
+def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) -> Suite:
+    """Make a suite on a table: trainings take a fraction of a second, so there are 20 references and seeds.
+
+    Args:
+        name: Of the suite and its data.
+        about: One sentence.
+        retrained: Levels at which networks are trained from scratch.
+        rows: Beside those of all tables.
+    """
+    many, levels, everyone = 20, (0.1, 0.5, 0.9), (*_ROWS, *rows)
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=name,
+        model="mlp",
+        recipe="tabular@1",
+        reference_recipe="tabular@1",
+        blocks=(
+            *(Block(protocol, everyone, levels, seeds=many) for protocol in (SPECIFIC, AUGMENTED)),
+            *(Block(protocol, everyone, retrained, seeds=many) for protocol in (ROAR, ROAR_EXCHANGED)),
+            *(Block(order, everyone, levels, seeds=1) for order in (MORF, LERF)),
+            Block(MASK_ONLY, everyone, retrained, seeds=3),
+        ),
+        references=many,
+    )
+
+
+TABULAR = (
+    _tabular(
+        "breast-cancer", "a table of 30 measures of cell nuclei, a small perceptron, 20 references", (0.1, 0.5, 0.9)
+    ),
+    _tabular(
+        "breast-cancer-10",
+        "the ten means of breast-cancer, few enough for exact Shapley values, 20 references",
+        (0.1, 0.5, 0.9),
+        "shapley",
+    ),
+    _tabular("digits", "handwritten digits as a table of 64 columns, a small perceptron, 20 references", (0.9,)),
+)
