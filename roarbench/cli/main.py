@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from roarbench.calls import program_name
 from roarbench.cli.commands import lists, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
-from roarbench.cli.options import command
+from roarbench.cli.option_records import command
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line
 from roarbench.workers.logs import json_line

@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from roarbench.cli import main
-from roarbench.cli.options import chosen_estimators
+from roarbench.cli.choosing import chosen_estimators
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import BUNDLED

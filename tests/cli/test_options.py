@@ -7,7 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from roarbench.cli.options import Device, SubmissionOptions, command, parse_duration
+from roarbench.cli.option_records import SubmissionOptions, command, parse_duration
+from roarbench.cli.options import Device
 from roarbench.errors import CallerError
 
 

@@ -8,8 +8,8 @@ import pytest
 from leaderboard.entry import command as command_of
 from leaderboard.entry import profile
 from leaderboard.source import read_suites
+from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.cli.completion import estimators as complete_estimators
-from roarbench.cli.options import chosen_estimators, with_added
 from roarbench.errors import CallerError
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block

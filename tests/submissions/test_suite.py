@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 from roarbench.cli.commands.running import requested_suite
-from roarbench.cli.options import SuiteOptions
+from roarbench.cli.option_records import SuiteOptions
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError

@@ -12,23 +12,17 @@ import typer
 from rich.console import Console
 
 from roarbench.calls import propose
+from roarbench.cli.choosing import chosen_estimators, chosen_protocol, with_added
 from roarbench.cli.commands.terminal import err, log_console, out, print_table
-from roarbench.cli.options import (
+from roarbench.cli.option_records import (
     CourseOptions,
-    Device,
     EngineOptions,
-    LogFormat,
-    Metrics,
     QuestionOptions,
-    ReportFormat,
     SubmissionOptions,
     SuiteOptions,
-    TableFormat,
     WorkOptions,
-    chosen_estimators,
-    chosen_protocol,
-    with_added,
 )
+from roarbench.cli.options import Device, LogFormat, Metrics, ReportFormat, TableFormat
 from roarbench.cli.suites import tried_suite
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS

@@ -6,18 +6,10 @@ from typing import Annotated
 import typer
 
 from roarbench.calls import propose
+from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import (
-    STORE,
-    Db,
-    ReportFormat,
-    ResultsOptions,
-    Rows,
-    StoreDir,
-    SuiteName,
-    chosen_estimators,
-    with_added,
-)
+from roarbench.cli.option_records import ResultsOptions
+from roarbench.cli.options import STORE, Db, ReportFormat, Rows, StoreDir, SuiteName
 from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
 

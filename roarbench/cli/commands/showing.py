@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roarbench.cli import completion
+from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.cli.commands.terminal import err, out, print_table
+from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
     STORE,
-    BoardOptions,
     Db,
     OnlyImages,
     OnlyReference,
     PanelFormat,
     ReportFormat,
-    ResultsOptions,
     StoreDir,
     SuiteName,
     TableFormat,
     UnitName,
-    chosen_estimators,
-    with_added,
 )
 from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError

@@ -1,0 +1,60 @@
+"""Find what options name in a suite: its estimators, its protocol, and what is added to it."""
+
+from collections.abc import Iterable
+
+from roarbench.errors import CallerError
+from roarbench.estimators import JOINING, find_estimator, split_names
+from roarbench.plan.runs import find_protocol
+from roarbench.plan.suite import Suite
+from roarbench.plan.suites import with_entries
+from roarbench.terms import Protocol
+
+
+def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Suite:
+    """Return a suite with what is added to it.
+
+    Args:
+        suite: Which.
+        estimators: What `--estimators` takes: those with parameters, and what joins any suite, stand beside its own.
+        entries: Ids of submissions.
+
+    Raises:
+        CallerError: A parameter cannot be what it is.
+    """
+    added = [part for part in _listed(estimators) if "(" in part or part.partition("~")[0] in JOINING]
+    return with_entries(suite, [*entries, *(find_estimator(part).id for part in added)])
+
+
+def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
+    """Return the ids of the estimators that `--estimators` names; None for all.
+
+    Raises:
+        CallerError: There is no such estimator, or the suite does not have it.
+    """
+    listed = _listed(estimators)
+    if estimators and not listed:
+        raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
+    chosen = [find_estimator(name, suite.estimators).id for name in listed]
+    for estimator in chosen:
+        if why := suite.why_not(estimator):
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")
+        if estimator not in suite.estimators:
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return chosen or None
+
+
+def chosen_protocol(suite: Suite, name: str) -> Protocol:
+    """Return the protocol that `--protocol` names, of those that the suite has.
+
+    Raises:
+        CallerError: There is no such protocol, or the suite does not have it.
+    """
+    protocol = find_protocol(name)
+    has = dict.fromkeys(block.protocol.name for block in suite.blocks)
+    if name not in has:
+        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
+    return protocol
+
+
+def _listed(estimators: str) -> list[str]:
+    return [part.strip() for part in split_names(estimators) if part.strip()]
