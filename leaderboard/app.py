@@ -11,7 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard import app_pages
+from leaderboard import app_board, app_entry, app_pages
 from leaderboard.commands import DATA, REFERENCE, STORE, URL
 from leaderboard.downloads import ASSETS
 from leaderboard.session import Session, from_address, link, render_part
@@ -21,11 +21,11 @@ from leaderboard.text import EMPTY
 from roarbench.errors import StoreError
 
 PAGES: dict[str, Callable[[Session], None]] = {
-    "Board": app_pages.board,
+    "Board": app_board.board,
     "Curves": app_pages.curves,
-    "Entry": app_pages.entry,
+    "Entry": app_entry.entry,
     "Compare": app_pages.compare,
-    "Gallery": app_pages.gallery,
+    "Gallery": app_entry.gallery,
     "Cost": app_pages.cost,
     "Claims": app_pages.claims,
     "About": app_pages.about,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from leaderboard.rows import main_board
+from leaderboard.boards import main_board
 from leaderboard.source import lookup_estimator, main_rows, slug, units
 from leaderboard.text import plain, protocol_name
 from roarbench.analysis.boards import SuiteResults

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from leaderboard.boards import other_gains_note
 from leaderboard.charts import frontier
 from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.filters import SORTS
-from leaderboard.rows import BoardRow, BoardTable, other_gains_note
+from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
 from leaderboard.text import HEADINGS, capital, plain, protocol_name
 from roarbench.analysis.boards import SuiteResults

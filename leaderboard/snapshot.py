@@ -9,10 +9,11 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
+from leaderboard.boards import Doubts, board_table
 from leaderboard.compare import PairComparison, compare_pair
 from leaderboard.curves import curve_boards
 from leaderboard.gallery import Gallery, read_gallery
-from leaderboard.rows import BoardRow, BoardTable, Doubts, board_table
+from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.source import ALL, Selection, main_rows, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence

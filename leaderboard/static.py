@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from leaderboard import pages, static_pages
+from leaderboard import pages, static_board, static_pages
 from leaderboard.curves import probability_tables
 from leaderboard.downloads import ASSETS, Records, board_files, templates, to_csv, to_json
 from leaderboard.entry import machines, profile
@@ -163,7 +163,7 @@ def _suite_pages(site: Site, view: SuiteView) -> None:
 
 
 def _board(site: Site, view: SuiteView) -> dict[str, Any]:
-    page = static_pages.board_page(view)
+    page = static_board.board_page(view)
     links = {entry.estimator: entry_file(entry.estimator) for entry, _, _ in page["rows"]}
     files = [(table, site.save(board_files(table), table.stem)) for table in page.pop("tables")]
     sorts = {key: pages.ColumnSort("descending" if key == "gain" else "") for key in HEADINGS}

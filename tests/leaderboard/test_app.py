@@ -13,10 +13,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from leaderboard import app
+from leaderboard.boards import board_table
 from leaderboard.commands import STORE, URL, _absolute
 from leaderboard.downloads import board_csv
 from leaderboard.gallery import gallery_file, save_gallery
-from leaderboard.rows import board_table
 from leaderboard.snapshot import read_views
 from leaderboard.source import read_suites
 from leaderboard.static import entry_file, export

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.rows import board_table
+from leaderboard.boards import board_table
 from leaderboard.snapshot import LiveSnapshot
 from leaderboard.source import Selection, read_suites
 from roarbench.analysis.boards import SuiteResults

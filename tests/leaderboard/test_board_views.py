@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from leaderboard import charts
+from leaderboard.boards import board_table, main_board, other_gains_note
 from leaderboard.compare import compare_pair, comparison_records
 from leaderboard.curves import above_masks_table, curve_boards, curve_records, curve_tables
 from leaderboard.entry import command, machines, profile, runs_of, shared
 from leaderboard.pages import figure_words
 from leaderboard.papers import HOOKER
-from leaderboard.rows import board_table, main_board, other_gains_note
 from leaderboard.source import count_runs, lookup_estimator, read_runs, read_suites
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence

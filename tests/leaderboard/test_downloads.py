@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from leaderboard.boards import board_table
 from leaderboard.downloads import board_csv, board_json, board_records, to_csv, to_latex, to_markdown
-from leaderboard.rows import BoardTable, board_table
+from leaderboard.rows import BoardTable
 from leaderboard.text import LONGEST, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence

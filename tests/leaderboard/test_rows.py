@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leaderboard.boards import Doubts, board_table, main_board
 from leaderboard.downloads import board_records, to_markdown
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
 from leaderboard.pages import empty_columns, gain_title
-from leaderboard.rows import BoardTable, Doubts, board_table, main_board, with_places
+from leaderboard.rows import BoardTable, with_places
 from leaderboard.source import main_rows, protocols, read_suites, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.rows import board_table
+from leaderboard.boards import board_table
 from leaderboard.snapshot import LiveSnapshot, SuiteView, live_snapshot
 from leaderboard.source import read_suites
 from roarbench.analysis.boards import SuiteResults

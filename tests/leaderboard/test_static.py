@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.rows import board_table
+from leaderboard.boards import board_table
 from leaderboard.snapshot import SuiteView, read_views
 from leaderboard.source import read_suites
 from leaderboard.static import entry_file, export
