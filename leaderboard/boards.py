@@ -8,7 +8,7 @@ from leaderboard.source import about, lookup_estimator, main_rows, slug, status,
 from leaderboard.text import plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Flag, Grade, Mark
+from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import RANDOM, Board

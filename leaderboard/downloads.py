@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name
 from roarbench import text as formatting
-from roarbench.analysis.validity import MASKS
+from roarbench.analysis.marks import MASKS
 from roarbench.report.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS

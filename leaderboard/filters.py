@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leaderboard.rows import BoardRow, BoardTable, with_places
-from roarbench.analysis.validity import MASKS
+from roarbench.analysis.marks import MASKS
 
 
 @dataclass(frozen=True)

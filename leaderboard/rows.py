@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from roarbench.analysis.validity import Mark
+from roarbench.analysis.marks import Mark
 from roarbench.report.table import marked
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place

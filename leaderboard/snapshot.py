@@ -17,7 +17,8 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.source import ALL, Selection, main_rows, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Panel, flags_of, floor_words, floors_of, marks_of, panel_of
+from roarbench.analysis.marks import flags_of, floor_words, floors_of, marks_of
+from roarbench.analysis.validity import Panel, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading

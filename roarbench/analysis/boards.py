@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.analysis.differences import ByPoint, differences_of
+from roarbench.analysis.mixtures import Dropped, differing, mixture
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
@@ -38,22 +39,6 @@ class Other(NamedTuple):
     called: str
     limit: int | None
     asked: tuple[str, ...]
-
-
-class Dropped(NamedTuple):
-    """A row that has no place though its results may all be there.
-
-    Attributes:
-        protocol: Name of the protocol.
-        unit: What one feature is.
-        estimator: Id of the row.
-        reason: Why its results do not belong together, or not to the others.
-    """
-
-    protocol: str
-    unit: Unit
-    estimator: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -220,7 +205,7 @@ class SuiteResults:
             by_reference: defaultdict[int, list[Result]] = defaultdict(list)
             for result in found:
                 by_reference[self._number(result)].append(result)
-            mixtures = (_mixture(rows, usual.get(number, "")) for number, rows in by_reference.items())
+            mixtures = (mixture(rows, usual.get(number, "")) for number, rows in by_reference.items())
             reasons[name] = next(filter(None, mixtures), "")
         return {name: reason for name, reason in reasons.items() if reason}
 
@@ -255,8 +240,8 @@ class SuiteResults:
         Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
         what they were computed with are taken to be like the others.
         """
-        differing = {name: _differing(found) for name, found in self._curves(protocol, unit, fill).items()}
-        return {name: values for name, values in differing.items() if values}
+        found = {name: differing(curve) for name, curve in self._curves(protocol, unit, fill).items()}
+        return {name: values for name, values in found.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:
         """Return the results of each estimator, with those on untouched images, which all share."""
@@ -302,37 +287,3 @@ class SuiteResults:
         """
         found = [scores for unit in Unit if (scores := self.scores(protocol, unit))]
         return spread_for(protocol, spread_of(scores.differences or scores for scores in found))
-
-
-def _mixture(results: Iterable[Result], usual: str) -> str:
-    """Say what does not belong together among the results of one curve, or to the others; empty where all does.
-
-    Args:
-        results: Of the curve.
-        usual: Checksum of the weights that most rows explain; empty where most do not say it.
-    """
-    suite_results = list(results)
-    weights = {result.weights for result in suite_results if result.run.reference}
-    rankings = {result.rankings for result in suite_results} - {""}
-    if len(weights - {""}) > 1:
-        reason = f"made from {len(weights - {''})} different references"
-    elif "" in weights - {usual}:
-        reason = "results without the checksum of the weights that they explain, which the other rows have"
-    elif weights - {usual} and not usual:
-        reason = "results with a checksum of the weights that they explain, which most rows do not have"
-    elif weights - {usual}:
-        reason = "made from another reference than the other rows"
-    elif len(rankings) > 1:
-        reason = f"made from {len(rankings)} different rankings"
-    else:
-        return ""
-    return f"{reason}; do it again in a fresh --store"
-
-
-def _differing(results: Iterable[Result]) -> dict[str, list[str]]:
-    """Return in what these results were computed differently: its name and the different values."""
-    values: defaultdict[str, set[str]] = defaultdict(set)
-    for result in results:
-        for name, value in result.provenance.computed_with.items():
-            values[name].add(value)
-    return {name: sorted(found) for name, found in values.items() if len(found) > 1}

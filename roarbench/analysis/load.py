@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.boards import Dropped, Other, SuiteResults
+from roarbench.analysis.boards import Other, SuiteResults
 from roarbench.analysis.collecting import collect, collect_all
 from roarbench.analysis.entered import with_entered, without_idle
+from roarbench.analysis.mixtures import Dropped
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.calls import STORE, propose

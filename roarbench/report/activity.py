@@ -8,7 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.boards import Dropped, SuiteResults
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.mixtures import Dropped
 from roarbench.plan.points import describe
 from roarbench.report.status import status_lines, status_table
 from roarbench.store.leases import Lease

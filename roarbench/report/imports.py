@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.boards import Dropped
+from roarbench.analysis.mixtures import Dropped
 from roarbench.plan.points import Point, describe
 from roarbench.report.status import dropped_lines
 from roarbench.store.exchange import Conflict, ImportOutcome

@@ -7,7 +7,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.analysis.boards import Dropped, SuiteResults
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.mixtures import Dropped
 from roarbench.plan.points import Point, describe
 from roarbench.plan.runs import protocol_name
 from roarbench.store.results import ResultsStore

@@ -9,9 +9,9 @@ from math import inf
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
+from roarbench.analysis.marks import Flag, Mark, flags_of, floor_words, floors_of, marks_of
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
-from roarbench.analysis.validity import Flag, Mark, flags_of, floor_words, floors_of, marks_of
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Suite

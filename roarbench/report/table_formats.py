@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.analysis.marks import Grade
 from roarbench.analysis.probability_drop import Fall
-from roarbench.analysis.validity import Grade
 from roarbench.report.latex import latex_table
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable, suite_trains
 from roarbench.stats.board import Row

@@ -10,7 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.validity import KINDS, MARKS, MASKS, SOME, STRONG, Mark, Panel, Twin, Validity, floor_words
+from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, floor_words
+from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
 from roarbench.report.status import dropped_lines
 from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import flags_of, panel
+from roarbench.analysis.marks import flags_of
+from roarbench.analysis.validity import panel
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.report.charts import chart

@@ -8,19 +8,8 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import (
-    MARKS,
-    Flag,
-    Grade,
-    Mark,
-    Panel,
-    Validity,
-    flags_of,
-    floor_words,
-    floors_of,
-    panel,
-    panel_of,
-)
+from roarbench.analysis.marks import MARKS, Flag, Grade, Mark, flags_of, floor_words, floors_of
+from roarbench.analysis.validity import Panel, Validity, panel, panel_of
 from roarbench.errors import CallerError
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell

@@ -32,7 +32,7 @@ from leaderboard.source import read_suites
 from leaderboard.static import export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import MARKS
+from roarbench.analysis.marks import MARKS
 from roarbench.estimators import ESTIMATORS
 from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS

@@ -15,7 +15,7 @@ from leaderboard.rows import BoardTable, with_places
 from leaderboard.source import main_rows, protocols, read_suites, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Flag, Grade, Mark
+from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS

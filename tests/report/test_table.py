@@ -11,7 +11,7 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.analysis.validity import Flag, Grade, Mark
+from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render

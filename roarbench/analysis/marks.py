@@ -1,0 +1,164 @@
+"""The marks: what speaks against a row of the board and by how much, and the flag that sums them up."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from roarbench.analysis.evidence import Evidence
+from roarbench.plan.runs import CLEAN
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.shares import share
+from roarbench.terms import OTHER_IMAGE
+from roarbench.text import interval
+
+SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
+BLURRED_MAP, MASKS = "random-blurred", "masks"
+MARKS = {  # by kind, what has a share of the gain; of masks, of the images' accuracy above chance
+    "blurred": "its blurred twin, which adds no information,",
+    "untrained": "its untrained twin, which has learnt nothing,",
+    OTHER_IMAGE: "its map of another image",
+    BLURRED_MAP: "a blurred random map",
+    MASKS: "its mask alone",
+}
+
+
+class Grade(StrEnum):
+    """Weight of what speaks against a row."""
+
+    NONE = "none"
+    SOME = "some"
+    STRONG = "strong"
+
+
+class Mark(NamedTuple):
+    """One thing that may speak against a row.
+
+    Attributes:
+        kind: One of `MARKS`.
+        share: Of the row's gain that a map which knows less has, too; of masks, of the images' accuracy above chance
+            that masks alone have. 1 is all of it. Missing where the row has no gain.
+        grade: By the lower end of the interval; None without an interval.
+    """
+
+    kind: str
+    share: Estimate
+    grade: Grade | None
+
+    @property
+    def words(self) -> str:
+        """Return the mark in words; empty where it is not graded some or strong."""
+        if self.grade in (None, Grade.NONE):
+            return ""
+        whole = "of its images' accuracy above chance" if self.kind == MASKS else "of its gain"
+        return f"{MARKS[self.kind]} has {interval(self.share, '{:.0%}'.format)} {whole} ({self.grade})"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Reason to doubt a row.
+
+    Attributes:
+        grade: The highest of its marks.
+        reason: In one sentence; empty where nothing speaks against the row.
+    """
+
+    grade: Grade
+    reason: str
+
+    @property
+    def sign(self) -> str:
+        """Return what stands beside the row's name: `(!!)` for a strong mark, `(!)` for any other reason."""
+        return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
+
+
+def flags_of(evidence: Evidence) -> dict[str, Flag]:
+    """Return why rows should be doubted, of every estimator where something says so."""
+    doubts = evidence.suite_results.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
+    found = {name: Flag(Grade.NONE, _sentence([words])) for name, words in doubts.items() if name != CLEAN}
+    found |= {name: flag_of(evidence, name) for name in evidence.suite_results.suite.placed}
+    return {name: flag for name, flag in found.items() if flag.reason}
+
+
+def marks_of(evidence: Evidence) -> dict[str, tuple[Mark, ...]]:
+    """Return what speaks against each row and by how much, doubted or not."""
+    return {name: row_marks(evidence, name) for name in evidence.suite_results.suite.placed}
+
+
+def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:
+    """Return the rows whose images tell no more than their masks, each with the levels where they do not."""
+    found = {name: floor_of(evidence, name) for name in evidence.suite_results.suite.placed}
+    return {name: levels for name, levels in found.items() if levels}
+
+
+def floor_words(floors: Mapping[str, tuple[float, ...]]) -> str:
+    """Return in a sentence which rows are at the floor; empty where none is."""
+    if not floors:
+        return ""
+    rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
+    return f"At the floor: {rows}: its images tell no more than its mask."
+
+
+def flag_of(evidence: Evidence, name: str) -> Flag:
+    """Return all reasons to doubt a row in one sentence, the strongest marks first."""
+    marks = sorted(row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    grades = {mark.grade for mark in marks}
+    reasons = [evidence.suite_results.doubts.get(name, ""), *(mark.words for mark in marks)]
+    return Flag(
+        max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
+        _sentence(reasons),
+    )
+
+
+def _sentence(reasons: Iterable[str]) -> str:
+    text = "; ".join(filter(None, reasons))
+    return text and f"{text[0].upper()}{text[1:]}."
+
+
+def row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
+    """Return the marks of a row: of its gain those that a map which knows less has a share in, and that of its masks.
+
+    A row that is not significantly better than Random has no gain, and nothing to share.
+    """
+    roar = evidence.roar
+    own = roar.areas.get(name)
+    others = {kind: roar.areas.get(f"{name}~{kind}") for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
+    gains = {kind: _mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
+    masks = _masks(evidence, name)
+    return (*gains.values(), *([masks] if masks else []))
+
+
+def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
+    """Return a mark; without intervals, or at chance, no share is known."""
+    known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
+    if not known or evidence.suite_results.at_chance:
+        return Mark(kind, Estimate(), None)
+    found = share(part, whole, evidence.bootstrap.confidence)
+    if found.low is None:
+        return Mark(kind, found, None)
+    return Mark(kind, found, Grade.STRONG if found.low > STRONG else Grade.SOME if found.low > SOME else Grade.NONE)
+
+
+def _masks(evidence: Evidence, name: str) -> Mark | None:
+    """Return the mark of masks alone at the highest level that both have; None where there is none.
+
+    The level is fixed and not chosen by what is found there, so that the error rate is that of one comparison.
+    """
+    levels = [t for t in evidence.masks.levels if t in evidence.roar.levels]
+    if not levels:
+        return None
+    alone, images = (drawn.draws.accuracy((name, levels[-1])) for drawn in (evidence.masks, evidence.roar))
+    if alone is None or images is None:
+        return None
+    chance = 1 / evidence.suite_results.classes
+    return _mark(evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images)))
+
+
+def floor_of(evidence: Evidence, name: str) -> tuple[float, ...]:
+    """Return the levels at which images are not significantly better than masks alone; none without intervals."""
+    if evidence.suite_results.at_chance:
+        return ()
+    lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
+    return tuple(t for t, low in lows.items() if low is not None and low <= 0)

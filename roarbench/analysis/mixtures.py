@@ -1,0 +1,58 @@
+"""What results differ in that should be the same in all of a curve: explained weights, rankings, machines."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from roarbench.store.results import Result
+from roarbench.terms import Unit
+
+
+def mixture(results: Iterable[Result], usual: str) -> str:
+    """Say what does not belong together among the results of one curve, or to the others; empty where all does.
+
+    Args:
+        results: Of the curve.
+        usual: Checksum of the weights that most rows explain; empty where most do not say it.
+    """
+    suite_results = list(results)
+    weights = {result.weights for result in suite_results if result.run.reference}
+    rankings = {result.rankings for result in suite_results} - {""}
+    if len(weights - {""}) > 1:
+        reason = f"made from {len(weights - {''})} different references"
+    elif "" in weights - {usual}:
+        reason = "results without the checksum of the weights that they explain, which the other rows have"
+    elif weights - {usual} and not usual:
+        reason = "results with a checksum of the weights that they explain, which most rows do not have"
+    elif weights - {usual}:
+        reason = "made from another reference than the other rows"
+    elif len(rankings) > 1:
+        reason = f"made from {len(rankings)} different rankings"
+    else:
+        return ""
+    return f"{reason}; do it again in a fresh --store"
+
+
+def differing(results: Iterable[Result]) -> dict[str, list[str]]:
+    """Return in what these results were computed differently: its name and the different values."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for result in results:
+        for name, value in result.provenance.computed_with.items():
+            values[name].add(value)
+    return {name: sorted(found) for name, found in values.items() if len(found) > 1}
+
+
+class Dropped(NamedTuple):
+    """A row that has no place though its results may all be there.
+
+    Attributes:
+        protocol: Name of the protocol.
+        unit: What one feature is.
+        estimator: Id of the row.
+        reason: Why its results do not belong together, or not to the others.
+    """
+
+    protocol: str
+    unit: Unit
+    estimator: str
+    reason: str
