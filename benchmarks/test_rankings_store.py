@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from roarbench.kernels.ranking import encode, removed_bits, removed_count
 from roarbench.store.map_provenance import MapProvenance
-from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
 SPEC = RankingSpec("d" * 32, "", "e" * 32, "random", Unit.SCALAR, PAPER_LEVELS, (3, 64, 64))

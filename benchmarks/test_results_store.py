@@ -11,7 +11,8 @@ import pytest
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.leases import Owner
 from roarbench.store.provenance import provenance
-from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
+from roarbench.store.result import Result, pack_answers
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.leasing import lease
 

@@ -13,7 +13,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.plan.points import describe
-from roarbench.store.results import Result
+from roarbench.store.result import Result
 from roarbench.submissions.file import Submission
 
 _COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry

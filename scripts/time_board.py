@@ -36,7 +36,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, ResultsStore, default_url, pack_answers
+from roarbench.store.result import Result, pack_answers
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, ROAR
 
 DEMO = Path(__file__).resolve().parents[1] / "demo"

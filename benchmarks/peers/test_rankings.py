@@ -22,7 +22,8 @@ from roarbench.kernels.train import Normalisation, fit, normalise
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.map_provenance import MapProvenance
-from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
 TRAINED, IMAGES, T = 1280, 200, 0.9

@@ -19,7 +19,7 @@ from roarbench.stats.board import Board, board, spread_for, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.spread import Spread, spread_of
-from roarbench.store.results import Result
+from roarbench.store.result import Result
 from roarbench.submissions.file import Submission
 from roarbench.terms import Protocol, Unit
 

@@ -12,7 +12,8 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
-from roarbench.store.results import Result, ResultsStore
+from roarbench.store.result import Result
+from roarbench.store.results import ResultsStore
 from roarbench.store.watched import watched_rows
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from roarbench.stats.board import RANDOM
 from roarbench.stats.curves import Scores
-from roarbench.store.results import Result
+from roarbench.store.result import Result
 from roarbench.terms import Protocol
 
 ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from roarbench.store.results import Result
+from roarbench.store.result import Result
 from roarbench.terms import Unit
 
 

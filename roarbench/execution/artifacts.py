@@ -9,7 +9,7 @@ from roarbench.execution.graph import Step, rankings_needed
 from roarbench.identity import fingerprint
 from roarbench.plan.runs import Run
 from roarbench.store.checksums import Artifact
-from roarbench.store.rankings import RankingSpec
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.references import checksum
 from roarbench.terms import Split
 

@@ -21,7 +21,8 @@ from roarbench.plan.suite import Suite
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.folders import Workspace
 from roarbench.store.networks import NetworkStore
-from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.store.specs import ranking_spec
 from roarbench.terms import Precision, Split, Unit

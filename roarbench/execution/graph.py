@@ -17,7 +17,8 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.networks import train_common, tune
 from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run
-from roarbench.store.rankings import RankingSpec, covers
+from roarbench.store.ranking_parts import covers
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Retrain, Split
 from roarbench.workers.local import Job
 

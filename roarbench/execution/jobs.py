@@ -35,7 +35,8 @@ from roarbench.plan.runs import CLEAN, Cell, Run, check_fill
 from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
-from roarbench.store.rankings import Rankings, RankingSpec
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
 from roarbench.terms import SAME_CLASS, Precision, Retrain, Split
 

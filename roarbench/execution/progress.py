@@ -21,7 +21,7 @@ from roarbench.forecast.workload import copies
 from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import reference_epochs
 from roarbench.plan.points import Point, describe
-from roarbench.store.rankings import RankingSpec
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Retrain
 from roarbench.text import duration, size
 

@@ -27,7 +27,8 @@ from roarbench.plan.weights import PUBLISHED, title
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
-from roarbench.store.results import Result, ResultsStore, default_url
+from roarbench.store.result import Result
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.suites import all_suites
 from roarbench.terms import PROTOCOLS, ROAR, Retrain
 

@@ -17,7 +17,8 @@ from roarbench.execution.schedule import Schedule
 from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
-from roarbench.store.results import Result, ResultsStore, pack_answers, pack_probabilities
+from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.store.results import ResultsStore
 from roarbench.workers.local import Job, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off

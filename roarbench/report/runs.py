@@ -22,7 +22,8 @@ from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
 from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import Failure, Result, ResultsStore
+from roarbench.store.result import Failure, Result
+from roarbench.store.results import ResultsStore
 from roarbench.store.suites import all_suites
 from roarbench.text import MISSING
 

@@ -12,7 +12,7 @@ from roarbench.estimators import TRUSTED, find_estimator
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
-from roarbench.store.results import Result
+from roarbench.store.result import Result
 from roarbench.store.schema import entries, failures, imports, reproductions, results
 from roarbench.submissions.file import Submission, check_source
 

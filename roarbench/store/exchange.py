@@ -24,7 +24,8 @@ from roarbench.store import schema
 from roarbench.store.database import matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
-from roarbench.store.results import Result, ResultsStore, row_of, stored_result
+from roarbench.store.result import Result, row_of, stored_result
+from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites, put_suites
 from roarbench.submissions.file import Submission, check_source
 

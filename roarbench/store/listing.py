@@ -9,7 +9,8 @@ from typing import Any
 from roarbench.files import write_new
 from roarbench.identity import canonical
 from roarbench.store.entries import Origin, origins
-from roarbench.store.results import Result, ResultsStore, row_of
+from roarbench.store.result import Result, row_of
+from roarbench.store.results import ResultsStore
 from roarbench.text import to_csv
 
 _LEFT_OUT = ("record", "bits", "probability")  # the first is in the columns, the others are no text

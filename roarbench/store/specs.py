@@ -4,7 +4,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
 from roarbench.plan.suite import Suite
-from roarbench.store.rankings import RankingSpec
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Precision, Unit
 
 

@@ -17,7 +17,8 @@ from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.folders import Workspace
 from roarbench.store.map_provenance import MapProvenance
-from roarbench.store.rankings import RankingSpec, RankingsStore
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Split, Unit
 from tests.helpers.made_up import held
 

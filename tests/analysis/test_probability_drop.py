@@ -19,7 +19,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.store.results import pack_probabilities
+from roarbench.store.result import pack_probabilities
 from roarbench.terms import LERF, MORF, ROAR, Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.calls import without_password
 from roarbench.errors import StoreError
-from roarbench.store.database import open_database
+from roarbench.store.opening import open_database
 from tests.helpers.command_line import PART
 
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))

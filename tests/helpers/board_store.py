@@ -16,7 +16,8 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Unit
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})

@@ -14,7 +14,7 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, Suite
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, pack_answers
+from roarbench.store.result import Result, pack_answers
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are

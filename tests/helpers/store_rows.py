@@ -4,7 +4,7 @@ import numpy as np
 
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, pack_answers, pack_probabilities
+from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.terms import Order, Retrain, Unit
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})

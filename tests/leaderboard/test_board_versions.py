@@ -20,7 +20,8 @@ from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.images import LOCAL, ImageNote, source_files
-from roarbench.store.results import ResultsStore, default_url, pack_answers
+from roarbench.store.result import pack_answers
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import results
 
 QUICK = VERSIONS["quick", 1]

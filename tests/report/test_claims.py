@@ -20,7 +20,7 @@ from roarbench.report.claims import (
 )
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
-from roarbench.store.results import Result, pack_answers
+from roarbench.store.result import Result, pack_answers
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import SUITE
 from tests.helpers.made_up import held as made_up_held

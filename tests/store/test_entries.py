@@ -32,7 +32,8 @@ from roarbench.store.entries import (
 )
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.images import ImageNote
-from roarbench.store.results import Result, ResultsStore, pack_answers
+from roarbench.store.result import Result, pack_answers
+from roarbench.store.results import ResultsStore
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
 from tests.helpers.store_rows import ORIGIN, make_result, make_run

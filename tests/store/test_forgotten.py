@@ -12,7 +12,8 @@ from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, no
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
-from roarbench.store.results import ResultsStore, default_url, stored_result
+from roarbench.store.result import stored_result
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 

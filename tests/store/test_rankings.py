@@ -25,7 +25,9 @@ from roarbench.kernels.ranking import encode, removed_bits, sort_keys, tie_order
 from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.planes import write_planes
-from roarbench.store.rankings import FORMAT, Rankings, RankingSpec, RankingsStore
+from roarbench.store.ranking_manifest import FORMAT
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.terms import PAPER_LEVELS, Order, Precision, Split, Unit
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))

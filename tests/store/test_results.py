@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
-from roarbench.store.results import Result, ResultsStore, default_url, pack_answers, pack_probabilities
+from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 

@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 from roarbench.errors import StoreError
-from roarbench.store import database, schema
+from roarbench.store import opening, schema
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
 
@@ -38,10 +38,10 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def pretend(end: str = "") -> None:
         folder = tmp_path / "100% migrations"
-        shutil.copytree(database.MIGRATIONS, folder, dirs_exist_ok=True)
+        shutil.copytree(opening.MIGRATIONS, folder, dirs_exist_ok=True)
         text = NEXT.format(revision=NEXT_HEAD, head=schema.HEAD, end=end)
         (folder / "versions" / f"r{NEXT_HEAD}_next.py").write_text(text)
-        monkeypatch.setattr(database, "MIGRATIONS", folder)
+        monkeypatch.setattr(opening, "MIGRATIONS", folder)
         monkeypatch.setattr(schema, "HEAD", NEXT_HEAD)
 
     return pretend
@@ -49,7 +49,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_the_head_is_the_newest_migration():
     config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
+    config.set_main_option("script_location", str(opening.MIGRATIONS))
     scripts = ScriptDirectory.from_config(config)
     revisions = [script.revision for script in scripts.walk_revisions()]
     assert scripts.get_current_head() == schema.HEAD
@@ -122,8 +122,8 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(
 
 def test_a_store_at_the_head_needs_no_alembic(store_url: str, next_release, monkeypatch: pytest.MonkeyPatch):
     ResultsStore.open(store_url).close()
-    calls, migrate = [], database._migrate
-    monkeypatch.setattr(database, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
+    calls, migrate = [], opening._migrate
+    monkeypatch.setattr(opening, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
     ResultsStore.open(store_url).close()
     assert calls == []
     next_release()

@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from roarbench.errors import StoreError
-from roarbench.store import database as database_module
-from roarbench.store import schema
+from roarbench.store import opening, schema
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.store_rows import make_result, make_run
 
@@ -222,8 +221,8 @@ def test_the_change_to_wal_waits_for_a_writer(filled: Path):
     holder.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.3, holder.close)
     timer.start()
-    engine = database_module._sqlite_engine(filled, read_only=False)
-    database_module._use_wal(engine, str(filled))
+    engine = opening._sqlite_engine(filled, read_only=False)
+    opening._use_wal(engine, str(filled))
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     engine.dispose()
@@ -280,7 +279,7 @@ def test_psycopg_is_an_extra(monkeypatch: pytest.MonkeyPatch):
     def missing(*arguments: object, **options: object) -> None:
         raise ModuleNotFoundError("No module named 'psycopg'")
 
-    monkeypatch.setattr(database_module, "create_engine", missing)
+    monkeypatch.setattr(opening, "create_engine", missing)
     assert "roarbench[postgres]" in refusal("postgresql://host/name", read_only=True)
 
 

@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import insert, select
 
 from roarbench.identity import canonical, record
-from roarbench.store import database, schema
-from roarbench.store.results import ResultsStore, row_of
+from roarbench.store import opening, schema
+from roarbench.store.result import row_of
+from roarbench.store.results import ResultsStore
 from roarbench.store.schema import results
 from roarbench.store.scores import Score, ScoreSpec
 from tests.helpers.store_rows import make_result, make_run
@@ -65,11 +66,11 @@ def test_a_store_without_the_table_gets_it_and_loses_nothing(
 ):
     result = make_result(make_run())
     older = tmp_path / "migrations"
-    shutil.copytree(database.MIGRATIONS, older)
+    shutil.copytree(opening.MIGRATIONS, older)
     for script in sorted((older / "versions").glob("r*.py"))[1:]:
         script.unlink()
     with monkeypatch.context() as release:
-        release.setattr(database, "MIGRATIONS", older)
+        release.setattr(opening, "MIGRATIONS", older)
         release.setattr(schema, "HEAD", "0001")
         with ResultsStore.open(store_url) as store, store.database.write() as connection:
             connection.execute(insert(results), row_of(result))

@@ -13,7 +13,8 @@ import pytest
 
 from roarbench.cli import main
 from roarbench.execution import reproduce, runner
-from roarbench.store.results import Result, ResultsStore, default_url
+from roarbench.store.result import Result
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import Answer, Call
 from tests.helpers.tiny_suite import InlineEngine

@@ -1,0 +1,67 @@
+"""What fixes rankings on disk, and what an Arrow file of them says of itself."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from roarbench.estimators import Estimator, find_estimator
+from roarbench.identity import fingerprint, record
+from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
+from roarbench.terms import Precision, Split, Unit
+
+
+@dataclass(frozen=True)
+class RankingSpec:
+    """Identity of rankings: all that fixes them.
+
+    A field added after a release gets a default and is left out of folders and files while it has that default.
+
+    Attributes:
+        data: Fingerprint of the decoded data set.
+        reference: Fingerprint of the explained model; empty for controls.
+        estimator: Fingerprint of the estimator and its parameters.
+        name: The estimator's id.
+        unit: What one feature is.
+        levels: Levels that can be read.
+        shape: Channels, height and width of an image.
+        splits: Whose images are ranked.
+        maps: What the explained model was to compute with; what it did is in the manifest, for each file under `made`.
+    """
+
+    data: str
+    reference: str
+    estimator: str
+    name: str
+    unit: Unit
+    levels: tuple[float, ...]
+    shape: tuple[int, int, int]
+    splits: tuple[Split, ...] = tuple(Split)
+    maps: Precision = Precision.FLOAT32
+
+    @property
+    def estimator_record(self) -> Estimator:
+        """Return what ranks the features."""
+        return find_estimator(self.name)
+
+    @property
+    def key(self) -> str:
+        """Return the hash of the whole record, 32 hex digits."""
+        return fingerprint(record(self))
+
+    @property
+    def layout(self) -> Layout:
+        """Return what the bit-planes hold."""
+        return Layout(self.shape, self.unit, self.levels)
+
+
+def identity_of(spec: RankingSpec) -> dict[str, Any]:
+    """Return the spec and the rule for ties as JSON has them."""
+    identity: dict[str, Any] = json.loads(json.dumps(record(spec)))
+    return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
+
+
+def about_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
+    """Describe an Arrow file within itself, enough to read it without this package."""
+    layout = spec.layout
+    codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
+    return identity_of(spec) | codes | {"split": split.value}

@@ -1,0 +1,149 @@
+"""One result or failure, as a record and as a row of the store; its answers are one bit per test image."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.identity import canonical, record
+from roarbench.plan.runs import Run, run_of
+from roarbench.store.provenance import Provenance
+
+_OUTCOME = (
+    "correct",
+    "total",
+    "bits",
+    "seconds",
+    "probability",
+    "rankings",
+    "smoothness",
+    "weights",
+    "loss",
+    "created",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one run; one row.
+
+    Attributes:
+        run: What was done.
+        correct: Number of test images answered correctly.
+        total: Number of test images.
+        bits: One bit per test image, set where the answer is correct, the first image in the highest bit of the first
+            byte; `pack_answers` makes it.
+        seconds: Wall time of training and scoring.
+        provenance: Code, libraries and machine.
+        probability: Softmax probability of the originally predicted class, one little-endian float32 per test image,
+            for runs without retraining; `pack_probabilities` makes it.
+        rankings: Checksum of the rankings that were removed; empty where there are none.
+        smoothness: Of the removed features of the test images, see `smoothness`; None where there are no rankings.
+        weights: Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and
+            in rows from before it was noted.
+        loss: Mean training loss of the last epoch, in nats; None where nothing was trained or it was not noted.
+        created: When the run ended, in UTC.
+    """
+
+    run: Run
+    correct: int
+    total: int
+    bits: bytes
+    seconds: float
+    provenance: Provenance
+    probability: bytes | None = None
+    rankings: str = ""
+    smoothness: float | None = None
+    weights: str = ""
+    loss: float | None = None
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        length = (self.total + 7) // 8
+        if self.total < 1 or len(self.bits) != length:
+            raise ValueError(f"{self.total} answers are packed in {length} bytes, got {len(self.bits)}")
+        packed = int.from_bytes(self.bits, "big")
+        if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
+            raise ValueError(f"{self.correct} of {self.total} answers are correct, the bits say otherwise")
+        if self.probability is not None and len(self.probability) != 4 * self.total:
+            raise ValueError(f"{self.total} probabilities are {4 * self.total} bytes, got {len(self.probability)}")
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Return which test images were answered correctly, bool (total,)."""
+        return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).astype(bool)
+
+    @property
+    def probabilities(self) -> NDArray[np.float32] | None:
+        """Return the softmax probability of the class predicted at t = 0, float32 (total,); None if retrained."""
+        return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed once.
+
+    Attributes:
+        run: What was tried.
+        reason: One line, at most 500 characters.
+        code_version: Of roarbench.
+        created: When, in UTC.
+    """
+
+    run: Run
+    reason: str
+    code_version: str
+    created: datetime
+
+
+def pack_answers(answers: NDArray[np.bool_]) -> bytes:
+    """Pack bool (n,) into one bit per test image."""
+    return np.packbits(answers).tobytes()
+
+
+def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
+    """Pack float32 (n,) into four bytes per test image."""
+    return probabilities.astype("<f4").tobytes()
+
+
+def stored_run(row: Any) -> Run:
+    """Return the run of a row of `results` or `failures`; ValueError if its record is not the one that was stored."""
+    if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
+        raise ValueError(f"the record of {row.key} is not the one that was stored")
+    return run_of(json.loads(row.record))
+
+
+def stored_result(row: Any) -> Result:
+    """Return the result of a row of the table `results`; ValueError if it is damaged."""
+    provenance = Provenance(row.code_version, row.versions, row.hardware)
+    return Result(run=stored_run(row), provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
+
+
+def row_of(result: Result) -> dict[str, Any]:
+    """Return a result as a row of the table `results`."""
+    run, cell = result.run, result.run.cell
+    return {
+        "key": run.key,
+        "record": canonical(record(run)),
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "estimator": cell.estimator,
+        "order": str(cell.order),
+        "retrain": str(cell.retrain),
+        "fill": cell.fill,
+        "unit": str(cell.unit),
+        "t": cell.t,
+        "seed": run.seed,
+        "recipe": run.recipe,
+        "data": run.data,
+        "estimator_fingerprint": run.estimator,
+        "reference": run.reference,
+        **{name: getattr(result, name) for name in _OUTCOME},
+        "code_version": result.provenance.code_version,
+        "versions": result.provenance.versions,
+        "hardware": result.provenance.hardware,
+    }
