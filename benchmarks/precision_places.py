@@ -27,10 +27,11 @@ from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import agreement
-from roarbench.stats.board import Board, Row, board, gain_samples
+from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, half_width
 from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.draws import Draws, draw
+from roarbench.stats.judging import board, gain_samples
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.stats.board import Board, board
+from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.judging import board
 from roarbench.terms import PAPER_LEVELS, ROAR
 
 ESTIMATORS = ("random", "sobel", *(f"e{index}" for index in range(18)))

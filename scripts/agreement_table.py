@@ -24,9 +24,10 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import Agreement, agreement
-from roarbench.stats.board import RANDOM, Row, gain_samples
+from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
+from roarbench.stats.judging import gain_samples
 from roarbench.stats.replication import replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url

@@ -20,10 +20,10 @@ from pairings_study import AnsweredCell, pairings, study_context
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import gain_samples
 from roarbench.stats.bootstrap import Bootstrap, estimate
 from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
 from roarbench.stats.draws import draw, image_weights
+from roarbench.stats.judging import gain_samples
 from roarbench.stats.spread import spread_of, squares
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, SPECIFIC, Unit

@@ -17,8 +17,9 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import find_estimator
 from roarbench.plan.suites import find_suite, leading
-from roarbench.stats.board import Board, Row, board
+from roarbench.stats.board import Board, Row
 from roarbench.stats.curves import Scores
+from roarbench.stats.judging import board
 from roarbench.stats.replication import Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url

@@ -23,10 +23,11 @@ from scipy.stats import norm
 
 from roarbench.stats import draws as drawing
 from roarbench.stats.agreement import agreement
-from roarbench.stats.board import Board, Row, board_of, gain_samples
+from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Floats, Point, Scores, area_weights, gain
 from roarbench.stats.draws import Draws, draw
+from roarbench.stats.judging import board_of, gain_samples
 from roarbench.stats.replication import replication
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict

@@ -32,10 +32,11 @@ from roarbench.analysis.course import ASKED, next_seeds
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import RANDOM, Board, board_of, spread_for
+from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
 from roarbench.stats.draws import Draws, draw
+from roarbench.stats.judging import board_of, spread_for
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
@@ -316,7 +317,7 @@ def courses(world: Drawing, number: int, seed: int, difference: float | None) ->
         "five fixed, 5% of any wrong": fixed(looks, holm=True),
     }
     for name, (rule, controls) in RULES.items():
-        with patch("roarbench.stats.board._Judge.share", rule):
+        with patch("roarbench.stats.judging._Judge.share", rule):
             end = until_decided(looks, difference, controls)
         trainings = sum(end.seeds[row] for row in looks.example.judged)
         ended[name] = _course(end.board, looks.example, end.wrong, trainings)

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from roarbench.stats.board import Board, board_of, covers_of
+from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights
 from roarbench.stats.draws import draw
+from roarbench.stats.judging import board_of, covers_of
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import SPECIFIC

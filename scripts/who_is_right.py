@@ -35,10 +35,11 @@ from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import RANDOM, board_of, gain_samples, spread_for
+from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import gain
 from roarbench.stats.draws import draw
+from roarbench.stats.judging import board_of, gain_samples, spread_for
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url

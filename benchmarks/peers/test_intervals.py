@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 from scipy.stats import bootstrap
 
-from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
+from roarbench.stats.judging import board
 from roarbench.terms import PAPER_LEVELS, ROAR
 
 ESTIMATORS = ("random", "sobel", *(f"e{index}" for index in range(18)))

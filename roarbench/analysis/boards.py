@@ -15,9 +15,10 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, untouched_by
 from roarbench.plan.suite import Suite
-from roarbench.stats.board import Board, board, spread_for, unjudged
+from roarbench.stats.board import Board, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.judging import board, spread_for
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.store.result import Result
 from roarbench.submissions.file import Submission

@@ -7,10 +7,11 @@ from typing import Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.stats.board import RANDOM, Board, Covers, board_of, covers_of, gain_samples, unjudged
+from roarbench.stats.board import RANDOM, Board, Covers, unjudged
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.draws import Draws, draw
+from roarbench.stats.judging import board_of, covers_of, gain_samples
 from roarbench.stats.probability import order_gaps
 from roarbench.stats.spread import Spread
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Unit

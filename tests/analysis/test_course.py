@@ -6,8 +6,9 @@ import pytest
 
 from roarbench.analysis.course import next_seeds, open_with, settled
 from roarbench.estimators import CONTROLS
-from roarbench.stats.board import Board, Covers, board
+from roarbench.stats.board import Board, Covers
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.judging import board
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.terms import ROAR, SPECIFIC
 from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic

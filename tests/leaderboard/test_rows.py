@@ -20,8 +20,8 @@ from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.judging import board
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import significant_pairs
 from roarbench.store.results import ResultsStore

@@ -15,9 +15,10 @@ from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.stats.board import Board, Covers, Row, board
+from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.judging import board
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.provenance import Provenance

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.stats.board import RANDOM, Board, Row, board
+from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
+from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.stats.board import board
 from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.judging import board
 from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.verdicts import Verdict, p_values
 from roarbench.terms import ROAR

@@ -1,0 +1,246 @@
+"""Judges all estimators of one protocol: from draws to gains, verdicts and places."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from roarbench.estimators import CONTROLS
+from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
+from roarbench.stats.draws import Draws, draw
+from roarbench.stats.pairs import Pairs
+from roarbench.stats.places import Place, place_intervals, places
+from roarbench.stats.sequential import compare_watched, share
+from roarbench.stats.spread import References, Spread, Trainings, spread_of
+from roarbench.stats.verdicts import Comparison, compare, detectable
+from roarbench.terms import OTHER_IMAGE, Protocol, Retrain
+
+
+def board(
+    scores: Scores,
+    protocol: Protocol,
+    bootstrap: Bootstrap | None = None,
+    spread: Spread | None = None,
+    shown: Collection[str] | None = None,
+) -> Board:
+    """Judge all estimators of one protocol.
+
+    Args:
+        scores: Their correct answers.
+        protocol: Its order says which curve is better, its network whether trainings vary.
+        bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
+        spread: How references and trainings vary, where more cells of this protocol than these are known; from
+            `scores` if not given.
+        shown: Estimators that are rows of the board, and have their places among these; all if not given.
+    """
+    bootstrap = bootstrap or Bootstrap()
+    spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
+    return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
+
+
+def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
+    """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
+    if spread is None or protocol.retrain is not Retrain.NONE:
+        return spread
+    return replace(spread, trainings=None) if spread.references else None
+
+
+def covers_of(protocol: Protocol, spread: Spread | None) -> Covers:
+    """Return what intervals under a protocol cover with this spread."""
+    references = spread is not None and spread.references is not None
+    if protocol.retrain is Retrain.NONE:
+        return Covers.NETWORKS if references else Covers.IMAGES
+    if spread is None or spread.trainings is None:
+        return Covers.NOTHING
+    return Covers.REFERENCES if references else Covers.BOTH
+
+
+def board_of(
+    scores: Scores,
+    protocol: Protocol,
+    bootstrap: Bootstrap,
+    spread: Spread | None,
+    draws: Draws,
+    shown: Collection[str] | None = None,
+) -> Board:
+    """Judge all estimators of one protocol by draws that are there already.
+
+    Args:
+        scores: Correct answers of all rows; the verdicts are adjusted for them all.
+        protocol: Its order says which curve is better, its network whether trainings vary.
+        bootstrap: What the draws were made with.
+        spread: The same; None where nothing is trained or nothing says how trainings vary.
+        draws: Of the cells of `scores`, or of more.
+        shown: Estimators that are rows of the board, and have their places among these; all if not given.
+    """
+    judge = _Judge(
+        protocol,
+        scores,
+        bootstrap,
+        covers_of(protocol, spread),
+        draws,
+        gain_samples(scores, protocol, draws),
+        gain_samples(scores, protocol, draws.replication),
+    )
+    rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
+    comparisons = judge.comparisons()
+    trainings: Trainings | None = spread.trainings if spread else None
+    references: References | None = spread.references if spread else None
+    return Board(
+        protocol,
+        scores.levels,
+        _rows(judge, protocol, rows, comparisons),
+        scores.images,
+        bootstrap,
+        judge.covers,
+        None if judge.covers is Covers.NOTHING else detectable(judge.pairs(judge.placed)),
+        POINTS * trainings.deviation if trainings else None,
+        trainings.freedom if trainings else 0,
+        len(comparisons),
+        len(scores.networks),
+        POINTS * references.deviation if references else None,
+        references.rows if references else 0,
+        references.freedom if references else None,
+    )
+
+
+def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
+    """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
+
+    Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
+    How much masks alone tell is no gain: a lower curve is neither better nor worse.
+    """
+    if scores.differences and draws.differences:
+        scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
+        nothing = np.zeros((1 + len(scores.levels), 1))
+        return _areas(scores, protocol, draws, nothing)
+    if protocol.retrain is Retrain.MASKS or not scores.complete(RANDOM):
+        return {}
+    return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+
+
+def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
+    levels = (0.0, *scores.levels)
+    gains = {
+        name: gain(levels, draws.curve(scores.curve(name)), baseline, protocol.order)
+        for name in dict.fromkeys((*scores.estimators, *CONTROLS))
+        if scores.complete(name)
+    }
+    return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Material that the rows are made from."""
+
+    protocol: Protocol
+    scores: Scores
+    bootstrap: Bootstrap
+    covers: Covers
+    draws: Draws
+    gains: Mapping[str, Sample]
+    replicated: Mapping[str, Sample]
+
+    def share(self, estimator: str) -> float:
+        """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
+        looks = self.scores.watched.get(estimator)
+        return share(looks) if looks else 1.0
+
+    def confidence(self, estimators: Collection[str]) -> float:
+        """Return the confidence of one interval that makes for the board's over all looks at these rows."""
+        return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
+
+    def estimate(self, sample: Sample | None, estimator: str) -> Estimate:
+        if sample is None:
+            return Estimate()
+        nothing = self.covers is Covers.NOTHING
+        return Estimate(sample.value) if nothing else estimate(sample, self.confidence([estimator]))
+
+    def accuracy(self, estimator: str, t: float) -> Estimate:
+        value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
+        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
+
+    def difference(self, estimator: str, t: float) -> Estimate:
+        if self.draws.differences:
+            return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
+        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
+        return self.estimate(one.minus(random) if one and random else None, estimator)
+
+    def predicted(self, estimator: str) -> Estimate:
+        repeated = self.covers not in (Covers.NOTHING, Covers.IMAGES)
+        return self.estimate(self.replicated.get(estimator), estimator) if repeated else Estimate()
+
+    @cached_property
+    def placed(self) -> dict[str, Sample]:
+        """Return the gains of the rows that are compared, without those of checks."""
+        rows = (name for name in self.scores.estimators if name not in self.scores.checks)
+        return {name: self.gains[name] for name in rows if name in self.gains}
+
+    def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
+        return Pairs.of(list(gains.values()), self.confidence(gains))
+
+    def over(self, control: str) -> dict[str, Sample]:
+        """Return gains minus the control's; empty where the control has none.
+
+        Where Random's gain is 0 by construction no row is held against the chance in what was measured of it.
+        """
+        if control == RANDOM and self.protocol.random_is_zero:
+            return self.placed
+        if control not in self.gains:
+            return {}
+        return {name: sample.minus(self.gains[control]) for name, sample in self.placed.items()}
+
+    @cached_property
+    def over_other_image(self) -> dict[str, Sample]:
+        """Return gains minus those of the same maps handed to other images, of the rows that have such a twin."""
+        twins = {name: self.gains.get(f"{name}~{OTHER_IMAGE}") for name in self.placed}
+        return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
+
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        if self.covers is Covers.NOTHING:
+            return {}
+        pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
+        pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
+        pairs = {(name, control): d for (name, control), d in pairs.items() if name != control}
+        watched = {key: d for key, d in pairs.items() if key[0] in self.scores.watched}
+        found = compare(pairs) | compare_watched(watched, {key: self.share(key[0]) for key in watched})
+        return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
+
+    def places(self, rows: Collection[str]) -> dict[str, Place]:
+        """Return the places among these rows."""
+        gains = {name: sample for name, sample in self.placed.items() if name in rows}
+        pairs = self.pairs(gains)
+        found = places(pairs.values) if self.covers is Covers.NOTHING else place_intervals(pairs)
+        return dict(zip(gains, found, strict=True))
+
+
+def _rows(
+    judge: _Judge, protocol: Protocol, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]
+) -> tuple[Row, ...]:
+    positions, over_sobel = judge.places(shown), judge.over(SOBEL)
+    scores = judge.scores
+    first = 1 if protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
+    return tuple(
+        Row(
+            estimator=name,
+            seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
+            clean=judge.accuracy(*UNTOUCHED),
+            accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
+            differences=tuple(judge.difference(name, t) for t in scores.levels),
+            gain=judge.estimate(judge.gains.get(name), name),
+            over_sobel=judge.estimate(over_sobel.get(name), name),
+            random=comparisons.get((name, RANDOM)),
+            sobel=comparisons.get((name, SOBEL)),
+            random_blurred=comparisons.get((name, BLURRED)),
+            place=positions.get(name),
+            check=name in scores.checks,
+            predicted=judge.predicted(name),
+            over_other_image=judge.estimate(judge.over_other_image.get(name), name),
+            other_image=comparisons.get((name, OTHER_IMAGE)),
+            looks=scores.watched.get(name, 0),
+        )
+        for name in shown
+    )
