@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import who_is_right
+from known_boards import QUICK, Example, Looks, Truth, networks_of, together, words
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from simulate_coverage import share_images
-from simulate_sequential import QUICK, Example, Looks, Truth, networks_of, together, until_decided, words
+from simulate_sequential import until_decided
 
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS

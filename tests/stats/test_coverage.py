@@ -9,6 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from roarbench.stats.curves import area_weights
+
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -34,7 +36,7 @@ def test_references_and_trainings_of_synthetic_boards_vary_as_the_world_says(scr
     world = script.World("test", 40, 1, images=500, of_references=(2.0, 2.0), of_trainings=(1.0, 1.0))
     generator = np.random.default_rng(0)
     spread = script.spread_of([script.experiment(world, script.setting(world, generator), generator).scores])
-    weights = script.area_weights((0.0, *world.levels))[1:]
+    weights = area_weights((0.0, *world.levels))[1:]
     expected = np.sqrt(2.0**2 + (weights**2).sum() * 1.0**2)  # of a gain: the reference's, and trainings at two levels
     assert spread.references.freedom > 60
     assert 0.8 * expected < 100 * spread.references.deviation < 1.2 * expected
@@ -89,7 +91,7 @@ def test_the_tables_of_the_page_are_those_of_the_record(script: ModuleType) -> N
     page = (DOCS / "statistics.md").read_text()
     record = json.loads((DOCS / "statistics-coverage.json").read_text())
     assert set(record["worlds"]) == {world.name for world in script.WORLDS}
-    for lines in script.tables(record).values():
+    for lines in import_module("coverage_page").tables(record).values():
         assert "\n".join(lines) in page
 
 

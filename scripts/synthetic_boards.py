@@ -1,0 +1,168 @@
+"""Synthetic boards of ROAR whose truth is known: every answer comes from a hidden number, all normal."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights, gain
+from roarbench.terms import ROAR
+
+CLEAN_ACCURACY = 0.8
+CONTROLS = ("random", "sobel", "random-blurred")
+DROPS = (0.0, 0.0, 3.0, -6.0, -1.0, 1.5, 1.5, 0.0, 4.0)  # of the controls, then of the explained rows
+# variances of the hidden number: an image's difficulty for all cells, for one cell, per reference, and per training
+SHARED, OWN, EXPLAINED, NOISE = 0.6, 0.25, 0.05, 0.1
+
+
+@dataclass(frozen=True)
+class World:
+    """Parts that the boards of one simulation have in common.
+
+    Attributes:
+        name: What the table calls it.
+        references: Networks that the rows beside the controls explain.
+        trainings: On each of them; a control has as many trainings as a row has in all.
+        drops: True mean drop of every estimator below Random, in accuracy points at t = 1.
+        levels: Above 0.
+        images: Number of test images.
+        of_references: Standard deviation of a row's gain over references, in accuracy points: from the first to the
+            last row evenly between these.
+        shared: Share of that variance that all rows have in common.
+        of_trainings: Standard deviation of a cell's accuracy over trainings, in accuracy points: log-uniform between
+            these.
+    """
+
+    name: str
+    references: int
+    trainings: int
+    drops: tuple[float, ...] = DROPS
+    levels: tuple[float, ...] = (0.5, 0.9)
+    images: int = 3925
+    of_references: tuple[float, float] = (1.0, 2.3)
+    shared: float = 0.5
+    of_trainings: tuple[float, float] = (0.5, 1.0)
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Return the ids of the rows, the controls first."""
+        return (*CONTROLS, *(f"e{number}" for number in range(1, len(self.drops) - len(CONTROLS) + 1)))
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """Return the rows that depend on a reference."""
+        return self.estimators[len(CONTROLS) :]
+
+
+WORLDS = (
+    World("1 reference x 2 trainings", 1, 2, of_trainings=(0.3, 3.0)),
+    World("2 references x 1 training", 2, 1, of_trainings=(0.3, 3.0)),
+    World("3 references x 1 training", 3, 1, of_trainings=(0.3, 3.0)),
+    World("3 references x 2 trainings", 3, 2, of_trainings=(0.3, 3.0)),
+    World("5 references x 1 training", 5, 1, of_trainings=(0.3, 3.0)),
+    World("2 x 1, references share nothing", 2, 1, shared=0.0),
+    World("2 x 1, references share 80%", 2, 1, shared=0.8),
+    World("3 x 1, references share 80%", 3, 1, shared=0.8),
+    World("3 x 1, references alike", 3, 1, of_references=(0.0, 0.0)),
+    World("3 x 1, 10,000 images", 3, 1, images=10_000),
+    World("3 x 1, all rows equal to Random", 3, 1, drops=(0.0,) * 9),
+    World("5 x 1, 20 rows, 5 levels", 5, 1, tuple(np.linspace(-6, 12, 19)), (0.1, 0.3, 0.5, 0.7, 0.9)),
+    World("1 x 2, references alike", 1, 2, of_references=(0.0, 0.0)),
+    World("1 x 5, references alike", 1, 5, of_references=(0.0, 0.0)),
+)
+DESIGNS = 5  # of these worlds: what the study and the suites may look like; they are simulated most often
+
+
+def truth(world: World) -> dict[Point, float]:
+    """Return the true accuracies: Random falls linearly with t, an estimator's gain grows with it."""
+    accuracies = {UNTOUCHED: CLEAN_ACCURACY}
+    for name, drop in zip(world.estimators, world.drops, strict=True):
+        for t in world.levels:
+            accuracies[name, t] = CLEAN_ACCURACY - 0.3 * t - drop / POINTS * t
+    return accuracies
+
+
+def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
+    """Return the gains of these accuracies, in accuracy points."""
+    levels = (0.0, *world.levels)
+    curves = {
+        name: np.array([accuracies[UNTOUCHED], *(accuracies[name, t] for t in world.levels)])
+        for name in world.estimators
+    }
+    return {name: float(gain(levels, curve, curves["random"], ROAR.order)) for name, curve in curves.items()}
+
+
+class Setting(NamedTuple):
+    """Parts that every experiment of one world on the same test images shares.
+
+    Attributes:
+        shared: Difficulty of the images for all cells.
+        own: Difficulty of the images for each cell beyond that.
+        trainings: Standard deviation of each cell's accuracy over trainings, in accuracy points.
+    """
+
+    shared: NDArray[np.float32]
+    own: dict[Point, NDArray[np.float32]]
+    trainings: dict[Point, float]
+
+
+def setting(world: World, generator: np.random.Generator) -> Setting:
+    """Draw test images and how much each cell varies."""
+    points = truth(world)
+    shared = np.float32(SHARED**0.5) * _normal(generator, world.images)
+    own = {point: np.float32(OWN**0.5) * _normal(generator, world.images) for point in points}
+    low, high = np.log(np.maximum(world.of_trainings, 1e-9))
+    return Setting(shared, own, {point: float(np.exp(generator.uniform(low, high))) for point in points})
+
+
+def _normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+    return np.asarray(generator.standard_normal(shape, dtype=np.float32))
+
+
+class Experiment(NamedTuple):
+    """One board's answers.
+
+    Attributes:
+        scores: As a store would hold them.
+        accuracies: True ones for these references, over all images and trainings.
+    """
+
+    scores: Scores
+    accuracies: dict[Point, float]
+
+
+def experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
+    """Draw references and trainings, and train."""
+    count = world.references * world.trainings
+    explains = np.arange(count) % world.references
+    common = generator.standard_normal(world.references)
+    rows = dict(zip(world.explained, np.linspace(*world.of_references, len(world.explained)), strict=True))
+    of_rows = {
+        name: np.sqrt(world.shared) * common + np.sqrt(1 - world.shared) * generator.standard_normal(world.references)
+        for name in rows
+    }
+    # a reference moves a curve in proportion to t, the gain by one standard deviation
+    unit = float(area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
+    correct: dict[Point, Bits] = {}
+    exact: dict[Point, float] = {}
+    for point, accuracy in truth(world).items():
+        name, t = point
+        threshold = norm.ppf(accuracy)
+        hidden_unit = POINTS * norm.pdf(threshold)
+        training = given.trainings[point] / hidden_unit
+        reference = rows.get(name, 0.0) * t / unit / hidden_unit
+        shift = -reference * of_rows[name] if name in rows else np.zeros(world.references)
+        hidden = given.shared + given.own[point] + np.float32(NOISE**0.5) * _normal(generator, count, world.images)
+        if name in rows:
+            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, world.references, world.images)[explains]
+        else:
+            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, count, world.images)
+        hidden += (shift[explains] + training * generator.standard_normal(count))[:, None].astype(np.float32)
+        line = threshold * np.sqrt(1 + training**2 + reference**2)
+        correct[point] = hidden > -line
+        exact[point] = float(np.mean(norm.cdf((line + shift) / np.sqrt(1 + training**2))))
+    names = tuple(f"reference {number}" for number in explains)
+    references = {(name, t): names for name in world.explained for t in world.levels}
+    return Experiment(Scores(world.estimators, world.levels, correct, references=references), exact)
