@@ -129,7 +129,7 @@ def _begun(known: Iterable[str], start: str) -> list[str]:
 
 def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:
     """Return the fingerprints of the images that a folder gave."""
-    from roarbench.datasets.sources import describe_source
+    from roarbench.datasets.origin import describe_source
 
     dataset = suite.dataset_record
     files = source_files(record(dataset.anywhere), describe_source(dataset, Path(folder)))

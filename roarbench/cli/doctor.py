@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.datasets.sources import HUB_TIMEOUT
+from roarbench.datasets.hub import HUB_TIMEOUT
 from roarbench.devices import device, uses_bf16
 from roarbench.errors import SandboxError
 from roarbench.sandbox.preflight import check_sandbox

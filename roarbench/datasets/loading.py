@@ -19,7 +19,8 @@ from roarbench import identity
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.decoding import JOURNAL, Progress, Tally, decode_splits
-from roarbench.datasets.sources import RawSplit, describe_source, open_source
+from roarbench.datasets.origin import describe_source
+from roarbench.datasets.sources import RawSplit, open_source
 from roarbench.datasets.subsets import check_limit
 from roarbench.errors import DataError, StoreError
 from roarbench.files import sha256, sync

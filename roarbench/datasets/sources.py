@@ -1,8 +1,7 @@
-"""Where images come from: the hub, a local folder, the package itself, IDX files, or a generator."""
+"""Opens the two splits of a data set, undecoded, wherever its images come from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, folders, idx, planted, tables
+from roarbench.datasets.hub import brief, download, fetched_in_turn
+from roarbench.datasets.origin import BUNDLED, own_folder, table_file
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
 from roarbench.terms import Split
-
-BUNDLED = Path(__file__).parent / "bundled"
-BUNDLED_TABLE = "table.parquet"
-HUB_TIMEOUT = 5.0  # seconds; the library alone retries for half a minute before it gives up
 
 
 @dataclass(frozen=True)
@@ -46,71 +43,6 @@ class RawSplit:
         return RawSplit(self.labels[kept], self.rows[kept], self.groups, pixels, truth)
 
 
-def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the identity of the images' source, cheap to find: another source or a changed file changes it.
-
-    Raises:
-        DataError: `data` is no folder that can be read, the data set is generated, or it is not known where it lies.
-    """
-    if data is not None and record.generated:
-        raise DataError(f"{record.name} is generated and reads no files; leave --data out")
-    if record.tabular:
-        return _table_source(record, data)
-    if data is not None and not data.is_dir():
-        what = "a file" if data.exists() else "missing"
-        raise DataError(
-            f"--data {data} is {what}; expected a folder with both splits of {record.name} as the hub has them"
-        )
-    if data is not None:
-        return {"kind": "local", "folder": str(data.resolve()), "files": _files(data, record)}
-    if record.own:
-        return {"kind": "own", "files": _files(_own_folder(record), record)}
-    if record.bundled:
-        return {"kind": "bundled", "files": _files(BUNDLED / record.bundled, record)}
-    if record.hub:
-        return {"kind": "hub", "path": record.hub, "revision": record.revision}
-    return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
-
-
-def _table_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the same for a table, which is one file."""
-    path = _table_file(record, data)
-    files = [[path.name, path.stat().st_size, path.stat().st_mtime_ns]]
-    if data is not None:
-        return {"kind": "local", "folder": str(path.resolve()), "files": files}
-    return {"kind": "own" if record.own else "bundled", "files": files}
-
-
-def _table_file(record: DatasetRecord, data: Path | None) -> Path:
-    """Return where a table lies."""
-    bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
-    path = data or bundled
-    if not path.is_file():
-        seen = "it is not known here where it lies" if path == Path() else f"{path} is no file"
-        raise DataError(f"the table of {record.name}: {seen}; write --data FILE, or --suite FILE.toml that names it")
-    return path
-
-
-def _own_folder(record: DatasetRecord) -> Path:
-    """Return where the images lie that a suite's file names."""
-    folder = Path(record.folder)
-    if not record.folder or not folder.is_dir():
-        seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
-        raise DataError(f"the images of {record.name}: {seen}; write --data DIR, or --suite FILE.toml that names them")
-    return folder
-
-
-def _files(folder: Path, record: DatasetRecord) -> list[list[object]]:
-    """Return path, size and time of each file, of folders of images those of the images."""
-    endings = folders.ENDINGS if record.own == FOLDERS else None
-    try:
-        found = (path for path in folder.rglob("*") if endings is None or path.suffix.lower() in endings)
-        paths = sorted(path for path in found if path.is_file())
-        return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
-    except OSError as error:  # a file that has just gone
-        raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error
-
-
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
     """Open both splits of a data set, labels read and checked, images still undecoded.
 
@@ -123,9 +55,9 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
         DataError: They cannot be reached or read, or are not what the record says.
     """
     if record.tabular:
-        splits = _from_rows(record, _table_file(record, data))
+        splits = _from_rows(record, table_file(record, data))
     elif record.own == FOLDERS:
-        splits = _from_folders(record, data or _own_folder(record))
+        splits = _from_folders(record, data or own_folder(record))
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
     elif data is not None and idx.has_idx(data):
@@ -175,7 +107,7 @@ def counted(record: DatasetRecord) -> DatasetRecord:
         DataError: It is not where and what the record says, or has too little to train and test on.
     """
     if record.own == TABLE:
-        values, labels = read_rows(_table_file(record, None), record)
+        values, labels = read_rows(table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
         found = _folder_labels(record) if record.own == FOLDERS else _table_labels(record)
@@ -190,11 +122,11 @@ def counted(record: DatasetRecord) -> DatasetRecord:
 
 
 def _folder_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
-    return {split: read.labels for split, (_, read) in _read_folders(record, _own_folder(record)).items()}
+    return {split: read.labels for split, (_, read) in _read_folders(record, own_folder(record)).items()}
 
 
 def _table_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
-    folder = _own_folder(record)
+    folder = own_folder(record)
     found = _find_files(record, folder, str(folder))
     try:
         files = {split: _needed(record, found[split], str(folder)) for split in Split}
@@ -224,7 +156,7 @@ def _from_folders(record: DatasetRecord, folder: Path) -> dict[Split, RawSplit]:
 
 
 def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
-    data = data or (_own_folder(record) if record.own else None)
+    data = data or (own_folder(record) if record.own else None)
     where = str(data) if data else record.bundled or record.hub
     found = _find_files(record, data, where)
     try:
@@ -245,9 +177,9 @@ def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Sp
     folder = BUNDLED / record.bundled if record.bundled and data is None else data
     found: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
-        found = _fetched_in_turn(record)
+        found = fetched_in_turn(record)
     else:
-        found = _in_folder(record, folder or _download(record), where)
+        found = _in_folder(record, folder or download(record), where)
     files: dict[Split, Iterable[Path]] = {}
     for split, name in ((Split.TRAIN, record.train_split), (Split.TEST, record.test_split)):
         if name not in found:
@@ -299,95 +231,7 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
     return {split: np.searchsorted(names, column.astype(str)) for split, column in values.items()}
 
 
-def _download(record: DatasetRecord) -> Path:
-    """Fetch the files of both splits into the hub's cache, which keeps what was fetched before."""
-    import huggingface_hub
-    from datasets.config import HF_HUB_OFFLINE
-
-    patterns = list(_patterns(record).values())
-    try:
-        if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
-            _list_hub(record)
-        return Path(
-            huggingface_hub.snapshot_download(
-                record.hub, repo_type="dataset", revision=record.revision, allow_patterns=patterns
-            )
-        )
-    except Exception as error:  # as above
-        raise _unreachable(error, record) from error
-
-
-def _patterns(record: DatasetRecord) -> dict[str, str]:
-    """Return the names of the files of each split on the hub."""
-    folder = record.config or "data"
-    return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
-
-
-def _list_hub(record: DatasetRecord) -> list[str]:
-    """List the names of all files on the hub."""
-    import huggingface_hub
-
-    about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
-    return sorted(file.rfilename for file in about.siblings or [])
-
-
-def _list_cache(record: DatasetRecord) -> list[str]:
-    """List the names of the files that were fetched before.
-
-    Raises:
-        FileNotFoundError: There are none.
-    """
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.file_download import repo_folder_name
-
-    name = repo_folder_name(repo_id=record.hub, repo_type="dataset")
-    folder = Path(HF_HUB_CACHE) / name / "snapshots" / record.revision
-    if not folder.is_dir():
-        raise FileNotFoundError(f"offline, and nothing in {folder}")
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
-
-
-def _fetched_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
-    """Yield the files of each split; a file is fetched when it is asked for."""
-    from datasets.config import HF_HUB_OFFLINE
-
-    try:
-        names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
-    except Exception as error:  # as above
-        raise _unreachable(error, record) from error
-    found = {split: [name for name in names if fnmatch(name, like)] for split, like in _patterns(record).items()}
-    return {split: _fetch(record, files) for split, files in found.items() if files}
-
-
-def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
-    import huggingface_hub
-
-    for name in names:
-        try:
-            yield Path(huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision))
-        except Exception as error:  # as above
-            raise _unreachable(error, record) from error
-
-
 def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:
     """Return the error for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {where} ({_seen(error)}); expected parquet files{layout}")
-
-
-def _unreachable(error: Exception, record: DatasetRecord) -> DataError:
-    from huggingface_hub import get_token
-    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
-
-    if isinstance(error, GatedRepoError | RepositoryNotFoundError):
-        page = f"https://huggingface.co/datasets/{record.hub}"
-        ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
-        return DataError(f"the hub does not open {record.hub} to you ({_seen(error)}); {ask}")
-    token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
-    return DataError(
-        f"cannot reach {record.hub} on the Hugging Face hub ({_seen(error)}){token}; give a local copy with --data DIR"
-    )
-
-
-def _seen(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return DataError(f"cannot read {where} ({brief(error)}); expected parquet files{layout}")

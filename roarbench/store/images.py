@@ -112,6 +112,6 @@ def source_files(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
 
     Args:
         about: The plain record of the data set.
-        source: From `datasets.sources.describe_source`.
+        source: From `datasets.origin.describe_source`.
     """
     return fingerprint({"record": about, "files": source["files"]})

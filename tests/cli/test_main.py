@@ -22,7 +22,7 @@ from roarbench.cli import main
 from roarbench.cli.choosing import chosen_estimators
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import BUNDLED
+from roarbench.datasets.origin import BUNDLED
 from roarbench.errors import RunError
 from roarbench.execution import jobs
 from roarbench.plan.points import expand, select

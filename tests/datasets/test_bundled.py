@@ -9,7 +9,8 @@ from PIL import Image
 import roarbench
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import BUNDLED, open_source
+from roarbench.datasets.origin import BUNDLED
+from roarbench.datasets.sources import open_source
 from roarbench.terms import Split
 
 FOLDER = BUNDLED / "imagenette64"

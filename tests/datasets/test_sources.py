@@ -18,7 +18,8 @@ import pytest
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoding import RowGroupPart, decode_part
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import describe_source, open_source
+from roarbench.datasets.origin import describe_source
+from roarbench.datasets.sources import open_source
 from roarbench.datasets.tables import CHUNK, read_images
 from roarbench.errors import DataError
 from roarbench.terms import Split

@@ -10,7 +10,7 @@ import pytest
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import BUNDLED, BUNDLED_TABLE
+from roarbench.datasets.origin import BUNDLED, BUNDLED_TABLE
 from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
 

@@ -14,7 +14,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
 from roarbench.datasets.catalogue import PINNED, find_dataset
-from roarbench.datasets.sources import describe_source
+from roarbench.datasets.origin import describe_source
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN
