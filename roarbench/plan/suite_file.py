@@ -55,12 +55,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _suite(top: TomlTable, path: Path) -> Suite:
     name, about = top.text("name"), top.text("about", "a suite from a file")
-    if not NAME.fullmatch(name):
-        raise top.wrong(
-            f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
-        )
-    if name in SUITES:
-        raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
+    _check_name(top, name)
     dataset = read_data(top.section("data"), path.parent, name)
     model, source, start = _network(top.section("network"), path.parent)
     recipe = _recipe(top.section("recipe"), None, start)
@@ -73,10 +68,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     top.close()
     if dataset.tabular:
         _check_tabular(top, blocks, (recipe, reference_recipe))
-    trained = [block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE]
-    if trained and max(trained) < references:
-        seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"
-        raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
+    _check_seeds(top, blocks, references)
     made = Suite(
         name="",
         version="",
@@ -92,6 +84,20 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         tuned_on=tuned_on,
     )
     return own_suite(name, about, made)
+
+
+def _check_name(top: TomlTable, name: str) -> None:
+    """Refuse what is no name of a suite, or one of the table's.
+
+    Raises:
+        CallerError: The file has it.
+    """
+    if not NAME.fullmatch(name):
+        raise top.wrong(
+            f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
+        )
+    if name in SUITES:
+        raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
 
 
 def slug(text: str) -> str:
@@ -157,6 +163,18 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, which rows of a table are not"
             raise top.wrong(f'{seen}; write like = "tabular@1" under [recipe]')
+
+
+def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
+    """Refuse more references than there are seeds that they could rank for.
+
+    Raises:
+        CallerError: The file asks for it.
+    """
+    trained = [block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE]
+    if trained and max(trained) < references:
+        seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"
+        raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
 def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -76,15 +77,7 @@ def board_of(
         draws: Of the cells of `scores`, or of more.
         shown: Estimators that are rows of the board, and have their places among these; all if not given.
     """
-    judge = _Judge(
-        protocol,
-        scores,
-        bootstrap,
-        covers_of(protocol, spread),
-        draws,
-        gain_samples(scores, protocol, draws),
-        gain_samples(scores, protocol, draws.replication),
-    )
+    judge = _Judge.of(scores, protocol, bootstrap, covers_of(protocol, spread), draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
     comparisons = judge.comparisons()
     trainings: Trainings | None = spread.trainings if spread else None
@@ -143,6 +136,11 @@ class _Judge:
     draws: Draws
     gains: Mapping[str, Sample]
     replicated: Mapping[str, Sample]
+
+    @classmethod
+    def of(cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, covers: Covers, draws: Draws) -> Self:
+        gains, replicated = (gain_samples(scores, protocol, each) for each in (draws, draws.replication))
+        return cls(protocol, scores, bootstrap, covers, draws, gains, replicated)
 
     def share(self, estimator: str) -> float:
         """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""

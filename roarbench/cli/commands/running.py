@@ -32,7 +32,10 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 
 if TYPE_CHECKING:
-    from roarbench.execution.runner import Start
+    from roarbench.execution.course import Wish
+    from roarbench.execution.entry import SubmissionMode
+    from roarbench.execution.runner import Finished, Request, Start
+    from roarbench.store.folders import Workspace
     from roarbench.store.results import ResultsStore
 
 _MOST_REPLICATIONS = 1000
@@ -55,12 +58,9 @@ def run(
     named, budget = tried_suite(asked.suite, work.store, work.db), course.seconds
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
-    from roarbench.analysis.noisy_copies import with_kept
-    from roarbench.execution.course import Wish, run_until_decided
+    from roarbench.execution.course import Wish
     from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import Request, add_scores, run_suite
-    from roarbench.plan.suites import leading
-    from roarbench.report.table import suite_table
+    from roarbench.execution.runner import Request, add_scores
     from roarbench.store.folders import Workspace
 
     # machines of a cluster have other working directories
@@ -72,28 +72,59 @@ def run(
     with open_results(work.store, work.db, read_only=False) as results:
         _keep(named, results, console)
         if submitted.submission:
-            from roarbench.execution.entry import SubmissionMode, submit
+            from roarbench.execution.entry import submit
 
-            mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
-            entry, pace = submit(submitted.submission, mode, results, workspace, console)
+            entry, pace = submit(submitted.submission, _mode(submitted), results, workspace, console)
             suite = requested_suite(named, asked, work.references, entry)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
-        if course.until_decided:
-            finished = run_until_decided(request, Wish(course.difference, budget), workspace, results, console)
-        else:
-            finished = run_suite(request, workspace, results, console)
+        wish = Wish(course.difference, budget) if course.until_decided else None
+        finished = _run(request, wish, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where = results.where
-    shown, suite_results = leading(suite), with_kept(finished.suite_results, work.store)
-    for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
-        print_table(suite_table(suite_results, protocol.name, None, None), format)
+    _print_tables(suite, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
+    _propose_next(named, bool(finished.failed), console)
+    if finished.failed:
+        raise typer.Exit(1)
+
+
+def _propose_next(named: Suite, failed: bool, console: Console) -> None:
+    """Print the commands that usually come after a run, and after failures the one that makes them due."""
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
-    if finished.failed:
+    if failed:
         console.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
-        raise typer.Exit(1)
+
+
+def _mode(submitted: SubmissionOptions) -> "SubmissionMode":
+    """Return how the maps of a submission are made."""
+    from roarbench.execution.entry import SubmissionMode
+
+    return SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
+
+
+def _run(
+    request: "Request", wish: "Wish | None", workspace: "Workspace", results: "ResultsStore", console: Console
+) -> "Finished":
+    """Do all runs that are missing, or with a wish only those that it takes to fulfil it."""
+    from roarbench.execution.course import run_until_decided
+    from roarbench.execution.runner import run_suite
+
+    if wish:
+        return run_until_decided(request, wish, workspace, results, console)
+    return run_suite(request, workspace, results, console)
+
+
+def _print_tables(suite: Suite, finished: "Finished", store: Path, format: TableFormat) -> None:
+    """Print the tables of a suite that a finished run shows; of those the last where they make a file."""
+    from roarbench.analysis.noisy_copies import with_kept
+    from roarbench.plan.suites import leading
+    from roarbench.report.table import suite_table
+
+    shown, suite_results = leading(suite), with_kept(finished.suite_results, store)
+    for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
+        print_table(suite_table(suite_results, protocol.name, None, None), format)
 
 
 def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
@@ -131,24 +162,14 @@ def replicate(
     """
     named = tried_suite(asked.suite, work.store, work.db)
     suite = requested_suite(named, asked, work.references)
-    from roarbench.analysis.load import Question, load_suite, open_results
-    from roarbench.execution.runner import Request, run_suite, workers_here
+    from roarbench.analysis.load import Question, load_suite
     from roarbench.report.replication import compare, replication_record, replication_text
-    from roarbench.store.folders import Workspace
 
     if against:
         question = Question(work.store, work.db, work.limit, str(work.data or ""), work.references)
         first, again = (load_suite(suite, each) for each in (question, question._replace(store=against, db="")))
     else:
-        workspace, count = Workspace(work.store), workers_here(work.workers)
-        with open_results(work.store, work.db, read_only=False) as results:
-            _keep(named, results, err)
-            request = Request(suite, work.data, work.limit, work.references, count)
-            repeated = replace(request, suite=replace(suite, replication=number))
-            done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
-        if any(finished.failed for finished in done):
-            raise RunError(f"runs failed; `{propose('status')}` says which")
-        first, again = (finished.suite_results for finished in done)
+        first, again = (finished.suite_results for finished in _run_twice(named, suite, work, number))
     found = compare(first, again, suite.blocks[0].unit)
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(replication_record(found, first, again)))
@@ -156,6 +177,27 @@ def replicate(
         out.print(replication_text(found, first, again))
     if found.opposed:
         raise typer.Exit(1)
+
+
+def _run_twice(named: Suite, suite: Suite, work: WorkOptions, number: int) -> "list[Finished]":
+    """Do what is missing of a suite and of its replication of this number.
+
+    Raises:
+        RunError: Runs failed.
+    """
+    from roarbench.analysis.load import open_results
+    from roarbench.execution.runner import Request, run_suite, workers_here
+    from roarbench.store.folders import Workspace
+
+    workspace, count = Workspace(work.store), workers_here(work.workers)
+    with open_results(work.store, work.db, read_only=False) as results:
+        _keep(named, results, err)
+        request = Request(suite, work.data, work.limit, work.references, count)
+        repeated = replace(request, suite=replace(suite, replication=number))
+        done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
+    if any(finished.failed for finished in done):
+        raise RunError(f"runs failed; `{propose('status')}` says which")
+    return done
 
 
 def plan(
@@ -182,10 +224,9 @@ def plan(
     if data:
         decoded = decoded_already(suite.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.entry import SubmissionMode, inspect_file
+        from roarbench.execution.entry import inspect_file
 
-        mode = SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
-        entry, pace = inspect_file(submitted.submission, mode, measured, err)
+        entry, pace = inspect_file(submitted.submission, _mode(submitted), measured, err)
         suite = requested_suite(named, asked, work.references, entry)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
