@@ -15,10 +15,10 @@ from roarbench.devices import uses_bf16
 from roarbench.estimators import IG_STEPS, PAPER, SAMPLES, SEED, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
+from roarbench.estimators.folding import folded
 from roarbench.estimators.methods import Passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.models import build
-from roarbench.models.folding import folded
 from roarbench.terms import Precision
 
 ALL = [find_estimator(name) for name in PAPER]

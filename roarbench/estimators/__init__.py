@@ -29,6 +29,7 @@ _COPIES: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES}
 METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, with their parameters and defaults
     "input-x-grad": {},
     "deeplift": {"baseline": "black"},
+    "lrp": {},
     "gradient-shap": {"noise": NOISE, "samples": 25, "baseline": "black"},
     "gradcam": {"layer": "last"},
     "guided-gradcam": {"layer": "last"},
@@ -186,6 +187,7 @@ _TABLE = (
     Estimator("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
     Estimator("input-x-grad", "input-x-grad", "base", "gradient times the normalised image, signed"),
     Estimator("deeplift", "deeplift", "base", "DeepLIFT by its rescale rule, from black, signed"),
+    Estimator("lrp", "lrp", "base", "LRP: rule z+ for convolutions but the first, rule epsilon for the rest, signed"),
     Estimator(
         "gradient-shap", "gradient-shap", "base", "mean gradient at drawn points of the paths to noisy copies, signed"
     ),

@@ -14,7 +14,7 @@ from roarbench.estimators import METHODS, NOISY, Estimator
 from roarbench.estimators.base import Batch, MethodInput, Settings
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
-from roarbench.estimators.methods import Passes, method_map, method_passes
+from roarbench.estimators.methods import FEATURES, Passes, method_map, method_passes
 from roarbench.terms import Precision
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -160,13 +160,18 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
     return 1 << int(math.log2(max(most, 1)))
 
 
-def passes(estimators: Iterable[Estimator]) -> Passes:
-    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
+def passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
+    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper.
+
+    Args:
+        estimators: Those that are computed together.
+        features: Numbers of an image, on which the cost of exact Shapley values depends.
+    """
     variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
     for e in estimators:
         if e.base in METHODS:
-            own[e.variant, e.base, e.values] = method_passes(e)
+            own[e.variant, e.base, e.values] = method_passes(e, features)
         elif not e.control:
             variants.setdefault((e.variant, settings_of(e)), set()).add((e.base, e.form))
     costs = list(own.values())

@@ -11,7 +11,7 @@ from torch import Tensor
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import MethodInput
 
-_FEATURES = 10  # of breast-cancer-10; Shapley values take a pass for each coalition of an image's features
+FEATURES = 10  # of breast-cancer-10; Shapley values take a pass for each coalition of an image's features
 _CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
 
 
@@ -22,17 +22,21 @@ class Passes(NamedTuple):
     backward: int
 
 
-def method_passes(estimator: Estimator) -> Passes:
+def method_passes(estimator: Estimator, features: int = FEATURES) -> Passes:
     """Return what an image's map costs.
 
-    Occlusion: where the number of patches divides the image's side. Score-CAM: with a layer of 512 channels. Shapley
-    values: of 10 features.
+    Occlusion: where the number of patches divides the image's side. Score-CAM: with a layer of 512 channels.
+
+    Args:
+        estimator: Of those in `METHODS`.
+        features: Numbers of an image, all of whose coalitions exact Shapley values take.
     """
     value = {name: estimator.value(name) for name in estimator.parameters}
     samples, patches = int(value.get("samples", 0)), int(value.get("patches", 0))
     forward, backward = {
         "input-x-grad": (1, 1),
         "deeplift": (2, 2),
+        "lrp": (2, 1),
         "gradient-shap": (samples, samples),
         "gradcam": (1, 1),
         "guided-gradcam": (2, 2),
@@ -43,7 +47,7 @@ def method_passes(estimator: Estimator) -> Passes:
         "feature-ablation": (1 + patches**2, 0),
         "kernel-shap": (2 + samples, 0),
         "rise": (samples, 0),
-        "shapley": (2**_FEATURES, 0),
+        "shapley": (2**features, 0),
     }[estimator.base]
     return Passes(forward, backward)
 
@@ -64,6 +68,7 @@ def method_map(asked: MethodInput) -> Tensor:
     function = {
         "input-x-grad": through_captum.input_x_grad,
         "deeplift": through_captum.deeplift,
+        "lrp": through_captum.lrp,
         "gradient-shap": sampled.gradient_shap,
         "gradcam": through_captum.gradcam,
         "guided-gradcam": through_captum.guided_gradcam,

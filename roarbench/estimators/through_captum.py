@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import torch
 from captum.attr import (
+    LRP,
     DeepLift,
     FeatureAblation,
     GuidedGradCam,
@@ -14,6 +15,7 @@ from captum.attr import (
     LayerGradientXActivation,
     Occlusion,
 )
+from captum.attr._utils.lrp_rules import Alpha1_Beta0_Rule, EpsilonRule  # it exports them nowhere else
 from torch import Tensor, nn
 
 from roarbench.errors import RunError
@@ -21,6 +23,7 @@ from roarbench.estimators.base import MethodInput
 from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.blocks import block_of, over_image
 from roarbench.estimators.grids import squares
+from roarbench.estimators.relevance import unrolled
 
 
 def input_x_grad(asked: MethodInput) -> Tensor:
@@ -34,6 +37,26 @@ def deeplift(asked: MethodInput) -> Tensor:
     _need_relus(asked.model, "deeplift")
     with _hooking():
         found: Tensor = DeepLift(asked.model).attribute(_inputs(asked), _baseline(asked), target=asked.batch.targets)
+    return found
+
+
+def lrp(asked: MethodInput) -> Tensor:
+    """Return layer-wise relevance (Bach et al. 2015) by rules that differ with the layer, signed.
+
+    Convolutions but the first pass relevance on by the rule z+, without biases; all else that is linear by the rule
+    epsilon, as Kohlbrenner et al. (2020) do. Epsilon everywhere, captum's default, is the gradient times the image in
+    a network of ReLUs (Ancona et al. 2018).
+
+    Raises:
+        RunError: The network has a step that no rule is known for.
+    """
+    model = unrolled(asked.model)
+    later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
+    for module in model.modules():
+        if not (isinstance(module, nn.ReLU) or any(module.children())):
+            module.rule = Alpha1_Beta0_Rule(set_bias_to_zero=True) if module in later else EpsilonRule()
+    with _hooking():
+        found: Tensor = LRP(model).attribute(_inputs(asked), target=asked.batch.targets)
     return found
 
 

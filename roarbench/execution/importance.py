@@ -16,11 +16,11 @@ from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
+from roarbench.estimators.folding import folded
 from roarbench.estimators.noise import other_targets
 from roarbench.execution.context import RunContext
 from roarbench.kernels.train import Normalisation, normalise
 from roarbench.models.cost import network_cost
-from roarbench.models.folding import folded
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.limits import suite_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.estimators.folding import folded
 from roarbench.estimators.gradients import logit_gradients
 from roarbench.models import build
-from roarbench.models.folding import folded
 
 
 @pytest.fixture(params=["resnet-quick", "resnet8", pytest.param("resnet18", marks=pytest.mark.slow)])
