@@ -1,16 +1,17 @@
-# make run: the main job on bundled photographs.   make test: everything that is checked.   make demo: a board to look at.
+# make run: the main job on bundled photographs; make run SUITE=quick: with ROAR as the paper has it.   make test: everything that is checked.   make demo: a board to look at.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= store
+SUITE ?= quick-specific
 
 PORT ?= 8501
 
 .PHONY: run demo test first-gpu quick-test soak install install-test check benchmark release-check clean
 
 run: install
-	$(BIN)/roarbench run --suite quick --store $(STORE)
-	$(BIN)/roarbench plot --suite quick --protocol specific --store $(STORE) -o $(STORE)/quick.png
+	$(BIN)/roarbench run --suite $(SUITE) --store $(STORE)
+	$(BIN)/roarbench plot --suite $(SUITE) --protocol specific --store $(STORE) -o $(STORE)/$(SUITE).png
 
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"

@@ -1,9 +1,10 @@
-"""Where the core-seconds of `quick` go: one job of each kind is done again, and counted as often as the suite has it.
+"""Where a suite's core-seconds go: one job of each kind is done again, and counted as often as the suite has it.
 
 Beside each part stand two limits of this machine: its multiplications at the speed of a large matrix product, and every
 layer's output written and read once, forward and backward, at the speed of a copy.
 
-Run: OMP_NUM_THREADS=1 python scripts/profile_quick.py STORE, where STORE has all of `quick`; nothing is written to it.
+Run: OMP_NUM_THREADS=1 python scripts/profile_quick.py STORE [--suite quick], where STORE has all of that suite, `quick`
+or `quick-specific`, which `make run` does; nothing is written to it.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from roarbench.estimators.engine import passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.execution import jobs
 from roarbench.execution.context import RunContext
+from roarbench.execution.inputs import untouched
 from roarbench.execution.networks import cuts_of, exchanged, row_rankings
 from roarbench.forecast.workload import suite_cost
 from roarbench.kernels.train import Inputs, fit
@@ -74,11 +76,17 @@ class FinishedSuite:
         self.points = expand(context.suite)
         self.runs = [bind(context.suite, point, context.data.fingerprint, None) for point in self.points]
         self.labels = torch.from_numpy(context.data.train.labels)
-        self.images = len(context.data.train.labels) + len(context.data.test.labels)
+        self.images = {split: len(context.images(split).labels) for split in Split}
 
-    def run(self, retrain: Retrain) -> Run:
-        """Return a run of VarGrad."""
-        return next(run for run in self.runs if run.cell.retrain is retrain and run.cell.estimator == "var-grad")
+    def run(self, retrain: Retrain) -> Run | None:
+        """Return a run of VarGrad, if the suite has such runs."""
+        of_kind = (run for run in self.runs if run.cell.retrain is retrain)
+        return next((run for run in of_kind if run.cell.estimator == "var-grad"), None)
+
+    def ranked_images(self, names: Sequence[str]) -> int:
+        """Count the images that the suite ranks by these estimators, by one reference."""
+        spec = self.context.ranking_spec(find_estimator(names[0]), Unit.SCALAR)
+        return sum(self.images[split] for split in spec.splits)
 
     def count(self, *retrains: Retrain) -> int:
         """Count the runs of these kinds."""
@@ -108,30 +116,36 @@ class FinishedSuite:
         images = images.contiguous(memory_format=torch.channels_last)
         return timed(lambda: [noise_draws(images, ids, j, 0) for j in range(COPIES)]) / BATCH
 
-    def scored(self, retrain: Retrain) -> float:
+    def scored(self, run: Run) -> float:
         """Return core-seconds of a scoring."""
-        run = self.run(retrain)
         jobs.score(self.context.of(run), run)
         return timed(lambda: [jobs.score(self.context.of(run), run) for _ in range(4)]) / 4
+
+    def trained_on(self) -> Inputs:
+        """Return what most of the trainings from scratch see: degraded images, or untouched ones."""
+        if (run := self.run(Retrain.IMAGES)) is None:
+            return untouched(self.context, Split.TRAIN)
+        context = self.context.of(run)
+        return jobs._inputs(context, run, jobs._rankings(context, run), Split.TRAIN)
 
     def parts(self) -> list[MeasuredJobs]:
         """Measure every kind of job once."""
         suite, cost = self.context.suite, suite_cost(self.context.suite)
         rows = sorted({run.cell.ranked_by.id for run in self.runs if run.cell.ranked_by} - set(RANKED))
         looks = passes(find_estimator(name) for name in rows).forward
-        tuned, own = self.run(Retrain.COMMON), self.run(Retrain.IMAGES)
-        rankings = jobs._rankings(self.context.of(own), own)
-        cuts = cuts_of(row_rankings(self.context.of(tuned), tuned), tuned.cell.order)
-        exchange = exchanged(self.context, cuts, Unit.SCALAR, 7)
+        scored = [run for kind in (Retrain.COMMON, Retrain.NONE) if (run := self.run(kind)) is not None]
+        tuned, masks = scored[0], suite.tuned_on
+        cuts = cuts_of(row_rankings(self.context.of(tuned), tuned), tuned.cell.order, masks)
+        exchange = exchanged(self.context, cuts, Unit.SCALAR, 7, masks)
         train, references = len(self.labels), suite.references
         step = 4 * 2 * cost.activations  # every output written and read, forward and backward, in bfloat16
         trained = self.recipe.epochs * self.recipe.area * train
-        noise = self.noise()
+        noise, explained = self.noise(), self.ranked_images(rows)
         return [
             MeasuredJobs(
-                "training: references, ROAR, masks",
+                "training: references, ROAR, masks" if self.run(Retrain.IMAGES) else "training: references",
                 references + self.count(Retrain.IMAGES, Retrain.MASKS),
-                self.fitted(jobs._inputs(self.context.of(own), own, rankings, Split.TRAIN), self.recipe),
+                self.fitted(self.trained_on(), self.recipe),
                 3 * cost.flops * trained,
                 step * trained,
             ),
@@ -151,17 +165,17 @@ class FinishedSuite:
             ),
             MeasuredJobs(
                 "maps and rankings of five estimators",
-                self.images * references,
+                explained * references,
                 (self.ranked(rows) - noise) / references,
                 2 * cost.flops * looks,
                 step * looks,
             ),
-            MeasuredJobs("draws of SmoothGrad's copies", self.images, noise, 0, COPIES * 2 * 4 * 3 * 64 * 64),
-            MeasuredJobs("maps and rankings of controls", self.images, self.ranked(RANKED)),
+            MeasuredJobs("draws of SmoothGrad's copies", explained, noise, 0, COPIES * 2 * 4 * 3 * 64 * 64),
+            MeasuredJobs("maps and rankings of controls", self.ranked_images(RANKED), self.ranked(RANKED)),
             MeasuredJobs(
                 "scoring",
                 self.count(*Retrain),
-                (self.scored(Retrain.COMMON) + self.scored(Retrain.NONE)) / 2,
+                sum(self.scored(run) for run in scored) / len(scored),
                 cost.flops * len(self.context.data.test.labels),
                 2 * 4 * cost.activations * len(self.context.data.test.labels),
             ),
@@ -172,7 +186,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", type=Path)
-    workspace, suite = Workspace(parser.parse_args().store), find_suite("quick")
+    parser.add_argument("--suite", default="quick")
+    asked = parser.parse_args()
+    workspace, suite = Workspace(asked.store), find_suite(asked.suite)
     torch.set_num_threads(1)
     decoded = [
         workspace.data / path.name for path in sorted(workspace.data.glob(f"{suite.dataset}-*")) if path.is_dir()
