@@ -11,6 +11,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import footnote
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Comparison
@@ -114,7 +115,7 @@ def board_table(
         unit=unit,
         levels=board.levels,
         caption=described.caption,
-        footnote=" ".join(filter(None, (described.footnote, doubts.floor if protocol == ROAR else "", note))),
+        footnote=" ".join(filter(None, (footnote(described), doubts.floor if protocol == ROAR else "", note))),
         rows=tuple(with_places(rows)),
         whole=len(rows),
         lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},

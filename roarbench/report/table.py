@@ -1,6 +1,5 @@
 """The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
 
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,19 +7,16 @@ from math import inf
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.faithfulness import IMAGES, METRICS, Metric
-from roarbench.analysis.marks import Flag, Mark, flags_of, floor_words, floors_of, marks_of
+from roarbench.analysis.faithfulness import METRICS, Metric
+from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
-from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
-from roarbench.report.gains import about_gain
-from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, Covers, Row
+from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.verdicts import FALSE_DISCOVERIES
 from roarbench.terms import ROAR, SHOWN, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
@@ -141,121 +137,6 @@ class SuiteTable:
         ]
         parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []
         return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
-
-    @property
-    def footnote(self) -> str:
-        """Return the remarks and the advice as one text."""
-        return " ".join(part for part in (self.remarks, self.advice) if part)
-
-    @property
-    def remarks(self) -> str:
-        """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-        parts = (self._certainty, self._watched, floor_words(self._floors), *self._mixtures, self._machines)
-        parts += (self._noise, self._checks, self._left_out)
-        return " ".join(part for part in (*parts, self._quantus_columns) if part)
-
-    @property
-    def _floors(self) -> dict[str, tuple[float, ...]]:
-        rows = {row.estimator for row in self.board.rows}
-        return {name: levels for name, levels in self.floors.items() if name in rows}
-
-    @property
-    def advice(self) -> str:
-        """Return the command that says why rows should be doubted; empty where none should."""
-        signs = sorted({self.flags[row.estimator].sign for row in self.board.rows if row.estimator in self.flags})
-        command = propose("validity", "--suite", self.suite_results.suite.called)
-        return f"{', '.join(signs)} `{command}` says why to doubt a row." if signs else ""
-
-    @property
-    def _mixtures(self) -> list[str]:
-        mixed = self.suite_results.mixed(self.board.protocol, self.unit)
-        shown = [row.estimator for row in self.board.rows if row.estimator in mixed]
-        against = " (and so no comparison with it)"
-        return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
-
-    @property
-    def _machines(self) -> str:
-        found = self.suite_results.machines(self.board.protocol, self.unit)
-        shown = [row.estimator for row in self.board.rows if row.estimator in found]
-        values: dict[str, set[str]] = {}
-        for name in shown:
-            for what, each in found[name].items():
-                values.setdefault(what, set()).update(each)
-        if not values:
-            return ""
-        differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
-        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-        return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
-
-    @property
-    def _watched(self) -> str:
-        """Return what was allowed for where rows were looked at while their trainings went on, and who stopped."""
-        rows = [row for row in self.board.rows if row.looks]
-        if not rows or self.board.covers is Covers.NOTHING:
-            return ""
-        which = "These rows were" if len(rows) == len(self.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
-        text = (
-            f"{which} looked at after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
-            f"looks together, and the chance of any wrong verdict is {FALSE_DISCOVERIES:.0%} at most."
-        )
-        return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
-
-    @property
-    def _noise(self) -> str:
-        if not self.confused:
-            return ""
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.confused.items())
-        return (
-            f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
-            f"copies: {shares}."
-        )
-
-    @property
-    def _left_out(self) -> str:
-        """Return which estimators the suite does without because they do not apply to its network."""
-        names = defaultdict(list)
-        for name, why in self.suite_results.suite.left_out.items():
-            names[why].append(name)
-        found = "; ".join(f"{', '.join(each)}: {why}" for why, each in names.items())
-        return f"Left out: {found}." if found else ""
-
-    @property
-    def _checks(self) -> str:
-        count = sum(row.check for row in self.board.rows)
-        rows = "row is a check of another row" if count == 1 else f"{count} rows are checks of other rows"
-        return f"The last {rows}, without place and verdict." if count else ""
-
-    @property
-    def _quantus_columns(self) -> str:
-        if not self.metrics:
-            return ""
-        columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in self.metrics)
-        return f"By Quantus, on the first {IMAGES} test images at most, no part of gain or place: {columns}."
-
-    @property
-    def _certainty(self) -> str:
-        board = self.board
-        if not board.images:
-            return "Nothing of this has been run yet."
-        if self.suite_results.at_chance:
-            return self.suite_results.at_chance
-        if board.covers is Covers.NOTHING:
-            return "One training per cell: no intervals, no verdicts."
-        sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
-        sure += f", {ONE_NETWORK}" if board.one_network else ""
-        draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
-        if not self.judged:
-            return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
-        text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
-        text = f"{about_gain(board.protocol)} {text}".lstrip()
-        if board.reference_freedom is not None:
-            text += (
-                f" Spread over {board.references} references from {board.reference_rows} rows "
-                f"({board.reference_freedom:.1f} degrees of freedom)."
-            )
-        if board.detectable is not None:
-            text += f" Minimum detectable difference of two gains (80% power): {board.detectable:.1f} points."
-        return f"{text} Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
 
 
 def _seeds(counts: list[int]) -> str:

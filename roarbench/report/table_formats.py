@@ -1,22 +1,21 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
-import json
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.marks import Grade
-from roarbench.analysis.probability_drop import Fall
 from roarbench.report.latex import latex_table
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable, suite_trains
+from roarbench.report.table_notes import advice, footnote, remarks
+from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, signed, to_csv
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, signed
 
 _AOPC = "AOPC [95%]"
 SAME = "≈"  # on a terminal: not significantly different
@@ -29,13 +28,12 @@ _JUDGED = (
     "over other image",
     "vs other image",
 )  # columns of tables that judge
-_ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
 _NARROW = 80  # columns that a caption may fill
 
 
 def render(table: SuiteTable, style: str) -> str:
     """Return the table as `json`, `csv`, `markdown` or `latex`."""
-    return {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}[style](table)
+    return {"json": as_json, "csv": as_csv, "markdown": _markdown, "latex": _latex}[style](table)
 
 
 def as_text(table: SuiteTable, width: int) -> Group:
@@ -49,7 +47,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
     accuracies = {f"t={t:g}" for t in gained}
     names = [column.heading for column in columns if column not in kept]
     left = [f"accuracy {name}" if name in accuracies else name for name in names]
-    notes = [table.caption, table.remarks]
+    notes = [table.caption, remarks(table)]
     notes += (
         [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not significantly different."]
         if table.judged
@@ -70,8 +68,8 @@ def as_text(table: SuiteTable, width: int) -> Group:
             style="" if row.place or not table.judged else "dim",
         )
     shown.width = max(min(width, _NARROW), _wide(kept))  # numbers cut by a narrow terminal would be wrong ones
-    advice = [Text(table.advice, no_wrap=True, overflow="ignore")] if table.advice else []
-    return Group(shown, *advice)
+    commands = [Text(advice(table), no_wrap=True, overflow="ignore")] if advice(table) else []
+    return Group(shown, *commands)
 
 
 class _Column(NamedTuple):
@@ -172,132 +170,15 @@ def _falling(table: SuiteTable, row: Row) -> list[str]:
     ]
 
 
-def _json(table: SuiteTable) -> str:
-    suite_results, board = table.suite_results, table.board
-    content = {
-        "suite": suite_results.suite.name,
-        "version": suite_results.suite.version,
-        "levels": list(board.levels),
-        "protocol": board.protocol.name,
-        "unit": table.unit,
-        "fill": "mean",
-        "images": board.images,
-        "limit": suite_results.limit,
-        "data": suite_results.data or None,
-        "reference": suite_results.suite.given or None,
-        "reference_accuracy": suite_results.reference_accuracy,
-        "complete": suite_results.complete,
-        "at_chance": bool(suite_results.at_chance),
-        "confidence": board.bootstrap.confidence,
-        "resamples": board.bootstrap.resamples,
-        "bootstrap_seed": board.bootstrap.seed,
-        "intervals_cover": board.covers,
-        "one_network": board.one_network,
-        "references": board.references,
-        "reference_deviation": board.reference_deviation,
-        "reference_rows": board.reference_rows,
-        "reference_freedom": board.reference_freedom,
-        "family": board.family,
-        "detectable": board.detectable,
-        "chance": table.chance,
-        "rows": [_plain(table, row) for row in table.rows],
-    }
-    return json.dumps(content, indent=1)
-
-
-def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row as plain values: accuracies are fractions, gains accuracy points."""
-    position = row.place
-    levels = (0.0, *table.board.levels)
-    curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
-    return {
-        "estimator": row.estimator,
-        "place": position.place if position else None,
-        "place_low": position.low if position else None,
-        "place_high": position.high if position else None,
-        "verdict": row.random.verdict if row.random else None,
-        "verdict_sobel": row.sobel.verdict if row.sobel else None,
-        "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
-        "flag": table.doubts.get(row.estimator),
-        "grade": _grade(table, row),
-        "verdict_other_image": row.other_image.verdict if row.other_image else None,
-        "over_other_image": row.over_other_image.value,
-        "over_other_image_low": row.over_other_image.low,
-        "over_other_image_high": row.over_other_image.high,
-        "gain": row.gain.value,
-        "gain_low": row.gain.low,
-        "gain_high": row.gain.high,
-        "seeds": row.seeds,
-        "looks": row.looks or None,
-        "kept": table.suite_results.kept.get(row.estimator),
-        "limit": table.suite_results.limit,
-        "curve": curve,
-        **_plain_above(table, row),
-        **_plain_gains(table, row),
-        **({} if suite_trains(table.board) else _plain_fall(table, row)),
-    } | ({"quantus": table.quantus(row)} if table.metrics else {})
-
-
-def _grade(table: SuiteTable, row: Row) -> str | None:
-    """Return the highest grade of a row's marks; None where no mark of it is known."""
-    if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
-        return None
-    return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
-
-
-def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return gains by level in accuracy points; nothing where gains are areas between curves."""
-    if not table.by_difference:
-        return {}
-    return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
-
-
-def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return accuracies minus those of masks alone with their intervals, by level; nothing where none is known."""
-    curve, nothing = table.above_masks.get(row.estimator, {}), Estimate()
-    return {
-        f"above_masks{end}": {str(t): getattr(curve.get(t, nothing), part) for t in table.mask_levels}
-        for end, part in _ENDS.items()
-        if table.mask_levels
-    }
-
-
-def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return the probability of the predicted class as plain values; those of each level under its name."""
-    nothing, levels = Estimate(), table.board.levels
-    found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
-    curves = {
-        "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
-        "relative_change": dict(zip(levels, found.changes, strict=True)),
-    }
-    plain: dict[str, Any] = {f"aopc{end}": getattr(found.aopc, part) for end, part in _ENDS.items()}
-    for name, curve in curves.items():
-        for end, part in _ENDS.items():
-            plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}
-    return plain
-
-
-def _csv(table: SuiteTable) -> str:
-    rows = [_plain(table, row) for row in table.rows]
-    return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the values of each group as columns `GROUP_NAME`, after all others."""
-    single = {name: value for name, value in row.items() if not isinstance(value, dict)}
-    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
-    return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
-
-
 def _markdown(table: SuiteTable) -> str:
     columns = _columns(table)
     lines = zip(*(column.cells for column in columns), strict=True)
     rows = markdown_table([column.heading for column in columns], lines)
-    return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {table.footnote} {table.falling}".rstrip()
+    return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {footnote(table)} {table.falling}".rstrip()
 
 
 def _latex(table: SuiteTable) -> str:
     columns = _columns(table)
-    caption = f"{table.suite_results.title}. {table.caption}. {table.footnote} {table.falling}".rstrip()
+    caption = f"{table.suite_results.title}. {table.caption}. {footnote(table)} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)

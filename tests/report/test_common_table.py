@@ -11,6 +11,7 @@ from roarbench.report.charts import chart
 from roarbench.report.gains import Height
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
+from roarbench.report.table_notes import remarks
 from roarbench.terms import AUGMENTED, ROAR, SPECIFIC, SPECIFIC_LERF, Order, Retrain
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
 
@@ -68,7 +69,7 @@ def test_marks_that_weigh_gains_under_roar_are_not_beside_other_gains():
 
 def test_the_table_says_what_a_gain_is(results):
     specific, augmented, roar = (
-        suite_table(results, name, None, None).remarks for name in ("specific", "augmented", "roar")
+        remarks(suite_table(results, name, None, None)) for name in ("specific", "augmented", "roar")
     )
     assert "than that of another image by the same row" in specific
     assert "against Random's removed-maps" in augmented

@@ -16,6 +16,7 @@ from roarbench.report.charts import chart
 from roarbench.report.gains import Height
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
+from roarbench.report.table_notes import remarks
 from roarbench.terms import DIFFROAR, KAR, LERF, PROTOCOLS, ROAR, Order, Retrain, Unit
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result, usual
 
@@ -117,7 +118,7 @@ def test_orders_that_explain_different_networks_are_no_difference(results):
 def test_table_csv_and_picture_say_what_it_is(results):
     table = suite_table(results, "diffroar", None, None)
     assert table.caption.startswith("DIFFROAR on planted")
-    assert "minus that with as many of the most important ones removed (ROAR)" in table.remarks
+    assert "minus that with as many of the most important ones removed (ROAR)" in remarks(table)
     assert {"gain", "gain_low", "gain_high", "gains_0.3", "gains_0.9"} <= set(rows(results, "csv")["grad"])
     drawn = chart(table)
     assert drawn.height is Height.DIFFROAR

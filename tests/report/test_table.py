@@ -15,6 +15,7 @@ from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
+from roarbench.report.table_notes import advice, footnote, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import UNTOUCHED
@@ -230,7 +231,7 @@ def test_markdown_is_a_table_with_its_caption():
         "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
         "| – | grad | – | – | – | – | – | – | 75.0 | – | – |",
         "",
-        f"{TABLE.caption}. {TABLE.footnote}",
+        f"{TABLE.caption}. {footnote(TABLE)}",
     ]
 
 
@@ -239,7 +240,7 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean; "
         "untouched images (t=0) 90.0%; chance 25.0%"
     )
-    assert TABLE.footnote == (
+    assert footnote(TABLE) == (
         "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold together, among the "
         "rows shown. Minimum detectable difference of two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
@@ -264,18 +265,18 @@ def test_checks_stand_below_all_rows_without_places():
     assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
     (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
     assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
-    assert table.remarks.endswith("The last row is a check of another row, without place and verdict.")
+    assert remarks(table).endswith("The last row is a check of another row, without place and verdict.")
     lines = printed(table).splitlines()
     below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
     assert lines[below].split()[:2] == ["–", "ig~blurred"]
-    assert "check of another row" not in TABLE.footnote
+    assert "check of another row" not in footnote(TABLE)
 
 
 def test_a_strong_mark_has_a_sign_of_its_own():
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert [strong.sign(name) for name in ("var-grad", "ig", "random")] == ["(!!)", "(!)", ""]
-    assert strong.advice.startswith("(!!), (!) `") or strong.advice.startswith("(!), (!!) `")
+    assert advice(strong).startswith("(!!), (!) `") or advice(strong).startswith("(!), (!!) `")
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in json.loads(render(strong, "json"))["rows"]] == ["strong", None, None, None, None]
 
@@ -284,7 +285,7 @@ def test_without_matched_controls_and_masks_there_are_no_columns_of_them():
     rows = tuple(replace(row, over_other_image=NONE, other_image=None) for row in ROWS)
     plain = replace(TABLE, board=replace(BOARD, rows=rows), above_masks={}, floors={})
     heading = render(plain, "markdown").splitlines()[2]
-    assert "other image" not in heading and "masks" not in heading and "floor" not in plain.footnote
+    assert "other image" not in heading and "masks" not in heading and "floor" not in footnote(plain)
     assert "above_masks" not in json.loads(render(plain, "json"))["rows"][0]
 
 
@@ -302,7 +303,7 @@ def test_masks_alone_give_accuracies_without_gains_and_places():
     assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
     text = printed(table)
     assert text.splitlines()[2].split() == ["estimator", "t=0.3", "t=0.9"]
-    for part in (table.caption, table.footnote, text):
+    for part in (table.caption, footnote(table), text):
         assert not any(word in part for word in ("untouched", "gain against", "places hold", "no seeds"))
     of = f"; 2 seeds; 2000 test images; unit scalar; fill mean; {suite_results.reference_words}; chance 25.0%"
     assert table.caption.endswith(of)
@@ -319,9 +320,9 @@ def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():
 def test_the_command_that_says_why_can_be_copied(monkeypatch):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
-    assert TABLE.advice == f"(!) {command} says why to doubt a row."
-    assert TABLE.advice in printed(TABLE).splitlines()
-    assert command in TABLE.footnote
+    assert advice(TABLE) == f"(!) {command} says why to doubt a row."
+    assert advice(TABLE) in printed(TABLE).splitlines()
+    assert command in footnote(TABLE)
 
 
 def test_latex_has_the_same_cells():
@@ -378,21 +379,21 @@ def test_the_demo_fits_into_80_columns():
 
 def test_the_footnote_says_what_is_known():
     once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={}, floors={})
-    assert once.footnote == "One training per cell: no intervals, no verdicts."
+    assert footnote(once) == "One training per cell: no intervals, no verdicts."
     nothing = replace(once, board=replace(once.board, images=0))
-    assert nothing.footnote == "Nothing of this has been run yet."
+    assert footnote(nothing) == "Nothing of this has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
-    assert images.footnote == (
+    assert footnote(images) == (
         "95% intervals over images (2000 paired resamples, seed 0); place intervals hold together, among the rows "
         "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not."
     )
     one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
-    assert one.footnote.startswith("95% intervals over images and seeds, for this network only (2000 paired")
+    assert footnote(one).startswith("95% intervals over images and seeds, for this network only (2000 paired")
     three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
-    words = replace(TABLE, board=three, flags={}, floors={}).footnote
+    words = footnote(replace(TABLE, board=three, flags={}, floors={}))
     assert words.startswith("95% intervals over images, references and seeds (2000 paired")
     assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
-    assert "(!)" not in replace(TABLE, flags={"not shown": FLAG}).footnote
+    assert "(!)" not in footnote(replace(TABLE, flags={"not shown": FLAG}))
 
 
 def test_the_caption_counts_seeds_where_something_was_trained():
@@ -444,22 +445,22 @@ def made_on(machines, default):
 
 def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
-    assert "machines" not in made_on({}, epyc).footnote
+    assert "machines" not in footnote(made_on({}, epyc))
     one = made_on({("grad", 1): card}, epyc)
     said = "Within one curve the machines differ (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in one.footnote
+    assert said in footnote(one)
     assert said in render(one, "markdown")
     assert said in " ".join(printed(one).split())
     every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
-    assert "(random, grad, var-grad): device" in every.footnote
-    assert "machines" not in made_on({("sobel", 0): card}, epyc).footnote  # not shown
+    assert "(random, grad, var-grad): device" in footnote(every)
+    assert "machines" not in footnote(made_on({("sobel", 0): card}, epyc))  # not shown
 
 
 def test_a_row_that_does_not_say_its_machine_is_like_any_other():
     old, new = {"device": "cpu", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16", "cpu": "EPYC"}
-    assert "machines" not in made_on({("grad", 1): new}, old).footnote
-    assert "machines" not in made_on({("grad", 1): new}, {}).footnote
-    assert "(grad): processor EPYC or other." in made_on({("grad", 1): {"cpu": "other"}}, old).footnote
+    assert "machines" not in footnote(made_on({("grad", 1): new}, old))
+    assert "machines" not in footnote(made_on({("grad", 1): new}, {}))
+    assert "(grad): processor EPYC or other." in footnote(made_on({("grad", 1): {"cpu": "other"}}, old))
 
 
 def test_a_row_without_a_place_says_why_in_every_format():
@@ -474,4 +475,4 @@ def test_a_row_without_a_place_says_why_in_every_format():
     assert rows["grad"]["flag"].startswith(why)
     assert rows["var-grad"]["place"] is not None
     assert f"No place for grad: {why}." in render(shown, "markdown")
-    assert f"No place for grad: {why}." in " ".join(shown.footnote.split())
+    assert f"No place for grad: {why}." in " ".join(footnote(shown).split())

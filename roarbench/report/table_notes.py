@@ -1,0 +1,127 @@
+"""The notes under a table: what its intervals cover, what is exceptional in it, and which command says more."""
+
+from collections import defaultdict
+
+from roarbench.analysis.faithfulness import IMAGES
+from roarbench.analysis.marks import floor_words
+from roarbench.analysis.noisy_copies import KEPT_ENOUGH
+from roarbench.calls import propose
+from roarbench.report.gains import about_gain
+from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
+from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
+from roarbench.stats.verdicts import FALSE_DISCOVERIES
+
+
+def footnote(table: SuiteTable) -> str:
+    """Return the remarks and the advice as one text."""
+    return " ".join(part for part in (remarks(table), advice(table)) if part)
+
+
+def remarks(table: SuiteTable) -> str:
+    """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
+    parts = (_certainty(table), _watched(table), floor_words(_floors(table)), *_mixtures(table), _machines(table))
+    parts += (_noise(table), _checks(table), _left_out(table))
+    return " ".join(part for part in (*parts, _quantus_columns(table)) if part)
+
+
+def _floors(table: SuiteTable) -> dict[str, tuple[float, ...]]:
+    rows = {row.estimator for row in table.board.rows}
+    return {name: levels for name, levels in table.floors.items() if name in rows}
+
+
+def advice(table: SuiteTable) -> str:
+    """Return the command that says why rows should be doubted; empty where none should."""
+    signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
+    command = propose("validity", "--suite", table.suite_results.suite.called)
+    return f"{', '.join(signs)} `{command}` says why to doubt a row." if signs else ""
+
+
+def _mixtures(table: SuiteTable) -> list[str]:
+    mixed = table.suite_results.mixed(table.board.protocol, table.unit)
+    shown = [row.estimator for row in table.board.rows if row.estimator in mixed]
+    against = " (and so no comparison with it)"
+    return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
+
+
+def _machines(table: SuiteTable) -> str:
+    found = table.suite_results.machines(table.board.protocol, table.unit)
+    shown = [row.estimator for row in table.board.rows if row.estimator in found]
+    values: dict[str, set[str]] = {}
+    for name in shown:
+        for what, each in found[name].items():
+            values.setdefault(what, set()).update(each)
+    if not values:
+        return ""
+    differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+
+
+def _watched(table: SuiteTable) -> str:
+    """Return what was allowed for where rows were looked at while their trainings went on, and who stopped."""
+    rows = [row for row in table.board.rows if row.looks]
+    if not rows or table.board.covers is Covers.NOTHING:
+        return ""
+    which = "These rows were" if len(rows) == len(table.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
+    text = (
+        f"{which} looked at after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
+        f"looks together, and the chance of any wrong verdict is {FALSE_DISCOVERIES:.0%} at most."
+    )
+    return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
+
+
+def _noise(table: SuiteTable) -> str:
+    if not table.confused:
+        return ""
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.confused.items())
+    return (
+        f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
+        f"copies: {shares}."
+    )
+
+
+def _left_out(table: SuiteTable) -> str:
+    """Return which estimators the suite does without because they do not apply to its network."""
+    names = defaultdict(list)
+    for name, why in table.suite_results.suite.left_out.items():
+        names[why].append(name)
+    found = "; ".join(f"{', '.join(each)}: {why}" for why, each in names.items())
+    return f"Left out: {found}." if found else ""
+
+
+def _checks(table: SuiteTable) -> str:
+    count = sum(row.check for row in table.board.rows)
+    rows = "row is a check of another row" if count == 1 else f"{count} rows are checks of other rows"
+    return f"The last {rows}, without place and verdict." if count else ""
+
+
+def _quantus_columns(table: SuiteTable) -> str:
+    if not table.metrics:
+        return ""
+    columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
+    return f"By Quantus, on the first {IMAGES} test images at most, no part of gain or place: {columns}."
+
+
+def _certainty(table: SuiteTable) -> str:
+    board = table.board
+    if not board.images:
+        return "Nothing of this has been run yet."
+    if table.suite_results.at_chance:
+        return table.suite_results.at_chance
+    if board.covers is Covers.NOTHING:
+        return "One training per cell: no intervals, no verdicts."
+    sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
+    sure += f", {ONE_NETWORK}" if board.one_network else ""
+    draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
+    if not table.judged:
+        return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
+    text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
+    text = f"{about_gain(board.protocol)} {text}".lstrip()
+    if board.reference_freedom is not None:
+        text += (
+            f" Spread over {board.references} references from {board.reference_rows} rows "
+            f"({board.reference_freedom:.1f} degrees of freedom)."
+        )
+    if board.detectable is not None:
+        text += f" Minimum detectable difference of two gains (80% power): {board.detectable:.1f} points."
+    return f"{text} Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."

@@ -1,0 +1,132 @@
+"""The rows of a table as plain values, for JSON and CSV: accuracies are fractions, gains accuracy points."""
+
+import json
+from typing import Any
+
+from roarbench.analysis.marks import Grade
+from roarbench.analysis.probability_drop import Fall
+from roarbench.report.table import SuiteTable, suite_trains
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.text import to_csv
+
+_ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
+
+
+def as_json(table: SuiteTable) -> str:
+    """Return a table with what it is of as JSON; what is missing is null."""
+    suite_results, board = table.suite_results, table.board
+    content = {
+        "suite": suite_results.suite.name,
+        "version": suite_results.suite.version,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": "mean",
+        "images": board.images,
+        "limit": suite_results.limit,
+        "data": suite_results.data or None,
+        "reference": suite_results.suite.given or None,
+        "reference_accuracy": suite_results.reference_accuracy,
+        "complete": suite_results.complete,
+        "at_chance": bool(suite_results.at_chance),
+        "confidence": board.bootstrap.confidence,
+        "resamples": board.bootstrap.resamples,
+        "bootstrap_seed": board.bootstrap.seed,
+        "intervals_cover": board.covers,
+        "one_network": board.one_network,
+        "references": board.references,
+        "reference_deviation": board.reference_deviation,
+        "reference_rows": board.reference_rows,
+        "reference_freedom": board.reference_freedom,
+        "family": board.family,
+        "detectable": board.detectable,
+        "chance": table.chance,
+        "rows": [_plain(table, row) for row in table.rows],
+    }
+    return json.dumps(content, indent=1)
+
+
+def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
+    """Return a row as plain values: accuracies are fractions, gains accuracy points."""
+    position = row.place
+    levels = (0.0, *table.board.levels)
+    curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
+    return {
+        "estimator": row.estimator,
+        "place": position.place if position else None,
+        "place_low": position.low if position else None,
+        "place_high": position.high if position else None,
+        "verdict": row.random.verdict if row.random else None,
+        "verdict_sobel": row.sobel.verdict if row.sobel else None,
+        "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
+        "flag": table.doubts.get(row.estimator),
+        "grade": _grade(table, row),
+        "verdict_other_image": row.other_image.verdict if row.other_image else None,
+        "over_other_image": row.over_other_image.value,
+        "over_other_image_low": row.over_other_image.low,
+        "over_other_image_high": row.over_other_image.high,
+        "gain": row.gain.value,
+        "gain_low": row.gain.low,
+        "gain_high": row.gain.high,
+        "seeds": row.seeds,
+        "looks": row.looks or None,
+        "kept": table.suite_results.kept.get(row.estimator),
+        "limit": table.suite_results.limit,
+        "curve": curve,
+        **_plain_above(table, row),
+        **_plain_gains(table, row),
+        **({} if suite_trains(table.board) else _plain_fall(table, row)),
+    } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _grade(table: SuiteTable, row: Row) -> str | None:
+    """Return the highest grade of a row's marks; None where no mark of it is known."""
+    if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
+        return None
+    return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
+
+
+def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+    """Return gains by level in accuracy points; nothing where gains are areas between curves."""
+    if not table.by_difference:
+        return {}
+    return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
+
+
+def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+    """Return accuracies minus those of masks alone with their intervals, by level; nothing where none is known."""
+    curve, nothing = table.above_masks.get(row.estimator, {}), Estimate()
+    return {
+        f"above_masks{end}": {str(t): getattr(curve.get(t, nothing), part) for t in table.mask_levels}
+        for end, part in _ENDS.items()
+        if table.mask_levels
+    }
+
+
+def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
+    """Return the probability of the predicted class as plain values; those of each level under its name."""
+    nothing, levels = Estimate(), table.board.levels
+    found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
+    curves = {
+        "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
+        "relative_change": dict(zip(levels, found.changes, strict=True)),
+    }
+    plain: dict[str, Any] = {f"aopc{end}": getattr(found.aopc, part) for end, part in _ENDS.items()}
+    for name, curve in curves.items():
+        for end, part in _ENDS.items():
+            plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}
+    return plain
+
+
+def as_csv(table: SuiteTable) -> str:
+    """Return the rows of a table as CSV, with a line of names; what is missing is empty."""
+    rows = [_plain(table, row) for row in table.rows]
+    return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the values of each group as columns `GROUP_NAME`, after all others."""
+    single = {name: value for name, value in row.items() if not isinstance(value, dict)}
+    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
+    return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
