@@ -1,6 +1,7 @@
 """What runs need, counted: nothing is timed and no data is opened."""
 
 from collections.abc import Collection, Iterable
+from math import prod
 from operator import mul
 from typing import NamedTuple
 
@@ -90,13 +91,10 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     tuned, recipe = len(tunings(points) - tunings(done)), suite.recipe_record
     rankings = _rankings(suite, points) - _rankings(suite, done)
     reference = len(_explained(suite, points) - _explained(suite, done))
-    by_reference = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
-    submitted = [{estimator for estimator in found if estimator.submitted} for found in by_reference]
-    explained = [found - theirs for found, theirs in zip(by_reference, submitted, strict=True)]
+    explained, submitted = _by_reference(suite, rankings)
     layouts = [Layout(record.shape, unit, stored_levels(suite)) for _, unit, _ in rankings]
     planes = [layout.planes * layout.width for layout in layouts]
     images = [by_family if estimator.id in suite.controls else ranked for estimator, _, _ in rankings]
-    largest = max(counts[split] for split in family_splits(suite))
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
@@ -110,11 +108,9 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         copies_drawn=copies(estimator for found in explained for estimator in found) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
         images_ranked=sum(images),
-        disk=(train + test) * record.channels * record.size**2
-        + sum(map(mul, images, planes))
-        + len(points) * test // 8,
-        sealing=_JOINED * largest * max(planes, default=0),
-        memory=_memory(suite, train, sum(map(len, by_reference)), trains=trainings > 0),
+        disk=(train + test) * prod(record.shape) + sum(map(mul, images, planes)) + len(points) * test // 8,
+        sealing=_JOINED * max(counts[split] for split in family_splits(suite)) * max(planes, default=0),
+        memory=_memory(suite, train, sum(map(len, (*explained, *submitted))), trains=trainings > 0),
     )
 
 
@@ -165,6 +161,15 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
         if point.cell.retrain is Retrain.COMMON:
             found |= {(find_estimator(name), point.cell.unit, 0) for name in suite.controls}
     return found
+
+
+def _by_reference(
+    suite: Suite, rankings: Collection[tuple[Estimator, Unit, int]]
+) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
+    """Return of each reference the estimators that explain it here, and the submissions that do."""
+    found = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
+    submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
+    return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
 
 
 def _explained(suite: Suite, points: Collection[Point]) -> set[int]:
