@@ -17,7 +17,7 @@ from roarbench.cli.options import (
     Db,
     Detectable,
     Device,
-    Engine,
+    EngineName,
     File,
     Interesting,
     Limit,
@@ -26,7 +26,7 @@ from roarbench.cli.options import (
     OfReferences,
     OneProtocol,
     ProtocolName,
-    References,
+    ReferenceFiles,
     Rows,
     Seeds,
     StoreDir,
@@ -80,7 +80,7 @@ class WorkOptions:
     db: Db = ""
     data: Data = None
     limit: Limit = None
-    reference: References = None
+    reference: ReferenceFiles = None
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class WorkOptions:
 class EngineOptions:
     """Options that say which machines do the work."""
 
-    engine: Engine = "local"
+    engine: EngineName = "local"
     address: Address = ""
 
     def __post_init__(self) -> None:

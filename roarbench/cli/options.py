@@ -82,7 +82,7 @@ Limit = Annotated[
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
 ]
-References = Annotated[
+ReferenceFiles = Annotated[
     list[str] | None,
     typer.Option(
         "--reference",
@@ -202,7 +202,7 @@ Budget = Annotated[
         "--budget", metavar="TIME", help="End after this long, such as 2h, 90m or 1h30m.", show_default="none"
     ),
 ]
-Engine = Annotated[
+EngineName = Annotated[
     Literal["local", "ray"],
     typer.Option("--engine", help="Where the work is done: processes of this machine, or a Ray cluster."),
 ]
