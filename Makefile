@@ -60,7 +60,7 @@ $(VENV)/installed-board: $(VENV)/installed
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install -c constraints.txt -e '.[dev,leaderboard,postgres,quantus,ray]'
+	$(BIN)/pip install -c constraints.txt -e '.[dev,leaderboard,postgres,quantus,ray,superpixels]'
 	touch $@
 
 clean:

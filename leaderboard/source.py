@@ -149,7 +149,10 @@ class RunState:
 def read_runs(suite_results: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
     """Return the state that every run of a suite has now."""
     states = run_states(suite_results, store)
-    named = [(plain(describe(point)), state, plain(reason, 500)) for point, (state, reason) in states.items()]
+    named = [
+        (plain(describe(point, suite_results.suite)), state, plain(reason, 500))
+        for point, (state, reason) in states.items()
+    ]
     return tuple(RunState(run, run.split()[0], state, reason) for run, state, reason in named)
 
 

@@ -45,6 +45,8 @@ PROTOCOLS = {
     "on each image's own",
     "kar-exchanged": "KAR exchanged: a new network trained on images that carry other images' removed-maps, tested on "
     "each image's own, the least important features removed",
+    "roar-recursive": "Recursive ROAR: a new network trained on what is left at each level, and explained anew, which "
+    "says what is removed next",
     "diffroar": "DiffROAR: KAR minus ROAR, the answers of networks trained on what is left without the least important "
     "features minus those of networks without the most important ones; nothing is trained for it",
 }

@@ -25,10 +25,11 @@ class Unit(StrEnum):
     PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
     PATCH_4 = "patch:4"  # a square of 4 x 4 pixels; the map is summed over it and over channels
     PATCH_8 = "patch:8"
+    SUPERPIXEL = "superpixel"  # pixels, those of a superpixel one after the other; the map is averaged over it
 
     @property
     def side(self) -> int:
-        """Return the height and width of the squares of pixels that are removed together."""
+        """Return the height and width of the squares of pixels that are one feature."""
         return int(self.partition(":")[2] or 1)
 
     def grid(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -53,6 +54,7 @@ class Retrain(StrEnum):
     MASKS = "masks"  # trained from scratch on the binary removed-maps alone
     NONE = "none"  # the reference, as it is
     EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removed-maps of the same cell
+    RECURSIVE = "recursive"  # trained from scratch where networks of lower levels, explained anew, say what matters
     COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
 
 
@@ -119,12 +121,13 @@ AUGMENTED = Protocol("augmented", Order.MORF, Retrain.COMMON)
 AUGMENTED_LERF = Protocol("augmented-lerf", Order.LERF, Retrain.COMMON)
 ROAR_EXCHANGED = Protocol("roar-exchanged", Order.MORF, Retrain.EXCHANGED)
 KAR_EXCHANGED = Protocol("kar-exchanged", Order.LERF, Retrain.EXCHANGED)
+ROAR_RECURSIVE = Protocol("roar-recursive", Order.MORF, Retrain.RECURSIVE)  # Madsen et al. 2022
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         *(ROAR, KAR, MORF, LERF, MASK_ONLY),
         *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF, SPECIFIC_CLASS),
-        *(ROAR_EXCHANGED, KAR_EXCHANGED),
+        *(ROAR_EXCHANGED, KAR_EXCHANGED, ROAR_RECURSIVE),
     )
 }
 DIFFROAR = Protocol("diffroar", Order.LERF, Retrain.IMAGES, made_of=(KAR, ROAR))  # Shah et al. 2021

@@ -25,7 +25,13 @@ from roarbench.terms import Precision
 from roarbench.text import size
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
-_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus", "ray": "ray"}
+_EXTRAS = {
+    "leaderboard": "streamlit",
+    "postgres": "psycopg",
+    "quantus": "quantus",
+    "ray": "ray",
+    "superpixels": "skimage",
+}
 
 
 class Diagnosis(NamedTuple):

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from roarbench.datasets.superpixels import need_slic
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators import ESTIMATORS, Estimator, find_estimator
 from roarbench.estimators.base import Batch
@@ -11,6 +12,7 @@ from roarbench.models import build
 from roarbench.plan.own import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
+from roarbench.terms import Unit
 
 
 def fitted(suite: Suite) -> Suite:
@@ -19,10 +21,13 @@ def fitted(suite: Suite) -> Suite:
     The network is built, and its file executed.
 
     Raises:
-        CallerError: It cannot be built, takes other images, or gives other logits.
+        CallerError: It cannot be built, takes other images, or gives other logits; or what finds superpixels is not
+            installed.
     """
     if suite.own is None:
         return suite
+    if any(block.unit is Unit.SUPERPIXEL for block in suite.blocks):
+        need_slic()
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)

@@ -5,6 +5,7 @@ score several runs, then runs. Controls need no reference, so their runs fill th
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -54,6 +55,7 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     networks = list(_network_steps(context, runs, lacking))
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     scoring = [_run_step(context.of(run), run, lacking, needs) for run in by_seed]
+    scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [
         Step("reference", Job(name, jobs.train_reference, (context.explaining(number),)), ())
@@ -171,8 +173,10 @@ def _shard_size(specs: list[RankingSpec]) -> int:
 def looks(specs: Collection[RankingSpec]) -> int:
     """Return how many forward passes an image takes for these rankings: those by one reference share theirs."""
     references = {spec.reference for spec in specs}
-    by_reference = ([spec.estimator_record for spec in specs if spec.reference == one] for one in references)
-    return sum(passes(estimators).forward for estimators in by_reference)
+    by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
+    return sum(
+        passes((spec.estimator_record for spec in theirs), prod(theirs[0].shape)).forward for theirs in by_reference
+    )
 
 
 def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
@@ -188,6 +192,15 @@ def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
 def seal_name(context: RunContext, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
     return f"seal {spec.name} {spec.unit}{_numbered(context.ranking(spec)) if spec.reference else ''}"
+
+
+def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
+    """Return the step of a row's next lower level, where networks of one level say what is removed at the next."""
+    if run is None or run.cell.retrain is not Retrain.RECURSIVE:
+        return ()
+    below = [other for other in runs if other.cell.t < run.cell.t]
+    lower = [other for other in below if replace(other, cell=replace(other.cell, t=run.cell.t)) == run]
+    return tuple(other.key for other in sorted(lower, key=lambda other: other.cell.t)[-1:])
 
 
 def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:

@@ -5,7 +5,7 @@ and a job that was cut off is simply done again.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.datasets.superpixels import superpixels
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import RunError, StoreError
 from roarbench.estimators import SEED
@@ -25,20 +26,22 @@ from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, timed_together
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
+from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
+from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 from roarbench.kernels.train import Inputs, Normalisation, fit, predict, scored_at_once
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, Run, check_fill
+from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
-from roarbench.terms import SAME_CLASS, Precision, Retrain, Split
+from roarbench.terms import SAME_CLASS, Precision, Retrain, Split, Unit
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -182,18 +185,28 @@ def _rank_batch(
     asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
     ids = image_ids(split, start, stop).numpy()
     ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
+    labels = None
+    if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
+        labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
     for maps, theirs in zip(timed_together(asked, split, start, stop), explained.values(), strict=True):
         for spec in theirs:
-            yield spec, _ranked(spec.layout, maps[spec.name], ties)
+            yield spec, _ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
 
 
-def _ranked(layout: Layout, made: TimedMap, ties: Mapping[int, NDArray[np.int32]]) -> Ranked | RunError:
-    """Return the ranking of one batch's maps, or what is wrong with them; `ties` are by the number of features."""
+def _ranked(
+    spec: RankingSpec, made: TimedMap, ties: NDArray[np.int32], labels: NDArray[np.uint16] | None
+) -> Ranked | RunError:
+    """Return the ranking of one batch's maps, or what is wrong with them; `labels` are the images' superpixels."""
+    layout = spec.layout
     try:
         flat = features(made.importance.numpy(), layout.shape, layout.unit)
     except RunError as error:  # of one estimator; the others of the pass go on
         return error
-    return Ranked(encode(sort_keys(flat, ties[layout.features]), layout), made.provenance)
+    if layout.unit is Unit.SUPERPIXEL:
+        assert labels is not None, "found for the batch"
+        joined = superpixel_draws if spec.name == "random" else superpixel_means
+        flat, ties = joined(flat, labels), superpixel_ties(ties, labels)
+    return Ranked(encode(sort_keys(flat, ties), layout), made.provenance)
 
 
 def seal(context: RunContext, spec: RankingSpec) -> None:
@@ -212,6 +225,8 @@ def score(context: RunContext, run: Run) -> Scored:
         model, norm = context.trained_reference().to(device()), context.reference_norm
     elif run.cell.retrain is Retrain.COMMON:
         model = scoring_network(context, run, rankings)
+    elif run.cell.retrain is Retrain.RECURSIVE:
+        model = recursive_stage(context, run, rankings).model
     else:
         model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
@@ -223,7 +238,7 @@ def score(context: RunContext, run: Run) -> Scored:
     seconds, smooth = time.perf_counter() - start, None
     if rankings:
         layout = rankings.layout
-        smooth = smoothness(_removed(rankings, run.cell, Split.TEST), layout.shape, layout.unit)
+        smooth = smoothness(_removed(context, run, rankings, Split.TEST), layout.shape, layout.unit)
     checksum = rankings.checksum if rankings else ""
     made = _computed_with(run)
     return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
@@ -263,6 +278,8 @@ def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Spl
     check_fill(cell.fill, cell.retrain)
     if cell.estimator == CLEAN:
         return untouched(context, split)
+    if cell.retrain is Retrain.RECURSIVE:
+        return degraded_at(context, run, recursive_stage(context, run, rankings).removed[split], split)
     if rankings is None:
         check_fill(cell.fill, Retrain.EXCHANGED)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
@@ -295,9 +312,11 @@ def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> 
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
 
 
-def _removed(rankings: Rankings, cell: Cell, split: Split) -> NDArray[np.uint8]:
+def _removed(context: RunContext, run: Run, rankings: Rankings, split: Split) -> NDArray[np.uint8]:
     """Return packed removed bits of all images of a split."""
-    return removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
+    if run.cell.retrain is Retrain.RECURSIVE:
+        return recursive_stage(context, run, rankings).removed[split]
+    return removed_bits(rankings.planes(split), run.cell.t, run.cell.order, rankings.layout)
 
 
 def _target_probability(context: RunContext, logits: Tensor) -> NDArray[np.float32]:

@@ -78,7 +78,8 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
             gives each channel of a pixel the same importance; the ties between them are broken like all others.
         shape: Channels, height and width of an image.
         unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w. Patch: over
-            each square of pixels and its channels, d = ceil(h / side) ceil(w / side).
+            each square of pixels and its channels, d = ceil(h / side) ceil(w / side). Superpixel: as pixels, which
+            `superpixels` brings together.
 
     Returns:
         float32 (n, d).

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from roarbench.plan.runs import CLEAN, Cell, protocol_name, untouched_by
+from roarbench.plan.runs import CLEAN, Cell, untouched_by
 from roarbench.plan.suite import Block, Suite
-from roarbench.terms import MORF, Protocol, Retrain, Unit
+from roarbench.terms import MORF, PROTOCOLS, Protocol, Retrain, Unit
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,17 @@ def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Itera
         yield replace(block, estimators=tuple(name for name in counts if counts[name] == count), seeds=count)
 
 
-def describe(point: Point) -> str:
-    """Describe one run in a few words."""
+def describe(point: Point, suite: Suite | None = None) -> str:
+    """Describe one run in a few words, the suite's where it is known which one asks."""
     cell = point.cell
-    return f"{protocol_name(cell)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+    return f"{protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
+
+
+def protocol_name(cell: Cell, suite: Suite | None = None) -> str:
+    """Return the name of the protocol that a cell belongs to: the first one by which the suite has it, if any.
+
+    Protocols that answer each image twice have cells of another one; without a suite it is the other one's name.
+    """
+    asked = [block.protocol for block in suite.blocks] if suite else []
+    asked += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
+    return next(each.name for each in asked if (each.order, each.retrain) == (cell.order, cell.retrain))

@@ -159,6 +159,10 @@ def check_fill(fill: str, retrain: Retrain) -> None:
     """
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
+    if fill != "mean" and retrain is Retrain.RECURSIVE:
+        raise CallerError(
+            f"fill '{fill}' is made once for an image; where importance is found anew write the fill mean"
+        )
     if fill != "mean" and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
         raise CallerError(f"fill '{fill}' is made once for an image; where masks are exchanged write the fill mean")
 
@@ -170,16 +174,9 @@ def untouched_by(retrain: Retrain) -> Retrain | None:
     """
     if retrain is Retrain.MASKS:
         return None
-    return Retrain.IMAGES if retrain is Retrain.EXCHANGED else retrain
+    return Retrain.IMAGES if retrain in (Retrain.EXCHANGED, Retrain.RECURSIVE) else retrain
 
 
 def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
     """Return the runs whose key is not stored yet, in order."""
     return [run for run in runs if run.key not in done]
-
-
-def protocol_name(cell: Cell) -> str:
-    """Return the name of the protocol that a cell belongs to."""
-    asked = (cell.order, cell.retrain)
-    protocols = (protocol for protocol in PROTOCOLS.values() if not protocol.paired)  # whose cells another one has
-    return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == asked)

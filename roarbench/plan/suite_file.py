@@ -23,7 +23,7 @@ from roarbench.plan.runs import check_fill, find_protocol
 from roarbench.plan.suite import Block, Own, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
-from roarbench.terms import PROTOCOLS, Precision, Retrain, Split, Unit
+from roarbench.terms import PROTOCOLS, ROAR_RECURSIVE, Precision, Retrain, Split, Unit
 
 ENDING = ".toml"
 _LONGEST = 40  # letters of a name
@@ -135,6 +135,10 @@ def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
         one = special.section(name)
         asked = _asked(one, dataset, defaults)
         one.close()
+        if Unit.SUPERPIXEL in asked["units"] and "random-redrawn" in asked["estimators"]:
+            raise top.wrong("random-redrawn draws pixels, and units has superpixel; leave one of them out")
+        if Unit.SUPERPIXEL in asked["units"] and name == ROAR_RECURSIVE.name:
+            raise top.wrong(f"units has superpixel, which {name} cannot take; name its units under [protocol.{name}]")
         for unit in asked["units"]:
             fills = ("mean",) if PROTOCOLS[name].retrain is Retrain.MASKS else asked["fills"]  # masks have no fill
             for fill in fills:

@@ -32,7 +32,7 @@ def activity_record(suite_results: SuiteResults, store: ResultsStore, left: int,
         `workers`, each with the `command` that it is of, what it `does` and since how many `seconds`; `per_hour`, rows
         that came in an hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.
     """
-    names = {key: describe(point) for point, key in suite_results.keys.items()}
+    names = {key: describe(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
     pace = _pace([result.created for result in suite_results.results.values()], now)
     return {

@@ -13,8 +13,8 @@ from roarbench.errors import CallerError
 from roarbench.estimators import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
-from roarbench.plan.points import Point, describe, expand
-from roarbench.plan.runs import CLEAN, Run, protocol_name
+from roarbench.plan.points import Point, describe, expand, protocol_name
+from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
@@ -42,7 +42,7 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
         {
             "key": suite_results.keys[point],
             "state": state,
-            "protocol": protocol_name(point.cell),
+            "protocol": protocol_name(point.cell, suite_results.suite),
             "estimator": point.cell.estimator,
             "t": point.cell.t,
             "unit": point.cell.unit,

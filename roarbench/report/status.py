@@ -9,8 +9,8 @@ from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.mixtures import Dropped
-from roarbench.plan.points import Point, describe
-from roarbench.plan.runs import protocol_name
+from roarbench.plan.points import Point, describe, protocol_name
+from roarbench.plan.suite import Suite
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS
 
@@ -22,9 +22,13 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
     states = run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
     for point, (state, _) in states.items():
-        protocols[protocol_name(point.cell)][state] += 1
+        protocols[protocol_name(point.cell, suite_results.suite)][state] += 1
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
-    failed = [{"run": describe(point), "reason": reason} for point, (_, reason) in states.items() if reason]
+    failed = [
+        {"run": describe(point, suite_results.suite), "reason": reason}
+        for point, (_, reason) in states.items()
+        if reason
+    ]
     total = Counter(state for state, _ in states.values())
     return {
         "suite": suite_results.suite.name,
@@ -36,17 +40,17 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         **{state: total[state] for state in _STATES},
         "preparing": is_preparing(suite_results, store),
         "protocols": counts,
-        "seeds": complete_seeds({point: state for point, (state, _) in states.items()}),
+        "seeds": complete_seeds({point: state for point, (state, _) in states.items()}, suite_results.suite),
         "failures": failed,
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
 
 
-def complete_seeds(states: Mapping[Point, str]) -> dict[str, dict[str, int]]:
+def complete_seeds(states: Mapping[Point, str], suite: Suite) -> dict[str, dict[str, int]]:
     """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
     missing: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for point, state in states.items():
-        seeds = missing[protocol_name(point.cell)]
+        seeds = missing[protocol_name(point.cell, suite)]
         seeds[point.seed] = seeds.get(point.seed, 0) + (state != "done")
     return {
         name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}

@@ -54,6 +54,7 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
         "extra postgres",
         "extra quantus",
         "extra ray",
+        "extra superpixels",
     }
 
 

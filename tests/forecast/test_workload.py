@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import TWINS, ensembles
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs
@@ -62,6 +63,15 @@ def test_noise_is_counted_once_for_all_that_share_it():
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
     assert count_work(suite, expand(suite), (), None).copies_drawn == 2 * 15 * (TRAIN + TEST)
+
+
+def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monkeypatch):
+    table = replace(find_dataset("breast-cancer-10"), channels=12)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
+    blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
+    suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
+    rows = table.train_images + table.test_images
+    assert count_work(suite, expand(suite), (), None).images_explained == 2**12 * rows
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def features_of(shape: tuple[int, int, int], unit: str) -> list[list[tuple[int, 
     numbers = [(c, y, x) for c in range(channels) for y in range(height) for x in range(width)]
     if unit == "scalar":
         return [[number] for number in numbers]
-    side = {"pixel": 1, "patch:4": 4, "patch:8": 8}[unit]
+    side = {"pixel": 1, "superpixel": 1, "patch:4": 4, "patch:8": 8}[unit]
     corners = [(y, x) for y in range(0, height, side) for x in range(0, width, side)]
     return [
         [(c, y, x) for c, y, x in numbers if top <= y < top + side and left <= x < left + side] for top, left in corners

@@ -12,7 +12,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.terms import Unit
 
 FINE = (Unit.SCALAR, Unit.PIXEL)  # whose features are single numbers or pixels
-SQUARES = [unit for unit in Unit if unit not in FINE]
+SQUARES = [unit for unit in Unit if unit.side > 1]
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
 

@@ -157,6 +157,11 @@ WRONG = (
     ('["grad"]', '["truth"]', "estimators has 'truth', which is known of generated images alone; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
     ("[0.5]", "[]", "levels is [], expected a list of numbers from 0.01 to 1; write levels = [1]"),
+    (
+        '["grad"]',
+        '["random-redrawn"]\nunits = ["superpixel"]',
+        "random-redrawn draws pixels, and units has superpixel; leave one of them out",
+    ),
     ("seeds = 1", "seeds = 0", "seeds is 0, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", 'seeds = 1\ntuned_on = "both"', "tuned_on is 'both', expected train or test"),

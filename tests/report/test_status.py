@@ -11,10 +11,11 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.points import describe, expand
+from roarbench.plan.suite import Block
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR
+from roarbench.terms import AUGMENTED, ROAR, SPECIFIC
 from tests.helpers.leasing import lease
 from tests.helpers.made_up import DATA, SUITE, held
 
@@ -40,6 +41,17 @@ def test_an_empty_store_misses_everything(store):
     assert (found["done"], found["running"], found["failed"]) == (0, 0, 0)
     assert found["missing"] == len(expand(SUITE))
     assert found["failures"] == []
+
+
+def test_cells_have_the_name_of_the_protocol_that_asks_for_them(store):
+    asked = (Block(SPECIFIC, ("random", "grad"), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=1))
+    suite = replace(SUITE, blocks=asked)
+    assert set(status_record(collect(suite, store), store)["protocols"]) == {"specific", "roar"}
+    point = next(point for point in expand(suite) if point.cell.estimator == "random")
+    assert describe(point, suite) == "specific random t=0.5 scalar seed 0"
+    assert describe(point) == "augmented random t=0.5 scalar seed 0"  # who asks is not known
+    both = replace(suite, blocks=(Block(AUGMENTED, ("random",), (0.5,), seeds=2), *asked))
+    assert describe(point, both) == "augmented random t=0.5 scalar seed 0"
 
 
 def test_each_run_is_in_one_state(store):

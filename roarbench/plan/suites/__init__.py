@@ -9,7 +9,7 @@ from roarbench.errors import UnknownName
 from roarbench.estimators import find_estimator
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, paper, quick, study, tabular
-from roarbench.terms import MASK_ONLY, ROAR, Protocol, Retrain
+from roarbench.terms import MASK_ONLY, ROAR, ROAR_RECURSIVE, Protocol, Retrain
 
 _ALL = (
     *(quick.FIRST, *paper.FIRST, *generated.GENERATED, *study.FIRST),
@@ -109,6 +109,8 @@ def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
     twins = [row for row in block.estimator_records if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
+        if estimator.submitted and block.protocol == ROAR_RECURSIVE:  # which explains networks anew, within a run
+            continue
         if estimator.joins:  # what the block has of the estimators that explain a model
             has = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]

@@ -1,0 +1,68 @@
+"""Superpixels: parts of like colour, the same ones every time, found once and kept."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from roarbench.datasets import superpixels as module
+from roarbench.datasets.superpixels import need_slic, superpixels, superpixels_of
+from roarbench.errors import CallerError, StoreError
+from roarbench.terms import Split
+
+skimage = pytest.importorskip("skimage")
+
+
+def halves(channels: int) -> np.ndarray:
+    """Dark on the left, light on the right, with a little noise; uint8 (channels, 32, 32)."""
+    image = np.random.default_rng(0).integers(0, 9, (channels, 32, 32)).astype(np.uint8)
+    image[:, :, 18:] += 200
+    return image
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_no_superpixel_is_both_dark_and_light(channels):
+    labels = superpixels_of(halves(channels))
+    assert (labels.shape, labels.dtype) == ((32, 32), np.uint16)
+    assert not set(np.unique(labels[:, :18])) & set(np.unique(labels[:, 18:]))
+    assert 32 <= len(np.unique(labels)) <= 96
+    assert labels.max() == len(np.unique(labels)) - 1
+
+
+def test_each_is_in_one_piece():
+    labels = superpixels_of(np.random.default_rng(1).integers(0, 256, (3, 32, 32)).astype(np.uint8))
+    pieces = skimage.measure.label(labels, background=-1, connectivity=2)
+    assert pieces.max() == len(np.unique(labels))
+
+
+def test_they_are_found_once_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", 2)
+    pixels = np.stack([halves(3) + np.uint8(i) for i in range(5)])
+    expected = np.stack([superpixels_of(image) for image in pixels])
+    assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 1, 4), expected[1:4])
+    monkeypatch.setattr(module, "superpixels_of", None)  # would fail if it were called
+    assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
+    note = json.loads((tmp_path / "one" / "superpixels-64" / "test-000002.json").read_text())
+    assert {key: note[key] for key in ("scikit-image", "segments", "compactness")} == {
+        "scikit-image": skimage.__version__,
+        "segments": 64,
+        "compactness": 10.0,
+    }
+    with pytest.raises(TypeError):
+        superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)
+
+
+def test_an_altered_file_is_told(tmp_path):
+    pixels = halves(3)[None]
+    superpixels(tmp_path, Split.TRAIN, pixels, 0, 1)
+    path = tmp_path / "superpixels-64" / "train-000000.npy"
+    path.write_bytes(path.read_bytes()[:-2] + b"xx")
+    with pytest.raises(StoreError, match="was altered: its checksum is not the one noted; delete .*superpixels-64"):
+        superpixels(tmp_path, Split.TRAIN, pixels, 0, 1)
+
+
+def test_without_scikit_image_it_says_what_to_write(monkeypatch):
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CallerError, match="needs scikit-image, which is not installed; write pip install scikit-image"):
+        need_slic()

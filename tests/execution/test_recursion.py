@@ -1,0 +1,154 @@
+"""Recursive ROAR: its chain derived again, its levels nested, each stage trained once, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.errors import CallerError, RunError
+from roarbench.execution import recursion
+from roarbench.execution.graph import steps
+from roarbench.execution.networks import row_rankings
+from roarbench.execution.recursion import recursion_levels, recursive_stage
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
+from roarbench.kernels.train import fit
+from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN, check_fill
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite, with_entries
+from roarbench.terms import PAPER_LEVELS, ROAR, ROAR_RECURSIVE, Order, Retrain, Split, Unit
+from tests.helpers.tiny_suite import SUITE, make_context, make_runs
+
+LEVELS = (0.1, 0.3, 0.5)
+RECURSIVE = replace(
+    SUITE,
+    name="recursive",
+    blocks=(
+        Block(ROAR_RECURSIVE, ("random", "grad"), LEVELS, seeds=1),
+        Block(ROAR, ("random", "grad"), (0.1,), seeds=1),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Context, runs by estimator and level, what was scored, and the trainings after the reference's."""
+    context, trained = make_context(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
+    runs, scored = make_runs(context, RECURSIVE), {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recursion, "fit", lambda *given: trained.append(given[5]) or fit(*given))
+        for step in steps(context, runs):
+            value = step.job.call(*step.job.arguments)
+            if step.run:
+                scored[step.run] = value
+    return context, runs, scored, trained
+
+
+def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
+    return next(r for r in runs if (r.cell.estimator, r.cell.t, r.cell.retrain) == (name, t, retrain))
+
+
+def gone(context, run, split):
+    stage = recursive_stage(context, run, row_rankings(context, run))
+    return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
+
+
+def test_each_stage_is_trained_once(done):
+    _, _, scored, trained = done
+    assert len(trained) == 2 * len(LEVELS)
+    assert len(scored) == 2 * len(LEVELS) + 2 + 1  # ROAR's, and untouched images
+
+
+@pytest.mark.parametrize("name", ["random", "grad"])
+@pytest.mark.parametrize("split", Split)
+def test_levels_are_nested_and_exact(done, name, split):
+    context, runs, _, _ = done
+    before = np.zeros((1, 192), bool)
+    for t in LEVELS:
+        now = gone(context, run_at(runs, name, t), split)
+        assert (now.sum(1) == removed_count(t, 192)).all()
+        assert (now >= before).all()
+        before = now
+
+
+def test_the_lowest_level_is_that_of_roar(done):
+    context, runs, scored, _ = done
+    for name in ("random", "grad"):
+        one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, Retrain.IMAGES)]
+        np.testing.assert_array_equal(one.correct, other.correct)
+        assert one.smoothness == other.smoothness
+
+
+def test_random_goes_on_as_it_began(done):
+    context, runs, _, _ = done
+    run = run_at(runs, "random", 0.5)
+    rankings = row_rankings(context, run)
+    expected = removed_bits(rankings.planes(Split.TEST), 0.5, Order.MORF, rankings.layout)
+    np.testing.assert_array_equal(recursive_stage(context, run, rankings).removed[Split.TEST], expected)
+
+
+def test_the_gradient_at_its_second_level_again(done):
+    context, runs, scored, _ = done
+    run, low = run_at(runs, "grad", 0.3), gone(context, run_at(runs, "grad", 0.1), Split.TRAIN)
+    fill, norm = torch.tensor(context.data.mean), context.norm
+    mean, std = (torch.tensor(part)[:, None, None] for part in norm)
+    first_bits = torch.from_numpy(np.packbits(low, axis=1))
+    model = context.start(run.cell.model, run.recipe_record, 0)
+    images = DegradedImages(context.pixels(Split.TRAIN), first_bits, fill, Unit.SCALAR)
+    labels = torch.from_numpy(context.data.train.labels)
+    fit(model, images, labels, norm, run.recipe_record, 0)
+    model.eval()
+    expected = low.copy()
+    for i, pixels in enumerate(context.pixels(Split.TRAIN)):
+        left = torch.where(torch.from_numpy(low[i]).view(3, 8, 8), fill[:, None, None], pixels.float())
+        x = ((left - mean) / std)[None].requires_grad_()
+        (back,) = torch.autograd.grad(model(x).max(), x)
+        ties = tie_order(np.array([i]), 192)[0]
+        order = sorted(np.flatnonzero(~low[i]), key=lambda d: (-float(back.flatten()[d]), -ties[d]))
+        expected[i, order[: removed_count(0.3, 192) - removed_count(0.1, 192)]] = True
+    found = gone(context, run, Split.TRAIN)
+    assert (found == expected).mean() > 0.999  # a convolution rounds otherwise for another batch
+    assert not np.array_equal(found, gone(context, run_at(runs, "random", 0.3), Split.TRAIN))
+    rankings = row_rankings(context, run)
+    at_once = removed_bits(rankings.planes(Split.TRAIN), 0.3, Order.MORF, rankings.layout)
+    assert not np.array_equal(np.packbits(found, axis=1), at_once)  # what ROAR removes there
+
+
+def test_a_level_waits_for_the_one_below(done, tmp_path):
+    _, runs, _, _ = done
+    made = {step.run: step for step in steps(make_context(tmp_path, RECURSIVE), runs) if step.run}
+    assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
+    assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
+    assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
+
+
+def test_the_way_to_a_level_is_the_same_in_every_suite():
+    assert recursion_levels(0.9) == PAPER_LEVELS
+    assert recursion_levels(0.1) == (0.1,)
+    assert recursion_levels(0.4) == (0.1, 0.3, 0.4)
+
+
+def test_untouched_images_are_those_of_roar():
+    clean = {point.cell.retrain for point in expand(RECURSIVE) if point.cell.estimator == CLEAN}
+    assert clean == {Retrain.IMAGES}
+
+
+@pytest.mark.parametrize("name", ["random-redrawn", "grad~other-image", "grad~untrained"])
+def test_what_cannot_be_explained_anew_fails_in_one_line(done, name):
+    context, runs, _, _ = done
+    run = run_at(runs, "grad", 0.3)
+    other = replace(run, cell=replace(run.cell, estimator=name))
+    with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
+        recursive_stage(context, other, None if name == "random-redrawn" else row_rankings(context, run))
+
+
+def test_a_submission_gets_no_row():
+    added = with_entries(replace(find_suite("quick"), blocks=RECURSIVE.blocks), ["mine@01234567"])
+    assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]
+
+
+def test_the_fill_is_the_mean():
+    with pytest.raises(CallerError, match="where importance is found anew write the fill mean"):
+        check_fill("blur", Retrain.RECURSIVE)

@@ -1,0 +1,70 @@
+"""Runs by superpixels: whole superpixels fall, one at most is cut, and Random draws superpixels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roarbench.datasets import superpixels as slic
+from roarbench.execution.graph import steps
+from roarbench.execution.networks import row_rankings
+from roarbench.kernels.ranking import removed_bits, removed_count
+from roarbench.plan.suite import Block
+from roarbench.terms import ROAR, Split, Unit
+from tests.helpers.tiny_suite import SUITE, make_context, make_runs
+
+pytest.importorskip("skimage")
+LEVELS, PIXELS = (0.3, 0.5), 64
+SUPERPIXELS = replace(
+    SUITE,
+    name="superpixels",
+    blocks=(Block(ROAR, ("random", "sobel", "truth"), LEVELS, seeds=1, unit=Unit.SUPERPIXEL),),
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slic, "SEGMENTS", 24)
+        context = make_context(tmp_path_factory.mktemp("superpixels"), SUPERPIXELS)
+        runs, scored = make_runs(context, SUPERPIXELS), {}
+        for step in steps(context, runs):
+            value = step.job.call(*step.job.arguments)
+            if step.run:
+                scored[step.run] = value
+        found = slic.superpixels(context.data.folder, Split.TEST, context.data.test.pixels, 0, 24)
+    return context, scored, found.reshape(24, PIXELS)
+
+
+@pytest.mark.parametrize("name", ["random", "sobel", "truth"])
+@pytest.mark.parametrize("t", LEVELS)
+def test_whole_superpixels_are_removed_and_one_is_cut_at_most(done, name, t):
+    context, scored, labels = done
+    run = next(run for run in scored if (run.cell.estimator, run.cell.t) == (name, t))
+    rankings = row_rankings(context, run)
+    bits = removed_bits(rankings.planes(Split.TEST), t, run.cell.order, rankings.layout)
+    removed = np.unpackbits(bits, axis=1, count=PIXELS).astype(bool)
+    assert (removed.sum(1) == removed_count(t, PIXELS)).all()
+    for gone, of in zip(removed, labels, strict=True):
+        shares = [gone[of == number].mean() for number in np.unique(of)]
+        assert len(shares) > 2
+        assert sum(0 < share < 1 for share in shares) <= 1
+
+
+def test_the_most_important_superpixel_goes_first(done):
+    context, scored, labels = done
+    run = next(run for run in scored if (run.cell.estimator, run.cell.t) == ("truth", 0.3))
+    rankings = row_rankings(context, run)
+    bits = removed_bits(rankings.planes(Split.TEST), 0.3, run.cell.order, rankings.layout)
+    removed = np.unpackbits(bits, axis=1, count=PIXELS).astype(bool)
+    truth = context.data.test.truth.sum(1).reshape(24, PIXELS)
+    for gone, of, values in zip(removed, labels, truth, strict=True):
+        means = [values[of == number].mean() for number in np.unique(of)]
+        first = of == np.unique(of)[int(np.argmax(means))]
+        assert gone[first].all() or gone.sum() <= first.sum()
+
+
+def test_each_run_is_scored(done):
+    _, scored, _ = done
+    assert len(scored) == 3 * len(LEVELS) + 1
+    assert all(len(found.correct) == 24 for found in scored.values())

@@ -1,0 +1,68 @@
+"""Rankings by superpixels: by hand, again slowly, and each superpixel's pixels stand together."""
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from roarbench.kernels.ranking import rank, tie_order
+from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
+
+# two images of 2 x 3 pixels; the second has one superpixel alone in the middle of another
+LABELS = np.array([[[0, 0, 1], [2, 1, 1]], [[4, 4, 4], [4, 7, 4]]], np.uint16)
+VALUES = np.array([[1, 3, 4, -6, 1, 1], [1, 1, 1, 1, 9, 6]], np.float32)
+
+
+def test_means_by_hand():
+    assert_array_equal(superpixel_means(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
+
+
+def test_draws_by_hand():
+    assert_array_equal(superpixel_draws(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
+
+
+def test_ties_by_hand():
+    ties = np.array([[3, 0, 1, 2, 5, 4], [5, 0, 1, 2, 3, 4]], np.int32)
+    # superpixels of the first image have the ties of their first pixels, 3, 1 and 2: so 1 goes first, then 2, then 0
+    assert_array_equal(superpixel_ties(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
+
+
+def test_pixels_of_a_superpixel_stand_together():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 9, (20, 6, 8)).astype(np.uint16)
+    importance = generator.integers(0, 3, (20, 48)).astype(np.float32)  # means that tie, too
+    ties = superpixel_ties(tie_order(np.arange(20), 48), labels)
+    assert_array_equal(np.sort(ties, axis=1), np.tile(np.arange(48), (20, 1)))
+    for made in (superpixel_means, superpixel_draws):
+        joined = made(importance, labels)
+        for order, of, value in zip(rank(joined, ties), labels.reshape(20, 48), joined, strict=True):
+            runs = 1 + np.count_nonzero(np.diff(of[order].astype(int)))
+            assert runs == len(np.unique(of))
+            assert (np.diff(value[order]) <= 0).all()
+
+
+def test_means_again_slowly():
+    generator = np.random.default_rng(1)
+    labels = generator.integers(0, 5, (4, 5, 5)).astype(np.uint16)
+    importance = generator.normal(size=(4, 25)).astype(np.float32)
+    slow = [
+        [np.mean([v for v, other in zip(row, of, strict=True) if other == mine], dtype=np.float64) for mine in of]
+        for row, of in zip(importance, labels.reshape(4, 25), strict=True)
+    ]
+    np.testing.assert_allclose(superpixel_means(importance, labels), slow, rtol=1e-6)
+
+
+def test_any_superpixel_of_random_is_first_equally_often():
+    # one pixel, four and eleven: means would put the largest in the middle
+    labels = np.tile(np.array([0] + [1] * 4 + [2] * 11, np.uint16).reshape(1, 4, 4), (3000, 1, 1))
+    draws = superpixel_draws(np.random.default_rng(2).random((3000, 16), np.float32), labels)
+    first = np.bincount(labels[0].ravel()[draws.argmax(axis=1)], minlength=3)
+    assert (abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9)).all()  # four standard deviations
+
+
+def test_nothing_is_changed_in_place():
+    values, labels = VALUES.copy(), LABELS.copy()
+    ties = tie_order(np.arange(2), 6)
+    before = ties.copy()
+    superpixel_means(values, labels), superpixel_draws(values, labels), superpixel_ties(ties, labels)
+    assert_array_equal(values, VALUES)
+    assert_array_equal(labels, LABELS)
+    assert_array_equal(ties, before)
