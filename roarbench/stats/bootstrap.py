@@ -49,7 +49,23 @@ class Estimate(NamedTuple):
 
 def half_width(sample: Sample, confidence: float) -> float:
     """Return half the width of the interval around the value that holds this share of its draws."""
-    return float(np.quantile(np.abs(sample.draws - sample.value), confidence))
+    return float(quantile(np.abs(sample.draws - sample.value), confidence))
+
+
+def quantile(numbers: Floats, share: float) -> Floats:
+    """Return what `np.quantile` returns over the last axis, to the bit; of few numbers in a tenth of its time.
+
+    Args:
+        numbers: Shape (..., n), finite.
+        share: In [0, 1].
+    """
+    last = numbers.shape[-1] - 1
+    position = last * share
+    low = int(position)
+    ordered = np.partition(numbers, (low, min(low + 1, last)), axis=-1)
+    one, two, part = ordered[..., low], ordered[..., min(low + 1, last)], position - low
+    found: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
+    return found
 
 
 def estimate(sample: Sample, confidence: float) -> Estimate:

@@ -81,10 +81,9 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
         return Draws({}, np.empty(0), nothing, nothing)
     counts = np.stack([bits.sum(0, dtype=np.float32) for bits in cells])
     totals = np.array([bits.size for bits in cells], dtype=np.float64)
-    # float32 holds every count exactly: there are fewer than 2^24 answers in a cell
-    resampled = np.concatenate(
-        [(weights @ counts.T).astype(np.float64) / totals for weights in image_weights(scores.images, bootstrap)]
-    )
+    # float32 holds every count exactly: there are fewer than 2^24 answers in a cell; a cell's draws lie side by side
+    drawn = np.hstack([counts @ weights.T for weights in image_weights(scores.images, bootstrap)])
+    resampled = (drawn / totals[:, None]).T
     values = counts.sum(1, dtype=np.float64) / totals
     column = {point: index for index, point in enumerate(scores.correct)}
     if spread is None:
@@ -99,6 +98,7 @@ def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.floa
     generator = np.random.default_rng([bootstrap.seed, _IMAGES])
     rows = max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):
-        count = min(rows, bootstrap.resamples - start)
-        drawn = generator.integers(images, size=(count, images)) + images * np.arange(count)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=count * images).reshape(count, images).astype(np.float32)
+        weights = np.empty((min(rows, bootstrap.resamples - start), images), np.float32)
+        for row in weights:  # one by one, so that what is counted stays in the processor's cache
+            row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
+        yield weights

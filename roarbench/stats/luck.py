@@ -23,18 +23,17 @@ def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, 
         Of the true accuracies, and with the noise that trainings on the same finitely many images add; from the same
         chance, shape (resamples, cells).
     """
-    true = np.zeros((bootstrap.resamples, len(scores.correct)))
-    whole = true.copy()
+    true, whole = np.zeros((2, len(scores.correct), bootstrap.resamples))
     trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
     references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
         if not can_vary(bits):
             continue
         if references and point in scores.references:
-            true[:, column], whole[:, column] = references.cell(point)
+            true[column], whole[column] = references.cell(point)
         elif trainings:
-            true[:, column], whole[:, column] = trainings.cell(bits)
-    return true, whole
+            true[column], whole[column] = trainings.cell(bits)
+    return true.T, whole.T
 
 
 def _generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap import Sample, quantile
 from roarbench.stats.curves import Floats
 
 
@@ -47,7 +47,7 @@ class Pairs:
         """Return half the width of every difference's interval, where `upper` is True, shape (n, n)."""
         found = np.zeros_like(self.differences)
         for one, others in enumerate(self.upper):
-            found[one, others] = np.quantile(self._deviations(one, others), self.confidence, axis=1)
+            found[one, others] = quantile(self._deviations(one, others), self.confidence)
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:

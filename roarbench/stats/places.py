@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.stats.bootstrap import quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.pairs import Pairs
 
@@ -67,7 +68,7 @@ def significant_pairs(pairs: Pairs) -> NDArray[np.bool_]:
     found = pairs.upper & (scale == 0) & (differences > 0)  # no draw ever moved it
     open_ = pairs.upper & (scale > 0)
     while open_.any():
-        new = open_ & (differences > np.quantile(pairs.largest(open_), pairs.confidence) * scale)
+        new = open_ & (differences > quantile(pairs.largest(open_), pairs.confidence) * scale)
         if not new.any():
             break
         found |= new

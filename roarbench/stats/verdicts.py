@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import ndtri
 
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap import Estimate, Sample, quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.pairs import Pairs
 
@@ -83,7 +83,7 @@ def p_values(samples: Sequence[Sample]) -> list[float]:
     family, as the smallest p that its adjustment needs falls.
     """
     deviations = [np.abs(sample.draws - sample.value) for sample in samples]
-    ends = [float(np.quantile(far, 1 - TAIL)) for far in deviations]
+    ends = [float(quantile(far, 1 - TAIL)) for far in deviations]
     moving = [far / end for far, end in zip(deviations, ends, strict=True) if end > 0]
     pool = np.sort(np.concatenate(moving)) if moving else np.empty(0)
     return [_p(abs(sample.value), far, end, pool) for sample, far, end in zip(samples, deviations, ends, strict=True)]

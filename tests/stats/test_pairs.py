@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roarbench.stats.bootstrap import Sample, half_width
+from roarbench.stats.bootstrap import Sample, half_width, quantile
 from roarbench.stats.pairs import Pairs
 
 
@@ -51,3 +51,9 @@ def test_by_hand() -> None:
     assert pairs.differences[0, 1] == -3  # the draws have -3, -1, -8: 0, 2 and 5 away
     assert pairs.halves[0, 1] == 2
     np.testing.assert_array_equal(pairs.largest(pairs.upper), [0, 1, 2.5])
+
+
+@given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))
+def test_a_quantile_is_that_of_numpy_to_the_bit(count: int, share: float, seed: int) -> None:
+    numbers = np.random.default_rng(seed).normal(size=(2, count)) ** 3
+    np.testing.assert_array_equal(quantile(numbers, share), np.quantile(numbers, share, axis=-1))
