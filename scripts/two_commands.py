@@ -1,12 +1,14 @@
 """Measures how two commands share one store: the shards that each made, and their time against that of one alone.
 
     python scripts/two_commands.py --db postgresql://HOST/ONE postgresql://HOST/TWO -- --suite quick --limit 500
+    python scripts/two_commands.py --workers -- --suite quick --limit 2000
 
 What follows `--` goes to each `roarbench run`, which has one worker. A single command fills the first database, two
 that begin together the second one, each pair with one folder of rankings; both databases have to be empty, and without
 `--db` they are SQLite files. Who made a shard is read from the leases, which a trigger writes down. On a machine with
 other programs the processor seconds say more than the wall time: the larger of two commands' against that of one.
-The checksums are those of `roarbench table --format json` on both stores.
+With `--workers` one command with two workers takes the place of the two commands. The checksums are those of
+`roarbench table --format json` on both stores; the program fails where these differ.
 """
 
 import argparse
@@ -74,11 +76,11 @@ def leased(url: str) -> list[Counter[str]]:
     return sorted(found, key=Counter.total, reverse=True)
 
 
-def measure(count: int, arguments: list[str], store: Path, url: str) -> Measured:
-    """Let so many commands do what is asked for; exits where one fails."""
+def measure(count: int, workers: int, arguments: list[str], store: Path, url: str) -> Measured:
+    """Let so many commands, each with so many workers, do what is asked for; exits where one fails."""
     log_leases(url)
     place = ["--store", str(store), "--db", url]
-    words = [PROGRAM, "run", *arguments, "--workers", "1", *place]
+    words = [PROGRAM, "run", *arguments, "--workers", str(workers), *place]
     begun, processor = time.monotonic(), []
     commands = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
     for command in commands:
@@ -109,22 +111,27 @@ def report(one: Measured, two: Measured) -> str:
     lines.append(f"{'processor':10} {one.processor[0]:8.1f}  {seconds} s")
     lines.append(f"{'wall':10} {one.wall:8.1f}  {two.wall:.1f} s")
     lines.append(f"{'table':10} {one.table[:8]}  {two.table[:8]}")
-    ratios = max(two.processor) / one.processor[0], two.wall / one.wall
-    return "\n".join([*lines, f"two commands against one: {ratios[0]:.3f} processor, {ratios[1]:.3f} wall"])
+    ratios = max(two.processor) / one.processor[0], two.wall / one.wall, one.wall / two.wall
+    found = "two against one: {:.3f} processor, {:.3f} wall, so {:.2f} times as fast".format(*ratios)
+    return "\n".join([*lines, found])
 
 
 def main() -> None:
     """Measure one command and two, and print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--db", nargs=2, default=["", ""], metavar="URL", help="two empty databases")
+    parser.add_argument("--workers", action="store_true", help="one command with two workers, not two commands")
     parser.add_argument("arguments", nargs="+", help="for roarbench run")
     asked = parser.parse_args()
+    two = (1, 2) if asked.workers else (2, 1)
     with tempfile.TemporaryDirectory(prefix="roarbench-two-") as folder:
-        found = []
-        for count, url in enumerate(asked.db, start=1):
-            store = Path(folder, str(count))
-            found.append(measure(count, asked.arguments, store, url or default_url(store)))
+        found: list[Measured] = []
+        for (count, workers), url in zip(((1, 1), two), asked.db, strict=True):
+            store = Path(folder, str(len(found)))
+            found.append(measure(count, workers, asked.arguments, store, url or default_url(store)))
     print(report(*found))
+    if found[0].table != found[1].table:
+        sys.exit("the tables of both stores differ; they must be the same to the byte")
 
 
 if __name__ == "__main__":

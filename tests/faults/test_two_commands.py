@@ -82,7 +82,7 @@ def test_the_report_compares(program):
     said = program.report(one, two)
     assert "rank             40  21 + 19 (48% by the one with fewer)" in said
     assert "table      aaaaaaaa  bbbbbbbb" in said
-    assert said.endswith("two commands against one: 0.600 processor, 0.550 wall")
+    assert said.endswith("two against one: 0.600 processor, 0.550 wall, so 1.82 times as fast")
 
 
 def test_what_a_table_is_of(program):

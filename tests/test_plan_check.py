@@ -1,0 +1,32 @@
+"""The program that holds a plan against its run says by how much they differ."""
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def program() -> ModuleType:
+    return import_module("plan_check")
+
+
+@pytest.mark.parametrize(
+    ("wall", "word"), [(119.0, "+19% of the plan's: within"), (70.0, "-30% of the plan's: beyond")]
+)
+def test_the_report_compares(program, wall: float, word: str):
+    plan, run = program.Taken(100.0, 180.0, 2e9, 4e8), program.Taken(wall, 200.0, 1e9, 6e8)
+    said = program.report(plan, {"decode": 5.0, "noise": 0.0, "retraining": 175.0}, run)
+    assert "| disk | MB | 2,000.0 | 1,000.0 | 0.50 |" in said
+    assert "planned core-s: decode 5.0, retraining 175.0\n" in said
+    assert said.endswith(f"{word} 20%")
+
+
+def test_the_size_of_a_folder_is_that_of_all_its_files(program, tmp_path: Path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "one").write_bytes(b"12345")
+    (tmp_path / "inside" / "other").write_bytes(b"123")
+    with program.watched(tmp_path) as sizes:
+        pass
+    assert max(sizes) == program.size_of(tmp_path) == 8
