@@ -4,6 +4,7 @@ The store keeps images as bytes, so each column is cut into 256 steps: the train
 99th is 255, what lies beyond is cut off. The mean of a feature's steps over the training rows then is its fill.
 """
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,10 @@ from roarbench.errors import DataError, UnknownName
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 ENDINGS = (".parquet", *CSV_ENDINGS)
 _CUT = (0.01, 0.99)  # an outlier would leave all other rows on a few steps
+_SEPARATORS = (",", ";", "\t")
+_HEAD = 2**20  # bytes, in which two lines are expected
+_QUOTED = re.compile(rb'"[^"]*"')
+_NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _LEAST = 2  # rows of a class: one to train on, one to test on
 
 
@@ -57,14 +62,15 @@ def read_table(path: Path) -> pa.Table:
     """Return all of a file.
 
     Raises:
-        DataError: It is no parquet or CSV, a name of a column cannot be read or is there twice, or there are no rows.
+        DataError: It is no parquet or CSV, what separates its columns cannot be told, numbers have decimal commas, a
+            name of a column cannot be read or is there twice, or there are no rows.
     """
     name = path.name.lower()
     try:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
         elif name.endswith(CSV_ENDINGS):
-            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
+            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else _separator(path))
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
@@ -72,9 +78,40 @@ def read_table(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
     _check_names(table, path)
+    _check_points(table, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return table
+
+
+def _separator(path: Path) -> str:
+    """Return what stands between the columns of a CSV file: the one of `,`, `;` and tab that fits its first two lines.
+
+    Raises:
+        DataError: None does, or several do.
+    """
+    with pa.input_stream(path, compression="detect") as file:
+        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
+    if not lines:
+        return ","  # pyarrow says what is wrong with an empty file
+    found = [each for each in _SEPARATORS if each.encode() in lines[0]]
+    if len(found) > 1:
+        found = [each for each in found if len({line.count(each.encode()) for line in lines}) == 1]
+    if len(found) != 1:
+        seen = "several of ',', ';' and tab fit" if found else "neither ',' nor ';' nor tab fits"
+        raise DataError(f"cannot tell what separates the columns of {path.name}: {seen}; save it with one of them")
+    return found[0]
+
+
+def _check_points(table: pa.Table, path: Path) -> None:
+    """Refuse numbers such as 1,5, which would pass for text."""
+    texts = [name for name in table.column_names if pa.types.is_string(table[name].type)]
+    for name in texts:
+        numbers = pc.all(pc.match_substring_regex(table[name], _NUMBERS)).as_py()
+        seen = next((text for text in table[name].to_pylist() if numbers and text and "," in text), "")
+        if seen:
+            where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
+            raise DataError(f"{where}; expected points, save the file with 1.5 in place of 1,5")
 
 
 def _check_names(table: pa.Table, path: Path) -> None:

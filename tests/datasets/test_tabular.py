@@ -36,6 +36,17 @@ def test_named_columns_are_the_features_in_that_order(tmp_path):
     np.testing.assert_array_equal(values[0], [0.5, 1])
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_may_have_semicolons_or_tabs(tmp_path, separator):
+    expected = read(tmp_path, TEXT)
+    for name in ("mine.csv", "mine.csv.gz"):
+        quoted = f'"a, in ""cm"";"{TEXT[1:]}'.replace(",yes", ',"y,e;s"').replace("a, in", "a\x00 in")
+        text = quoted.replace(",", separator).replace("\x00", ",").replace(f"y{separator}e", "y,e")
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+        for found, wanted in zip(read_rows(tmp_path / name, MINE), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv.gz", "tsv"])
 def test_other_files_hold_the_same(tmp_path, kind):
     expected = read(tmp_path, TEXT)
@@ -70,6 +81,11 @@ def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
         ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
         ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
+        ("a|b|kind\n1|2|x\n", {}, "cannot tell what separates the columns of mine.csv: neither ',' nor ';' nor tab"),
+        ("a,b;kind\n1,2;x\n", {}, "cannot tell what separates the columns of mine.csv: several of ',', ';' and tab"),
+        ("a;b;kind\n1,5;2;x\n2;-3,5e2;y\n", {}, "mine.csv: column 'a' has decimal commas, such as '1,5'; expected"),
+        ("a;b;kind\n1.5;2;x\n2;;y\n2;-3,5e2;y\n", {}, "mine.csv: column 'b' has decimal commas, such as '-3,5e2'"),
+        ('a,b,kind\n1,"2,5",x\n', {}, "mine.csv: column 'b' has decimal commas, such as '2,5'"),
         ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
         ("kind,kind,a,b\n1,2,3,4\n", {}, "mine.csv has the column 'kind' more than once"),
         ("", {}, "cannot read .*mine.csv"),
