@@ -10,7 +10,7 @@ from leaderboard.papers import papers
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
+from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator, split_entry
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.plan.points import describe
 from roarbench.store.result import Result
@@ -80,7 +80,7 @@ def _submitted(name: str, submission: Submission) -> Profile:
         papers=(plain(submission.paper),) if submission.paper else (),
         bibtex="",
         source=f"submitted file, sha256 {submission.sha256}",
-        settings="",
+        settings="; ".join(f"{name} {written(value)}" for name, value in submission.values),
         claim=plain(submission.claim),
         code=plain_lines(submission.source.decode("utf-8-sig", errors="replace")),
     )
@@ -115,7 +115,9 @@ def _settings(row: Estimator) -> str:
 def command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
     row = lookup_estimator(name)
-    asked = "--submission FILE" if row.submitted else f"--estimators {shlex.quote(plain(name))}"
+    listed = split_entry(plain(name))[1] if row.submitted else ""
+    file = shlex.quote(f"FILE({listed})") if listed else "FILE"
+    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(plain(name))}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {suite_results.limit}" if suite_results.limit else ""

@@ -1,16 +1,19 @@
-"""A class with settings, and chance from the generator: the mean squared gradient over noisy copies."""
+"""A class with parameters, and chance from the generator: the mean squared gradient over noisy copies.
+
+Simple class attributes are parameters: `--submission 'noisy_gradient.py(samples=50)'` is another row of the same file.
+"""
 
 import torch
 
 NAME = "noisy-gradient"
-DESCRIPTION = "mean squared gradient over eight noisy copies of the image"
+DESCRIPTION = "mean squared gradient over noisy copies of the image"
 PAPER = "https://arxiv.org/abs/1706.03825"
 CLAIM = "better than the plain gradient at t = 0.9"
 
 
 class NoisyGradient:
-    def __init__(self, samples, noise):
-        self.samples, self.noise = samples, noise
+    samples = 8
+    noise = 0.3
 
     def __call__(self, model, images, targets, generator):
         total = torch.zeros_like(images)
@@ -23,4 +26,4 @@ class NoisyGradient:
         return total / self.samples
 
 
-estimate = NoisyGradient(samples=8, noise=0.3)
+estimate = NoisyGradient()

@@ -21,7 +21,8 @@ def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Su
     Raises:
         CallerError: A parameter cannot be what it is.
     """
-    added = [part for part in _listed(estimators) if "(" in part or part.partition("~")[0] in JOINING]
+    named = [part for part in _listed(estimators) if "@" not in part]  # a submission comes with its file
+    added = [part for part in named if "(" in part or part.partition("~")[0] in JOINING]
     return with_entries(suite, [*entries, *(find_estimator(part).id for part in added)])
 
 

@@ -166,7 +166,8 @@ ProtocolName = Annotated[
 ]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
 File = Annotated[
-    Path | None, typer.Option("--submission", metavar="FILE", help="Also this estimator; see submissions/.")
+    Path | None,
+    typer.Option("--submission", metavar="FILE", help="Also this estimator, or 'FILE(samples=50)'; see submissions/."),
 ]
 Trust = Annotated[
     bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")

@@ -233,7 +233,10 @@ _TABLE = (
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
 _VALUES = re.compile(r"\(.*\)")  # in a name: parameters with their values
-_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(~{TRUSTED})?(~{CUDA})?")  # and the twins of what it names
+_SET = (
+    r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission; its file says which there are
+)
+_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")  # twins follow
 ESTIMATORS = {estimator.id: estimator for estimator in _TABLE}
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 PAPER = tuple(estimator.id for estimator in _TABLE if estimator.base in ("grad", "gb", "ig"))
@@ -251,7 +254,8 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     """Return the estimator of this id: of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
     What is in the table may have parameters, `ID(noise=0.05)`. The id of what is returned has those that are not the
-    default, each number in its shortest form: `var-grad(noise=.050)` is `var-grad(noise=0.05)`.
+    default, each number in its shortest form: `var-grad(noise=.050)` is `var-grad(noise=0.05)`. Those of a submission
+    are taken as they stand, since its file alone says what they are (`Submission.tuned`).
 
     Args:
         name: The id.
@@ -263,7 +267,7 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
-    if "(" in name or ")" in name:
+    if "@" not in name and ("(" in name or ")" in name):
         return _with_values(name, others)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, "base", "a submission")
@@ -273,6 +277,11 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
+
+
+def split_entry(name: str) -> tuple[str, str]:
+    """Return the file of a submission, `NAME@hash`, and what its id has between parentheses."""
+    return re.split(r"[(~]", name, maxsplit=1)[0], name.partition("(")[2].partition(")")[0]
 
 
 def split_names(text: str) -> list[str]:

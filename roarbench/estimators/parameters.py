@@ -62,14 +62,17 @@ PARAMETERS = {  # in the order in which names have them
 }
 
 
-def read_values(owner: str, own: Mapping[str, Value], written: str, name: str) -> dict[str, Value]:
-    """Return the values that a name gives, those that are the default left out, in the order of `PARAMETERS`.
+def read_values(
+    owner: str, own: Mapping[str, Value], written: str, name: str, table: Mapping[str, Parameter] = PARAMETERS
+) -> dict[str, Value]:
+    """Return the values that a name gives, those that are the default left out, in the order of the table.
 
     Args:
         owner: Id of the estimator without parameters.
         own: Its parameters with their defaults.
         written: What stands between the parentheses.
         name: All of the name.
+        table: How each parameter is read.
 
     Raises:
         CallerError: It does not have these parameters, or not with these values.
@@ -82,12 +85,12 @@ def read_values(owner: str, own: Mapping[str, Value], written: str, name: str) -
             raise CallerError(f"cannot read the parameters of '{name}'; write each once, as in ID({example})")
         if key not in own:
             raise CallerError(f"'{owner}' has no parameter '{key}'; it has: {', '.join(own) or 'none'}")
-        value = PARAMETERS[key].read(text)
+        value = table[key].read(text)
         if value is None:
-            expected = f"expected {PARAMETERS[key].expected}: {PARAMETERS[key].about}"
+            expected = f"expected {table[key].expected}: {table[key].about}"
             raise CallerError(f"{key} of '{owner}' is '{text}', {expected}")
         values[key] = value
-    return {key: values[key] for key in PARAMETERS if key in values and values[key] != own[key]}
+    return {key: values[key] for key in table if key in values and values[key] != own[key]}
 
 
 def written(value: Value) -> str:

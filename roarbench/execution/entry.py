@@ -63,7 +63,7 @@ def submit(
         console.print(accepted.text(), soft_wrap=True)
         pace = None if mode.cuda else accepted.pace  # it was measured on a processor
     keep_entry(store.database, submission)
-    workspace.keep_submission(submission.id, submission.source)
+    workspace.keep_submission(submission.file_id, submission.source)
     return SubmittedEntry(_id(submission, mode), pace)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_memory, precision_used
 from roarbench.errors import MachineError, RunError
-from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator, split_entry
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
@@ -24,6 +24,7 @@ from roarbench.models.cost import network_cost
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.limits import suite_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
+from roarbench.submissions.file import check_source
 from roarbench.terms import Precision, Split
 
 _NETWORKS = 8  # that a process keeps: a suite's references
@@ -128,7 +129,8 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     network = Network(
         context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
     )
-    source = context.workspace.submission(estimator.id)
+    file, listed = split_entry(estimator.id)
+    source = check_source(context.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
     model = context.untrained_reference() if estimator.variant == "untrained" else context.trained_reference()
     part = Part(model, batch.images, batch.targets, batch.ids, size)

@@ -13,7 +13,7 @@ from roarbench.analysis.load import find_key
 from roarbench.calls import propose
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, RunError
-from roarbench.estimators import TRUSTED, find_estimator
+from roarbench.estimators import TRUSTED, find_estimator, split_entry
 from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
@@ -195,7 +195,7 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
     if "@" in name:
         if TRUSTED not in find_estimator(name).marks:
             check_sandbox()
-        entry = find_entries(store.database)[name.partition("~")[0]]
+        entry = find_entries(store.database)[split_entry(name)[0]]
         workspace.keep_submission(entry.id, entry.source)
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators import TRUSTED, find_estimator
+from roarbench.estimators import TRUSTED, find_estimator, split_entry
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
@@ -45,12 +45,12 @@ def keep_entry(database: Database, submission: Submission) -> None:
 
 def put_entry(connection: Connection, submission: Submission) -> None:
     """Store an entry within a transaction."""
-    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id))
+    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
     if known is None:
-        row = {"id": submission.id, "sha256": submission.sha256, "source": submission.source}
+        row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
         connection.execute(insert(entries), {**row, "created": datetime.now(UTC)})
     elif known != submission.sha256:
-        raise StoreError(f"another file is stored as {submission.id}; change yours by a comment")
+        raise StoreError(f"another file is stored as {submission.file_id}; change yours by a comment")
 
 
 def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
@@ -65,10 +65,10 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 
 
 def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """Return the submissions among these estimators, by the estimator's id, which also has what follows `~`."""
-    ids = {name: name.partition("~")[0] for name in estimators if "@" in name}
-    found = find_entries(database, ids.values()) if ids else {}
-    return {name: found[entry] for name, entry in ids.items() if entry in found}
+    """Return the submissions among these estimators, by the estimator's id, which also has parameters and twins."""
+    ids = {name: split_entry(name) for name in estimators if "@" in name}
+    found = find_entries(database, {file for file, _ in ids.values()}) if ids else {}
+    return {name: found[file].tuned(listed) for name, (file, listed) in ids.items() if file in found}
 
 
 def entered_ids(database: Database, dataset: str, model: str) -> list[str]:

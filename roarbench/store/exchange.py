@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators import find_estimator
+from roarbench.estimators import find_estimator, split_entry
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, record
 from roarbench.plan.own import suite_of, suite_record
@@ -72,7 +72,7 @@ def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
     values = {name: row[name] for name in _COLUMNS.names if name in row}
     values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
     values |= {"created": result.created.isoformat()}
-    values["source"] = sources.get(result.run.cell.estimator.partition("~")[0])
+    values["source"] = sources.get(split_entry(result.run.cell.estimator)[0])
     return values | {"sha256": _checksum(values)}
 
 
@@ -124,7 +124,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
         found[result.run.key] = result
         if submission is not None:
-            sources[submission.id] = submission
+            sources[submission.file_id] = submission
     notes, suites = _imported_notes(metadata, path), _imported_suites(metadata, path)
     rows, now = {key: row_of(result) for key, result in found.items()}, datetime.now(UTC)
     with store.database.write() as connection:
@@ -213,7 +213,7 @@ def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
     name = result.run.cell.estimator
     if name == CLEAN or not find_estimator(name).submitted:
         return result, None
-    submission = check_source(source or b"")
+    submission = check_source(source or b"").tuned(split_entry(name)[1])
     if submission.id != name.partition("~")[0]:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
     return result, submission

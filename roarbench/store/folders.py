@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.errors import StoreError
+from roarbench.estimators import split_entry
 from roarbench.files import locked, write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 
@@ -87,12 +88,12 @@ class Workspace:
             write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
-        """Return the file of a submission, of this id, whatever follows its `~`.
+        """Return the file of a submission, of this id, whatever parameters and twins follow.
 
         Raises:
             StoreError: It is not there, or is not the one of this id.
         """
-        name = entry.partition("~")[0]
+        name = split_entry(entry)[0]
         path = self.submissions / f"{name}.py"
         try:
             source = path.read_bytes()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from roarbench.estimators.parameters import written
 from roarbench.models import build
 from roarbench.plan.keys import ranked_splits
 from roarbench.plan.suite import Suite
@@ -90,10 +91,17 @@ class Accepted:
         entry = self.submission
         how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
         lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
+        lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
         lines += [f"maps of a suite on one core of this machine ({how}):"]
         width = max((len(c.suite) for c in self.costs), default=0)
         lines += [f"  {c.suite:{width}} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+
+def _said(entry: Submission) -> str:
+    """Return its parameters as a name has them, and how another value is asked for."""
+    said = ",".join(f"{name}={written(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
+    return f"({said}); other values, another row: --submission 'FILE({said})'"
 
 
 def validate(submission: Submission, begin: Callable[[str], object] = lambda stage: None) -> Accepted:
@@ -133,7 +141,7 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
     """Return the maps of a submission from a fresh sandbox."""
-    answer = explain(Task(submission.source, _NETWORK, parts), CHECK)
+    answer = explain(Task(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(answer.fault)
     return answer

@@ -6,13 +6,15 @@ import json
 import re
 import stat
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roarbench.errors import CallerError, Refused
 from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.parameters import Value, written
 from roarbench.plan.runs import CLEAN
 from roarbench.sandbox.faults import Fault, SubmissionFault, fault
+from roarbench.submissions.attributes import Attribute, chosen_values, class_attributes, with_values
 from roarbench.text import one_line
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -44,6 +46,7 @@ class Submission:
         authors: Who made it; empty where it does not say.
         paper: Where it was published; empty where it does not say.
         claim: What its authors say that it is good for; empty where it does not say.
+        values: Parameters that are not what the file says, in its order.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Submission:
     authors: str = ""
     paper: str = ""
     claim: str = ""
+    values: tuple[tuple[str, Value], ...] = field(default=(), kw_only=True)
 
     @property
     def sha256(self) -> str:
@@ -59,18 +63,61 @@ class Submission:
         return hashlib.sha256(self.source).hexdigest()
 
     @property
-    def id(self) -> str:
-        """Return the entry's id: its name and the first digits of the file's hash. A changed file is another entry."""
+    def file_id(self) -> str:
+        """Return the file's id: its name and the first digits of its hash. A changed file is another entry."""
         return f"{self.name}@{self.sha256[:8]}"
+
+    @property
+    def id(self) -> str:
+        """Return the entry's id: the file's, and the parameters that are not what the file says."""
+        said = ",".join(f"{name}={written(value)}" for name, value in self.values)
+        return f"{self.file_id}({said})" if said else self.file_id
+
+    @property
+    def parameters(self) -> dict[str, Value]:
+        """Return its parameters, class attributes of its estimator, with what they are in the file."""
+        return {name: attribute.default for name, attribute in self._attributes().items()}
+
+    @property
+    def code(self) -> bytes:
+        """Return what is run: the file with its parameters."""
+        return with_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
+
+    def tuned(self, listed: str) -> "Submission":
+        """Return the same with other parameters.
+
+        Args:
+            listed: What its id has between parentheses, `samples=50,noise=0.1`; may be empty.
+
+        Raises:
+            CallerError: It does not have these parameters, or not with these values.
+        """
+        values = chosen_values(self.name, self._attributes(), listed) if listed else {}
+        return replace(self, values=tuple(values.items()))
+
+    def _attributes(self) -> dict[str, Attribute]:
+        text = _text_of(self.source)
+        return class_attributes(_parse(text), text)
 
 
 def read_submission(path: Path) -> Submission:
     """Read a file and check all that can be checked without running it.
 
+    Args:
+        path: The file, which may be followed by parameters: `FILE(samples=50)`.
+
     Raises:
         Refusal: It cannot be a submission; the first reason in the order file, size, encoding, syntax, names.
+        CallerError: It does not have these parameters, or not with these values.
     """
-    return check_source(_read(path))
+    found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
+    if not found or path.exists():  # a file may be called like that
+        return check_source(_read(path))
+    if not found[2].strip():
+        raise CallerError(
+            f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave them out"
+        )
+    return check_source(_read(Path(found[1]))).tuned(found[2])
 
 
 def check_source(source: bytes) -> Submission:
@@ -79,13 +126,9 @@ def check_source(source: bytes) -> Submission:
     Raises:
         Refusal: They are none.
     """
-    try:
-        text = source.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        seen = f"byte {source[error.start]:#04x} at position {error.start}"
-        raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
-    names = _literals(_parse(text))
-    return Submission(source=source, **_texts(names))
+    names = _literals(_parse(_text_of(source)))
+    texts = _texts(names)
+    return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
 def write_template(name: str) -> Path:
@@ -119,6 +162,14 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise _refuse(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _text_of(source: bytes) -> str:
+    try:
+        return source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        seen = f"byte {source[error.start]:#04x} at position {error.start}"
+        raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
 
 
 def _parse(text: str) -> ast.Module:

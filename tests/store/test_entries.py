@@ -64,7 +64,7 @@ def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
     keep_entry(store.database, OTHER)
     keep_entry(store.database, ENTRY)
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
-    twin = SimpleNamespace(id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
+    twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
     with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
         keep_entry(store.database, twin)
     assert find_entries(store.database)[ENTRY.id] == ENTRY

@@ -69,6 +69,13 @@ def rows(store: str) -> dict[str, Result]:
         return results.results(results.keys(""))
 
 
+def answers_of(store: str, estimator: str) -> dict[tuple[object, ...], bytes]:
+    """The answers of an estimator's networks by cell and seed."""
+    runs = [(found.run.cell, found.run.seed, found.bits) for found in rows(store).values()]
+    own = [(cell, seed, bits) for cell, seed, bits in runs if cell.estimator == estimator]
+    return {(cell.t, cell.order, cell.retrain, cell.unit, seed): bits for cell, seed, bits in own}
+
+
 def one_key(store: str, estimator: str) -> str:
     with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
         wanted = "SELECT key FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
@@ -195,6 +202,46 @@ def test_results_move_and_are_self_reported_until_they_are_reproduced(call: Call
     answer = call("reproduce", key, "--store", "here")
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
     assert "no difference of versions or hardware is known" in answer.out
+
+
+TURNED = """
+import torch
+NAME = "turned"
+DESCRIPTION = "gradient, or the other end first"
+class Gradient:
+    sign = 1
+    def __init__(self):
+        self.kept = self.sign  # before anybody could set an attribute
+    def __call__(self, model, images, targets, generator):
+        inputs = images.clone().requires_grad_()
+        return self.kept * torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
+estimate = Gradient()
+"""
+
+
+def test_a_file_with_parameters_has_rows_of_its_own_that_others_can_do_again(call: Call) -> None:
+    path, by_hand = write("turned.py", TURNED), write("by_hand.py", TURNED.replace("sign = 1", "sign = -1"))
+    plain, written = read_submission(path).id, read_submission(by_hand).id
+    name = f"{plain}(sign=-1)"
+    answer = call("run", *PART, "--store", "there", "--submission", f"{path}(sign=-1)")
+    assert answer.code == 0, answer.err
+    assert f"accepted: {name}" in answer.err
+    assert "parameters: (sign=-1); other values, another row: --submission 'FILE(sign=-1)'" in answer.err
+    before = rows("there")
+    for file in (f"{path}( sign=1 )", by_hand):  # the default is the plain entry
+        assert call("run", *PART, "--store", "there", "--submission", file).code == 0
+    found = rows("there")
+    assert {key: found[key] for key in before} == before
+    assert answers_of("there", name) == answers_of("there", written) != answers_of("there", plain)
+    own = call("table", *SMALL, "--store", "there", "--estimators", f"{plain},{name}", "--format", "json")
+    assert [row["estimator"] for row in json.loads(own.out)["rows"]] in ([plain, name], [name, plain])
+    line = refused(call("run", *PART[:-2], f"--estimators={name}", "--store", "there"))
+    assert line.startswith(f"suite 'planted' has no '{name}'")
+
+    assert call("export", "all.parquet", "--store", "there").code == 0
+    assert f"{len(found)} results are new" in call("import", "all.parquet", "--store", "here").err
+    answer = call("reproduce", one_key("here", name), "--store", "here")
+    assert (answer.code, answer.out.split(":")[0]) == (0, "equal")
 
 
 def change_first_answer(store: str, key: str) -> None:

@@ -20,7 +20,7 @@ def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 an
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(help="The submission, one Python file.")],
+    file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
