@@ -1,14 +1,15 @@
 """The three bases of Hooker et al. 2019: gradient, guided backprop and integrated gradients."""
 
 from collections.abc import Callable, Set
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import Node
 
 from roarbench.errors import CallerError
 from roarbench.estimators.base import PAPERS, Settings
 from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.guided import Guided
 
 Note = Callable[[Tensor], object]
 
@@ -78,33 +79,19 @@ def logit_gradients(
     Raises:
         CallerError: `gb` is wanted and the model has no ReLU.
     """
+    guided = Guided()
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
-        logits = model(inputs)
+        with guided if "gb" in rules else nullcontext():
+            logits = model(inputs)
         total = logits.gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
     note(logits.detach())
     maps = {}
     if "grad" in rules:
         (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
     if "gb" in rules:
-        _guide(total.grad_fn)
+        if not guided.met:
+            raise CallerError("guided backprop needs ReLUs and the model has none; leave out its estimators (gb …)")
+        guided.on = True
         (maps["gb"],) = torch.autograd.grad(total, inputs)
     return maps
-
-
-def _guide(root: Node) -> None:
-    """Let only positive gradients into each ReLU of this graph. It ends with its pass and the model has no hook."""
-    relus = [node for node in _graph(root) if node.name() == "ReluBackward0"]
-    if not relus:
-        raise CallerError("guided backprop needs ReLUs and the model has none; leave out its estimators (gb …)")
-    for relu in relus:
-        relu.register_prehook(lambda gradients: tuple(gradient.clamp(min=0) for gradient in gradients))
-
-
-def _graph(root: Node) -> set[Node]:
-    found, front = {root}, [root]
-    while front:
-        parents = {node for node, _ in front.pop().next_functions if node is not None} - found
-        found |= parents
-        front += parents
-    return found

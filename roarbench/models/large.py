@@ -1,4 +1,4 @@
-"""torchvision's ResNet-18 and ResNet-50, with ReLUs that guided backprop can hook.
+"""torchvision's ResNet-18 and ResNet-50, with ReLUs that captum can hook.
 
 torchvision's blocks use one in-place ReLU several times and add the shortcut in place. The blocks here differ from
 them in nothing else: names and weights of the layers are the same, so a checkpoint of torchvision's fits.

@@ -1,7 +1,7 @@
 """Small residual networks of single basic blocks, for images of 16 to 64 pixels, and a perceptron for tables.
 
-Every ReLU is a module of its own, not in place, and no sum is in place: guided backprop hooks each ReLU and reads the
-gradient at its output.
+Every ReLU is a module of its own, not in place, and no sum is in place: captum's guided backprop and DeepLIFT hook each
+ReLU and read the gradient at its output.
 """
 
 from typing import NamedTuple

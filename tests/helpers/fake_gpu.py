@@ -126,7 +126,7 @@ def _empty_gradients(output: Tensor, inputs: Tensor, **options: Any) -> tuple[Te
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
-    from roarbench.estimators import ensembles, gradients
+    from roarbench.estimators import ensembles
 
     gpu = FakeGpu()
     with ExitStack() as stack:
@@ -138,7 +138,6 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (gradients, "_guide", lambda root: None),
             (ensembles, "ahead", lambda items: items),  # the modes are of one thread
         ):
             stack.enter_context(patch.object(place, name, instead))
