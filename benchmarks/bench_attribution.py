@@ -19,7 +19,8 @@ from roarbench.estimators import PAPER, SEED, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
-from roarbench.kernels.ranking import Layout, encode, features, sort_keys, tie_order
+from roarbench.kernels.device_ranking import planes_of
+from roarbench.kernels.ranking import Layout, tie_order
 from roarbench.models import build
 from roarbench.models.cost import network_cost
 from roarbench.terms import PAPER_LEVELS, Unit
@@ -66,9 +67,9 @@ def main() -> None:
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
     noise = seconds(lambda: noisy_copies(batch.images, batch.ids, 0, SEED)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
-    some, ties = torch.rand(8, *SHAPE).numpy(), tie_order(torch.arange(8).numpy(), layout.features)
-    rank = seconds(lambda: encode(sort_keys(features(some, SHAPE, Unit.SCALAR), ties), layout)) / 8
-    print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms of a core")
+    some, ties = torch.rand(8, *SHAPE), torch.from_numpy(tie_order(torch.arange(8).numpy(), layout.features))
+    rank = seconds(partial(planes_of, some.to(device()), ties.to(device()), layout)) / 8
+    print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
 

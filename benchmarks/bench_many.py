@@ -17,7 +17,8 @@ import torch
 
 from roarbench.devices import device, gpus
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, fit
+from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit

@@ -22,9 +22,10 @@ from torch import Tensor
 from roarbench.devices import device
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
-from roarbench.kernels.train import Inputs, Normalisation, fit, normalise
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import Recipe, find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

@@ -13,7 +13,8 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import Images
 from roarbench.datasets.loading import decode_dataset
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, fit, predict, scored_at_once
+from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit

@@ -29,8 +29,9 @@ from roarbench.estimators import PAPER, engine, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, fit, normalise, predict, scored_at_once
+from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

@@ -16,7 +16,8 @@ from torch.nn.functional import interpolate
 from roarbench.kernels import held, train
 from roarbench.kernels.augment import shrink
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, fit, predict
+from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.train import fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.references import checksum

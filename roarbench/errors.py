@@ -11,6 +11,7 @@
     ├── LostLease              another process has a run by now; what was found of it here is not written
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
         ├── MachineError       its process died or its machine failed: worth another try
+        │   └── NoRoom         a step of a training takes more memory than the device has: worth another device
         └── Diverged           the loss left the finite numbers
 
 Every message says what was seen, what was expected and what to write.
@@ -77,6 +78,10 @@ class RunError(RoarbenchError):
 
 class MachineError(RunError):
     """A job was cut off by what it ran on: its process died, memory ran out, the GPU is lost. It may succeed again."""
+
+
+class NoRoom(MachineError):
+    """A step of a training takes more memory than this process's share of the device."""
 
 
 class Diverged(RunError):

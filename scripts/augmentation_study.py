@@ -28,8 +28,9 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import flip, random_resized_crop, shift
 from roarbench.kernels.degrade import DegradedImages, RemovedMaps
+from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import Inputs, Normalisation, fit, normalise, predict
+from roarbench.kernels.train import fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

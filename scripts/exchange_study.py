@@ -24,9 +24,10 @@ from roarbench.estimators.noise import other_images
 from roarbench.execution.context import RunContext
 from roarbench.execution.networks import EXCHANGE, exchanged
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import Inputs, fit, predict, scored_at_once
+from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace

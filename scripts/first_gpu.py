@@ -88,6 +88,10 @@ ROWS = (
         "`python benchmarks/bench_attribution.py`", "attribution", r"  (.*?): ([\d,]+) pairs/s", "{}: {} pairs/s",
     ),
     GpuRow(
+        "a noisy copy drawn by four threads, a ranking on the device, of one image at 224 px", "", "the same",
+        "attribution", r"a noisy copy: ([\d.]+) ms; a ranking: ([\d.]+) ms", "{:.2f} ms, {:.2f} ms",
+    ),
+    GpuRow(
         "features that bfloat16 moves to another bin, on a GPU, in percent", "below, on a processor",
         "`python benchmarks/precision.py`",
         "precision", r"\| `([\w-]+)` \| ([\d.]+) \|", "{}: {}",

@@ -23,7 +23,8 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.inputs import untouched
 from roarbench.execution.networks import cuts_of, exchanged, row_rankings
 from roarbench.forecast.workload import suite_cost
-from roarbench.kernels.train import Inputs, fit
+from roarbench.kernels.inputs import Inputs
+from roarbench.kernels.train import fit
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand

@@ -30,7 +30,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.execution.importance import image_ids
 from roarbench.forecast.workload import count_work
-from roarbench.kernels.train import Normalisation, normalise
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite

@@ -25,7 +25,8 @@ PRINTED = {
     "training": json.dumps(TRAINING),
     "many": "NVIDIA H200: resnet8\n  1 at once: 2.50 trainings per minute\n"
     "  1 at once, CUDA graphs: 9.75 trainings per minute\n",
-    "attribution": "NVIDIA H200: resnet50\n  gradient: 2,345 pairs/s, 40 TFLOP/s, 9 images/s\n",
+    "attribution": "NVIDIA H200: resnet50\n  gradient: 2,345 pairs/s, 40 TFLOP/s, 9 images/s\n"
+    "  a noisy copy: 2.25 ms; a ranking: 0.4 ms, an image\n",
     "precision": "| estimator | bf16: bins | 0.1 |\n|---|---|---|\n| `grad` | 1.25 | 0.5 |\n| `gb-sq` | 0.75 | 0.4 |\n",
 }
 
@@ -46,7 +47,7 @@ def test_figures_are_read_from_what_each_benchmark_prints():
         "41.3 GB",
     ]
     assert measured("many", PRINTED) == ["1 at once: 2.50; 1 at once, CUDA graphs: 9.75"]
-    assert measured("attribution", PRINTED) == ["gradient: 2,345 pairs/s"]
+    assert measured("attribution", PRINTED) == ["gradient: 2,345 pairs/s", "2.25 ms, 0.40 ms"]
     assert measured("precision", PRINTED) == ["grad: 1.25; gb-sq: 0.75"]
 
 

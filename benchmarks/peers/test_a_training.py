@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from roarbench.kernels.augment import reach
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, removed_bits, removed_count, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, decay_groups, fit
+from roarbench.kernels.train import decay_groups, fit
 from roarbench.models import build
 from roarbench.plan.recipes import Recipe, find_recipe, learning_rate, side
 from roarbench.terms import Order, Unit

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, normalise, predict, scored_at_once
+from roarbench.kernels.train import predict, scored_at_once
 from roarbench.models import build
 from roarbench.terms import Order, Unit
 

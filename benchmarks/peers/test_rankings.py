@@ -17,8 +17,9 @@ from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import encode, removed_bits, removed_count, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, fit, normalise
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.map_provenance import MapProvenance

@@ -4,6 +4,8 @@ Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key 
 upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.
 """
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 
 import numpy as np
@@ -14,6 +16,8 @@ from torch import Tensor
 from roarbench.devices import sent
 from roarbench.errors import CallerError
 from roarbench.estimators import NOISE
+
+_DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
 
 
 class _Purpose(IntEnum):
@@ -61,8 +65,13 @@ def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
-    for row, image in zip(z, ids.tolist(), strict=True):
+
+    def draw(row: NDArray[np.float32], image: int) -> None:
         _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
+
+    with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter's lock
+        each = drawers.map if images.is_cuda else map
+        deque(each(draw, z, ids.tolist()), maxlen=0)
     return sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
-from roarbench.kernels.train import Normalisation
+from roarbench.kernels.inputs import Normalisation
 from roarbench.plan.weights import PUBLISHED, title
 
 _TORCHVISION = "torchvision:"

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import device, device_name, gpu_memory, precision_used
+from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import MachineError, RunError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator, split_entry
 from roarbench.estimators.base import Batch
@@ -19,7 +20,8 @@ from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fit
 from roarbench.estimators.folding import folded
 from roarbench.estimators.noise import other_targets
 from roarbench.execution.context import RunContext
-from roarbench.kernels.train import Normalisation, normalise
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
 from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
 from roarbench.sandbox.limits import suite_limits
@@ -32,7 +34,7 @@ _TEST_IDS = 2**32  # test images are numbered from here on, so that an id means 
 
 
 class TimedMap(NamedTuple):
-    """Importance maps, float32 (n, c, h, w) or (n, h, w), and how they were computed, from whichever weights."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), where they were made, and how, from whichever weights."""
 
     importance: Tensor
     provenance: MapProvenance
@@ -63,13 +65,16 @@ class WantedMaps(NamedTuple):
 
 
 def timed_maps(context: RunContext, names: Collection[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
-    """Return the maps of a range of images by estimator id."""
+    """Return the maps of a range of images by estimator id, on the processor."""
     (made,) = timed_together([WantedMaps(context, names)], split, start, stop)
-    return made
+    return {name: each._replace(importance=each.importance.cpu()) for name, each in made.items()}
 
 
 def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
-    """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all."""
+    """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all.
+
+    The maps stay on the device where they were made.
+    """
     made: list[dict[str, TimedMap]] = [{} for _ in asked]
     groups: dict[str, dict[int, _Explaining]] = {}
     for number, (context, names) in enumerate(asked):
@@ -80,6 +85,22 @@ def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: 
         for number, found in zip(parts, _group_maps(list(parts.values())), strict=True):
             made[number] |= found
     return made
+
+
+def maps_and_ties(
+    asked: Sequence[WantedMaps], split: Split, start: int, stop: int, sizes: Collection[int]
+) -> tuple[list[dict[str, TimedMap]], dict[int, Tensor]]:
+    """Return what `timed_together` does, and the images' tie orders on the device, int32 (n, d), by these sizes d."""
+
+    def drawn() -> dict[int, Tensor]:
+        ids = image_ids(split, start, stop).numpy()
+        return {d: sent(torch.from_numpy(tie_order(ids, d)), device()) for d in sizes}
+
+    if device().type == "cpu":
+        return timed_together(asked, split, start, stop), drawn()
+    with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
+        ties = thread.submit(drawn)
+        return timed_together(asked, split, start, stop), ties.result()
 
 
 class _Explaining(NamedTuple):
@@ -161,8 +182,9 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
             Subject(estimators, model, batch.part(rows).to(device()), context.black)
             for (context, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        found = maps_together(subjects, precision, told.append)
-        made.append([{name: each.cpu() for name, each in maps.items()} for maps in found])  # waits for a GPU
+        made.append(maps_together(subjects, precision, told.append))
+    if device().type == "cuda":
+        torch.cuda.synchronize()  # the maps are there when their time is taken
     seconds = time.process_time() - start
     of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)

@@ -12,9 +12,9 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import DegradedImages, unpack
 from roarbench.kernels.fill import filled
+from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
-from roarbench.kernels.train import Inputs
 from roarbench.plan.runs import Cell
 from roarbench.store.provenance import cores
 from roarbench.store.rankings import Rankings

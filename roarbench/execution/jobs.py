@@ -23,16 +23,18 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, timed_together
+from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, maps_and_ties
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
-from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.device_ranking import planes_of
+from roarbench.kernels.inputs import Inputs, Normalisation
+from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
-from roarbench.kernels.train import Inputs, Normalisation, fit, predict, scored_at_once
+from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.sandbox.explain import images_a_sandbox
@@ -183,30 +185,28 @@ def _rank_batch(
     for spec in specs:
         explained.setdefault(context.ranking(spec), []).append(spec)
     asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
-    ids = image_ids(split, start, stop).numpy()
-    ties = {d: tie_order(ids, d) for d in {spec.layout.features for spec in specs}}
     labels = None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
         labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
-    for maps, theirs in zip(timed_together(asked, split, start, stop), explained.values(), strict=True):
+    made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
+    for maps, theirs in zip(made, explained.values(), strict=True):
         for spec in theirs:
             yield spec, _ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
 
 
-def _ranked(
-    spec: RankingSpec, made: TimedMap, ties: NDArray[np.int32], labels: NDArray[np.uint16] | None
-) -> Ranked | RunError:
+def _ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.uint16] | None) -> Ranked | RunError:
     """Return the ranking of one batch's maps, or what is wrong with them; `labels` are the images' superpixels."""
     layout = spec.layout
     try:
-        flat = features(made.importance.numpy(), layout.shape, layout.unit)
+        if layout.unit is not Unit.SUPERPIXEL:
+            return Ranked(planes_of(made.importance, ties, layout), made.provenance)
+        flat = features(made.importance.cpu().numpy(), layout.shape, layout.unit)
     except RunError as error:  # of one estimator; the others of the pass go on
         return error
-    if layout.unit is Unit.SUPERPIXEL:
-        assert labels is not None, "found for the batch"
-        joined = superpixel_draws if spec.name == "random" else superpixel_means
-        flat, ties = joined(flat, labels), superpixel_ties(ties, labels)
-    return Ranked(encode(sort_keys(flat, ties), layout), made.provenance)
+    assert labels is not None, "found for the batch"
+    joined = superpixel_draws if spec.name == "random" else superpixel_means
+    keys = sort_keys(joined(flat, labels), superpixel_ties(ties.cpu().numpy(), labels))
+    return Ranked(encode(keys, layout), made.provenance)
 
 
 def seal(context: RunContext, spec: RankingSpec) -> None:

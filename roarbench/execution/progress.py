@@ -161,10 +161,17 @@ class Watch(Meter):
         cost: Core-seconds that a step should take.
         workers: How many cores share them.
         load: Seconds by the clock that each of those should take.
+        told: Why steps failed, as far as that was said before.
     """
 
     def __init__(
-        self, console: Console, steps: Iterable[Step], cost: Callable[[Step], float], workers: int, load: float = 1.0
+        self,
+        console: Console,
+        steps: Iterable[Step],
+        cost: Callable[[Step], float],
+        workers: int,
+        load: float = 1.0,
+        told: Iterable[str] = (),
     ) -> None:
         super().__init__(console)
         self._cost, self._workers, self._load = cost, workers, load
@@ -174,7 +181,7 @@ class Watch(Meter):
         for step in steps:
             for share in (self._all, self._kinds[_kind(step)]):
                 share.total += cost(step)
-        self._told: set[str] = set()  # why steps before the runs failed
+        self._told = set(told)  # why steps before the runs failed
 
     def note(self, event: Event) -> None:
         """Show that a step ended."""

@@ -1,10 +1,12 @@
 """What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +25,11 @@ from roarbench.errors import CallerError
 from roarbench.execution.artifacts import artifacts_for
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
-from roarbench.execution.graph import steps
+from roarbench.execution.graph import Step, steps
 from roarbench.execution.measured import DeviceEngine, measured_rates
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
+from roarbench.execution.reach import out_of_reach
 from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
@@ -82,6 +85,8 @@ def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work |
 
         def measure(suite: Suite, work: Work | None) -> Rates:
             rates = measured_rates(engine, suite, work, say)
+            for recipe, why in rates.too_large:
+                say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
             return replace(rates, gpus=len(every)) if every else rates
 
         yield measure
@@ -229,12 +234,27 @@ def at_work(
     console: Console,
     start: Start = start_local,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
-    """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there."""
+    """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there.
+
+    Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
+    """
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
-        watched = Watch(console, steps(context, runs), lambda step: cost(context, step, rates), workers, rates.load)
-        with watched as watch:
-            yield watch, last.enter_context(closing(complete(context, runs, store, engine)))
+        left_out = _left_out(steps(context, runs), rates)
+        for why, count in Counter(event.failure for event in left_out).items():
+            console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
+        out = {event.step.run for event in left_out}
+        runs = [run for run in runs if run not in out]
+        shown = [*steps(context, runs), *(event.step for event in left_out)]
+        told, load = dict(rates.too_large).values(), rates.load
+        with Watch(console, shown, lambda step: cost(context, step, rates), workers, load, told) as watch:
+            yield watch, chain(left_out, last.enter_context(closing(complete(context, runs, store, engine))))
+
+
+def _left_out(todo: list[Step], rates: Rates) -> list[Event]:
+    """Return the runs whose trainings do not fit in the memory of the devices that were measured."""
+    why = dict(rates.too_large)
+    return [Event(step, why[recipe]) for step, recipe in out_of_reach(todo, why) if step.run]
 
 
 def _try_weights(request: Request) -> None:

@@ -85,7 +85,9 @@ class Plan:
         disk = f"disk {size(work.disk)}"
         if work.sealing:
             disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"
-        yield f"  {disk}; memory {size(work.memory)} a worker, beside images that are read from disk"
+        rankings = f" and {size(work.planes)} a ranking in use" if work.planes else ""
+        shared = f"{size(work.images)} of images{rankings}, else read from disk each epoch"
+        yield f"  {disk}; memory {size(work.memory)} a worker, and for all of them {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
 
     def _what(self, part: str) -> str:

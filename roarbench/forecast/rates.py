@@ -14,16 +14,19 @@ from PIL import Image
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.images import decode_image
 from roarbench.devices import device, precision_used, uncompiled
+from roarbench.errors import NoRoom
 from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, images_at_once, suite_cost
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
-from roarbench.kernels.train import Normalisation, fit, predict, scored_at_once
+from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.keys import stored_levels
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import Unit
 
@@ -32,6 +35,13 @@ _STEPS = 8  # training steps that are timed at most
 _BUDGET = {"cpu": 1e10, "cuda": 1e13}  # operations that each measurement may take: a part of a second
 _FEW = 2  # images that are measured at least
 _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
+
+
+class TooLarge(NamedTuple):
+    """A recipe, `name@version`, by which the device that was measured cannot train a suite's network, and why."""
+
+    recipe: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,7 @@ class Rates:
         submission: Explained by a submission in the sandbox; None where that was not measured.
         load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
         lacks: What the device that was measured does not have and the work goes on without, a line each.
+        too_large: Trainings that do not fit in its memory.
     """
 
     device: str
@@ -65,6 +76,7 @@ class Rates:
     submission: float | None = None
     load: float = 1.0
     lacks: tuple[str, ...] = ()
+    too_large: tuple[TooLarge, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -156,6 +168,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
         work: What there is to do: what is no part of it is not timed; all that a suite may need if None.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
+    too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
     steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)
@@ -178,6 +191,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     ties = tie_order(some.ids.numpy(), layout.features)
     photo, scored = _photograph(record), scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
+    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
     clock, processor = time.perf_counter(), time.process_time()
     rates = Rates(
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
@@ -192,8 +206,27 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     )
     if where.type == "cuda":  # timed by the clock
         torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
-        return replace(rates, lacks=tuple(filter(None, [uncompiled()])))
+        return replace(rates, lacks=tuple(filter(None, [uncompiled()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def _too_large(suite: Suite, work: Work | None) -> tuple[TooLarge, ...]:
+    """Try a step of each training that there is to do; return those that do not fit in this process's share."""
+    record, found = suite.dataset_record, []
+    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
+    recipes += [suite.recipe] if work is None or work.images_retrained else []
+    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
+    for name in dict.fromkeys(recipes):
+        recipe, source = find_recipe(name), suite.network_source
+        batch = images_at_once(recipe, record.train_images)
+        inputs, generator = _made_up(record, batch, device()), torch.Generator().manual_seed(0)
+        model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
+        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0)
+        try:
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
+        except NoRoom as error:
+            found.append(TooLarge(name, str(error)))
+    return tuple(found)
 
 
 def _kinds(work: Work | None) -> tuple[bool, bool, bool]:

@@ -45,7 +45,9 @@ class Work(NamedTuple):
         images_ranked: Images times rankings.
         disk: Bytes of decoded images, rankings and results, in the end.
         sealing: Bytes that a worker needs beside those while it joins the parts of a ranking.
-        memory: Bytes that one worker needs beside the images, which are read through a memory map.
+        memory: Bytes that one worker needs beside the images and rankings, which are read through memory maps.
+        images: Bytes of the decoded images; all workers share what is in memory of them.
+        planes: Bytes of the largest ranking in use, of both splits; the same.
     """
 
     trainings: int
@@ -62,6 +64,8 @@ class Work(NamedTuple):
     disk: int
     sealing: int
     memory: int
+    images: int
+    planes: int
 
     @property
     def images_trained(self) -> float:
@@ -92,9 +96,9 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
     rankings = _rankings(suite, points) - _rankings(suite, done)
     reference = len(_explained(suite, points) - _explained(suite, done))
     explained, submitted = _by_reference(suite, rankings)
-    layouts = [Layout(record.shape, unit, stored_levels(suite)) for _, unit, _ in rankings]
-    planes = [layout.planes * layout.width for layout in layouts]
+    planes = [_planes_size(suite, unit) for _, unit, _ in rankings]
     images = [by_family if estimator.id in suite.controls else ranked for estimator, _, _ in rankings]
+    pixels = (train + test) * prod(record.shape)
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
@@ -108,10 +112,18 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         copies_drawn=copies(estimator for found in explained for estimator in found) * ranked,
         images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
         images_ranked=sum(images),
-        disk=(train + test) * prod(record.shape) + sum(map(mul, images, planes)) + len(points) * test // 8,
+        disk=pixels + sum(map(mul, images, planes)) + len(points) * test // 8,
         sealing=_JOINED * max(counts[split] for split in family_splits(suite)) * max(planes, default=0),
         memory=_memory(suite, train, sum(map(len, (*explained, *submitted))), trains=trainings > 0),
+        images=pixels if points else 0,
+        planes=by_family * max((_planes_size(suite, unit) for _, unit, _ in _rankings(suite, points)), default=0),
     )
+
+
+def _planes_size(suite: Suite, unit: Unit) -> int:
+    """Return bytes of one image's bit-planes."""
+    layout = Layout(suite.dataset_record.shape, unit, stored_levels(suite))
+    return layout.planes * layout.width
 
 
 def copies(estimators: Iterable[Estimator]) -> int:

@@ -9,6 +9,7 @@ three.
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -200,13 +201,16 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
         return planes
     lasts = [d - boundary for boundary in boundaries]  # the key of the last feature before each boundary
     thresholds = np.sort(keys, axis=1)[:, lasts]
-    previous = 0
-    for code, threshold in zip(layout.codes, thresholds.T, strict=True):
+    for flipped, threshold in zip(flips(layout), thresholds.T, strict=True):
         beyond = np.packbits(keys < threshold[:, None], axis=1)
-        for plane in _set_bits(code ^ previous, layout.planes):  # where neighbouring codes differ, the plane flips
+        for plane in flipped:
             planes[:, plane] ^= beyond
-        previous = code
     return planes
+
+
+def flips(layout: Layout) -> list[list[int]]:
+    """Return the planes that flip at each boundary, the first and highest first: where neighbouring codes differ."""
+    return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 
 
 def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:

@@ -1,7 +1,8 @@
 """Degraded images that do not fit in memory: read from memory-mapped files while the network computes.
 
-A thread gathers the pixels and bit-planes of the coming batches into a ring of buffers. On a machine with a GPU the
-buffers are pinned, so that the copy to the device runs beside the computation.
+Threads gather the pixels and bit-planes of the coming batches into a ring of buffers, one batch each: what is not in
+memory yet is waited for at several places of the file at once. On a machine with a GPU the buffers are pinned, so that
+the copy to the device runs beside the computation.
 """
 
 from collections import deque
@@ -82,7 +83,7 @@ class StreamedImages:
 
     def __init__(self, pixels: Tensor, cut: Cut | None, fill: Tensor, device: torch.device) -> None:
         self._pixels, self._cut, self._fill, self._device = pixels, cut, fill.to(device), device
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="images")
+        self._readers = ThreadPoolExecutor(RING, thread_name_prefix="images")
         self._ring = deque(_Buffer(device.type == "cuda") for _ in range(RING))
         self._reading: deque[tuple[Tensor, _Buffer, Future[tuple[Tensor, Tensor]]]] = deque()
 
@@ -94,7 +95,7 @@ class StreamedImages:
         for index in islice(coming, len(self._reading), RING):
             buffer = self._ring[0]
             self._ring.rotate(-1)
-            self._reading.append((index, buffer, self._thread.submit(self._read, index, buffer)))
+            self._reading.append((index, buffer, self._readers.submit(self._read, index, buffer)))
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""

@@ -4,65 +4,38 @@ The order of operations is the protocol's: test-time crop and degrade (both done
 normalise. At test time nothing follows degrade but normalise. The last epoch counts; no test image is seen.
 """
 
-import copy
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from roarbench.devices import compiled, gpu_memory, gpu_share, out_of_memory, sent, uses_bf16
-from roarbench.errors import CallerError, Diverged
+from roarbench.devices import compiled, sent, uses_bf16
+from roarbench.errors import Diverged
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
+from roarbench.kernels.inputs import (
+    Batches,
+    DeviceNormalisation,
+    Inputs,
+    Normalisation,
+    Redrawn,
+    Streamed,
+    on_device,
+    scaled,
+)
+from roarbench.kernels.room import find_room
 from roarbench.plan.recipes import Optimiser, Recipe, learning_rate, side
-from roarbench.text import size as bytes_in_words
 from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
 _READ = 32  # inputs that are made at once for a test on a processor
-_OURS = 0.8  # of its share that a process has at least where no other holds the memory that it lacks
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
-
-
-class Inputs(Protocol):
-    """Inputs that a network is trained and tested on: degraded images or removed-maps."""
-
-    def __len__(self) -> int:
-        """Count the inputs."""
-
-    def batch(self, index: Tensor) -> Tensor:
-        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
-
-
-@runtime_checkable
-class Redrawn(Protocol):
-    """Inputs that are drawn anew at every reading, so that a checkpoint has to hold their source of chance."""
-
-    @property
-    def generator(self) -> torch.Generator:
-        """Return the source of the draws, on the processor."""
-
-
-@runtime_checkable
-class Streamed(Protocol):
-    """Inputs that are read from files, ahead of time where it is known what comes next."""
-
-    def expect(self, coming: Iterable[Tensor]) -> None:
-        """Read ahead: `batch` will be called with these indices, int64 (b,) each, in this order."""
-
-
-class Normalisation(NamedTuple):
-    """Mean and standard deviation of each channel of the untouched training inputs, in their range."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
 
 class Checkpoint(Protocol):
@@ -104,14 +77,14 @@ def fit(
 
     Raises:
         Diverged: The loss of a step is not finite.
-        CallerError: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
+        NoRoom: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
         SystemExit: This process was asked to end; the training is kept.
     """
     training = _Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     if _device(model).type == "cuda":
-        training.find_room()
+        find_room(training)
     saved = time.monotonic()
     look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
     with deferred():
@@ -133,34 +106,6 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-class Batches:
-    """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
-
-    So every batch is full, and after k passes each image was used k times, give or take the batch at the seam.
-
-    Args:
-        n: Number of images.
-        batch: Images in a batch.
-        generator: Shuffles; asked only when the images drawn before do not fill a batch.
-    """
-
-    def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
-        self._n, self._batch, self._generator = n, batch, generator
-        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
-
-    def next(self) -> Tensor:
-        """Return the next batch, int64 (batch,)."""
-        while len(self.waiting) < self._batch:
-            self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
-        index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
-        return index
-
-    def coming(self) -> Iterator[Tensor]:
-        """Return those after it, as far as they are drawn already."""
-        full = len(self.waiting) // self._batch * self._batch
-        return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
-
-
 class _Training:
     """A training under way: all that a checkpoint has to hold.
 
@@ -168,6 +113,8 @@ class _Training:
         steps: Of the whole training.
         step: How many are done.
         losses: Of the last epoch's steps, scalars on the device.
+        at_once: Images that go through the network together; see `find_room`.
+        full_size: The next step takes images at full size, whatever the recipe says of it.
     """
 
     def __init__(
@@ -177,13 +124,13 @@ class _Training:
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._device = _device(model)
         self._bf16 = uses_bf16(recipe.precision, self._device)
-        self._labels, self._scale = labels.to(self._device), _scale(norm, self._device)
+        self._labels, self._scale = labels.to(self._device), on_device(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
         self._forward = compiled(model) if self._device.type == "cuda" else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
-        self._at_once = min(recipe.micro_batch or self._batch, self._batch)
-        self._full_size = False
+        self.at_once = min(recipe.micro_batch or self._batch, self._batch)
+        self.full_size = False
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
@@ -206,42 +153,10 @@ class _Training:
         self._optimiser.step()
         self.step += 1
 
-    def find_room(self) -> None:
-        """Try a step at full size and take it back; halve what goes through the network at once until it fits.
-
-        Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes mean
-        and variance of each: then nothing is halved.
-
-        Raises:
-            CallerError: A step takes more than this process's share of the GPU.
-        """
-        while (error := self._tried()) is not None:
-            if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
-                raise error
-            normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
-            if normed or self._at_once == 1:
-                why = "; batch norm allows no smaller parts" if normed else ""
-                seen = f"a step of {self._at_once} images takes more than {bytes_in_words(gpu_share())} of GPU memory"
-                raise CallerError(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
-            self._at_once //= 2
-
-    def _tried(self) -> RuntimeError | None:
-        """Do a step at full size, put all back as it was, and return the error if memory ran out."""
-        now, found = self.state(), None
-        weights = {name: value.clone() for name, value in now["model"].items()}
-        before = now | {"model": weights, "optimiser": copy.deepcopy(now["optimiser"])}
-        self._full_size = True
-        try:
-            self.advance()
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            found = error.with_traceback(None)  # its frames would keep what filled the memory
-        self._full_size = False
-        self._optimiser.zero_grad()
-        self.losses.clear()
-        self.restore(before)
-        return found
+    @property
+    def normed(self) -> bool:
+        """Return whether batch norm takes mean and variance of what goes through the network together."""
+        return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` takes, to go on from here."""
@@ -256,6 +171,8 @@ class _Training:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where this state was taken."""
+        self._optimiser.zero_grad()
+        self.losses.clear()
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
         self._optimiser.load_state_dict(state["optimiser"])
@@ -276,7 +193,7 @@ class _Training:
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
         images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
-        pairs = zip(torch.split(images, self._at_once), torch.split(labels, self._at_once), strict=True)
+        pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
 
     def _add_gradients_at_once(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -296,7 +213,7 @@ class _Training:
         read = self._read(index)
         if self._device.type == "cpu" and kind in MOVING:  # two thirds of the time of moving float32
             return moved(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
-        return _scaled(augment(read, kind, self._generator), self._scale)
+        return scaled(augment(read, kind, self._generator), self._scale)
 
     def _movable(self, images: Tensor) -> Tensor:
         """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
@@ -311,33 +228,13 @@ class _Training:
         return shrink(degraded, self._side(degraded.shape[3]))
 
     def _side(self, full: int) -> int:
-        return full if self._full_size else side(self._recipe, self.step, self.steps, full)
+        return full if self.full_size else side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
         if self._device.type != "cpu" or not fits(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
-
-
-def normalise(images: Tensor, norm: Normalisation) -> Tensor:
-    """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
-    return _scaled(images, _scale(norm, images.device))
-
-
-class _DeviceNormalisation(NamedTuple):
-    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
-
-    mean: Tensor
-    std: Tensor
-
-
-def _scale(norm: Normalisation, device: torch.device) -> _DeviceNormalisation:
-    return _DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
-
-
-def _scaled(images: Tensor, scale: _DeviceNormalisation) -> Tensor:
-    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
 
 
 def scored_at_once(size: int) -> int:
@@ -360,7 +257,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    scale, logits = _scale(norm, device), []
+    scale, logits = on_device(norm, device), []
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
         for number, index in enumerate(indices):
             if isinstance(inputs, Streamed):
@@ -369,14 +266,14 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
         return torch.cat(logits)[: len(inputs)].cpu()
 
 
-def _normalised(inputs: Inputs, index: Tensor, scale: _DeviceNormalisation) -> Tensor:
+def _normalised(inputs: Inputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
     """Return some inputs as a network takes them, on the device of the normalisation.
 
     On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
     """
     device = scale.mean.device
     if device.type != "cpu" or not isinstance(inputs, Fixed):
-        return _scaled(inputs.batch(index).to(device), scale)
+        return scaled(inputs.batch(index).to(device), scale)
     made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
     for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
         room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))

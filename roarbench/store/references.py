@@ -23,7 +23,7 @@ from torch import nn
 from roarbench.errors import StoreError
 from roarbench.files import locked, sync, write_whole, writing
 from roarbench.identity import record
-from roarbench.kernels.train import Normalisation
+from roarbench.kernels.inputs import Normalisation
 from roarbench.plan.runs import Reference
 from roarbench.terms import Split
 

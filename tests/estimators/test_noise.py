@@ -1,6 +1,7 @@
 """Chance is keyed by the image: the same in every batch, different for each image, copy, purpose and seed."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from roarbench.errors import CallerError
 from roarbench.estimators import SEED
 from roarbench.estimators.noise import (
+    noise_draws,
     noisy_copies,
     other_images,
     other_images_of_class,
@@ -124,3 +126,9 @@ def test_an_image_alone_in_its_class_is_handed_none():
     assert (other_images_of_class(np.array([3, 0, 3, 0]), 0, SEED) == [2, 3, 0, 1]).all()
     with pytest.raises(CallerError, match="class 3 has one image"):
         other_images_of_class(np.array([3, 0, 0]), 0, SEED)
+
+
+def test_draws_for_a_gpu_are_made_by_several_threads_and_are_the_same():
+    x, ids = images(40), torch.arange(40) * 7
+    asked = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device, is_cuda=True)
+    torch.testing.assert_close(noise_draws(asked, ids, 3, seed=9), noise_draws(x, ids, 3, seed=9), rtol=0, atol=0)

@@ -13,7 +13,8 @@ from roarbench.estimators.engine import importance_maps
 from roarbench.execution import jobs
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.kernels.train import Normalisation, fit, normalise, predict
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.train import fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
 from roarbench.plan.suite import Block

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from roarbench.errors import CallerError
 from roarbench.execution.given_weights import load_given
-from roarbench.kernels.train import Normalisation
+from roarbench.kernels.inputs import Normalisation
 from roarbench.models import build
 from roarbench.plan.weights import PUBLISHED, Published, title
 

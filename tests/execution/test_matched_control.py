@@ -11,7 +11,8 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.planted import GREY, draw_centres, draw_strengths, generate
 from roarbench.estimators.noise import other_images
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, fit, predict
+from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.train import fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Split, Unit

@@ -1,6 +1,7 @@
 """Rates come from a worker, or are assumed in one line; the process that plans opens no GPU."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.execution import runner
 from roarbench.execution.measured import measured_rates
-from roarbench.forecast.rates import CORE, GPU, assume, measure
+from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
 from roarbench.plan.suites import find_suite
 from roarbench.workers.local import Job, JobOutcome
 
@@ -78,6 +79,16 @@ def test_what_no_worker_can_do_ends_the_command():
 def test_what_a_device_lacks_is_said_in_one_line():
     found = replace(assume(SUITE, CORE), basis="", lacks=("trains without compiling",))
     assert lines_of(OneWorker(lambda suite, work: found))[1] == ["planted v1: trains without compiling"]
+
+
+def test_a_plan_says_which_trainings_do_not_fit(monkeypatch):
+    found = replace(assume(SUITE, CORE), too_large=(TooLarge("planted@1", "a step takes more than 1.0 GB"),))
+    monkeypatch.setattr(runner, "LocalEngine", lambda *rest: nullcontext())
+    monkeypatch.setattr(runner, "measured_rates", lambda *rest: found)
+    lines: list[str] = []
+    with runner.rates_here(lines.append) as ask:
+        ask(SUITE, None)
+    assert lines == ["planted v1: trainings by planted@1 would be left out here: a step takes more than 1.0 GB"]
 
 
 @pytest.mark.process

@@ -27,6 +27,8 @@ WORK = Work(
     disk=5_000_000,
     sealing=3_000_000,
     memory=2_000_000_000,
+    images=3_000_000_000,
+    planes=1_000_000_000,
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, draw=2.0, rank=1.0)
 PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
@@ -56,8 +58,8 @@ def test_a_plan_in_words():
     ]
     assert PLAN.text().splitlines()[8:] == [
         "  together about 61 min with 2 workers, by a measurement just now",
-        "  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, beside images"
-        " that are read from disk",
+        "  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all"
+        " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
         "  1.8e+21 floating-point operations",
     ]
 

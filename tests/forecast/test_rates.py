@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.errors import NoRoom
 from roarbench.forecast import rates
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure, operations
 from roarbench.forecast.workload import PARTS, Work
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 
 WORK = Work(
@@ -25,6 +27,8 @@ WORK = Work(
     disk=9,
     sealing=9,
     memory=9,
+    images=9,
+    planes=9,
 )
 
 
@@ -101,6 +105,29 @@ def test_only_what_there_is_to_do_is_timed(left, monkeypatch):
     own = {"images_retrained": found.train, "images_scored": found.predict, "images_explained": found.explain}
     assert all(rate == 0 for name, rate in own.items() if name != left)
     assert found.rank > 0
+
+
+@pytest.mark.parametrize(
+    ("left", "tried"),
+    [
+        ({"references": 0}, ["quick@1"]),
+        ({"images_retrained": 0}, ["quick-reference@1"]),
+        ({}, ["quick-reference@1", "quick@1"]),
+        ({"references": 0, "images_retrained": 0}, []),
+    ],
+)
+def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(left, tried, monkeypatch):
+    seen = []
+
+    def fit(model, inputs, labels, norm, recipe, seed):
+        seen.append(recipe.title)
+        assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
+        raise NoRoom("no room")
+
+    monkeypatch.setattr(rates, "fit", fit)
+    found = rates._too_large(find_suite("quick@1"), WORK._replace(**left))
+    assert seen == tried
+    assert found == tuple((title, "no room") for title in tried)
 
 
 def test_images_are_seen_as_often_as_in_a_training(monkeypatch):

@@ -98,7 +98,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     step = train._Training._add_gradients
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
-    monkeypatch.setattr(jobs, "encode", counting("ranked", jobs.encode, lambda keys, layout: len(keys)))
+    monkeypatch.setattr(jobs, "planes_of", counting("ranked", jobs.planes_of, lambda importance, *_: len(importance)))
     monkeypatch.setattr(importance, "maps_together", maps)
     draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
     monkeypatch.setattr(ensembles, "noise_draws", draws)
@@ -171,7 +171,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():
@@ -204,6 +204,13 @@ def test_the_papers_eighteen_are_one_shared_pass():
     suite = find_suite("imagenette64@1")
     points = [point for point in expand(suite) if "~" not in point.cell.estimator]
     assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
+
+
+def test_what_is_read_in_every_epoch_is_images_and_a_ranking():
+    """Of imagenet 193 GB of training images and 72 GB of planes, and 4 % more for the test images."""
+    work = count_work(suite := find_suite("imagenet"), expand(suite), (), None)
+    images = 1_281_167 + 50_000
+    assert (work.images, work.planes) == (images * 3 * 224 * 224, images * 3 * 3 * 224 * 224 // 8)
 
 
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():

@@ -24,7 +24,7 @@ from roarbench.kernels.augment import (
     shrink,
 )
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, normalise
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.recipes import Augmentation
 from roarbench.terms import Unit
 

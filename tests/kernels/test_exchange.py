@@ -6,9 +6,10 @@ import torch
 
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import Normalisation, fit
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Order, Unit

@@ -7,8 +7,9 @@ import torch
 
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import RedrawnImages, unpack
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import Normalisation, _Training, fit, normalise, predict
+from roarbench.kernels.train import _Training, fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit

@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import CallerError
-from roarbench.kernels import train
+from roarbench.errors import MachineError, NoRoom
+from roarbench.kernels import room
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.train import Normalisation, _Training
+from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.room import find_room
+from roarbench.kernels.train import _Training
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
 from roarbench.terms import Precision, Unit
@@ -54,7 +56,7 @@ def training_of(model: nn.Module, images: float, recipe: Recipe = RECIPE) -> _Tr
 
 def weights_after(training: _Training, finding: bool) -> dict[str, Tensor]:
     if finding:
-        training.find_room()
+        find_room(training)
     while training.step < training.steps:
         training.advance()
     return training.state()["model"]
@@ -63,8 +65,8 @@ def weights_after(training: _Training, finding: bool) -> dict[str, Tensor]:
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     memory = {"share": 4e9, "there": 4e9}
-    monkeypatch.setattr(train, "gpu_share", lambda: memory["share"])
-    monkeypatch.setattr(train, "gpu_memory", lambda: memory["there"])
+    monkeypatch.setattr(room, "gpu_share", lambda: memory["share"])
+    monkeypatch.setattr(room, "gpu_memory", lambda: memory["there"])
     return memory
 
 
@@ -92,15 +94,16 @@ def test_without_batch_norm_parts_are_halved_and_the_training_stays(images, part
 
 def test_parts_of_a_recipe_are_halved_further():
     training = training_of(plain(), 1, replace(RECIPE, micro_batch=3))
-    training.find_room()
-    assert training._at_once == 1
+    find_room(training)
+    assert training.at_once == 1
 
 
 @pytest.mark.parametrize(("make", "images"), [(normed, 7), (plain, 0.5)], ids=["batch norm", "one image"])
 def test_what_cannot_be_halved_is_refused_in_one_line(make, images):
-    with pytest.raises(CallerError) as told:
-        training_of(make(), images).find_room()
+    with pytest.raises(NoRoom) as told:
+        find_room(training_of(make(), images))
     line = str(told.value)
+    assert isinstance(told.value, MachineError), "another device may have the room"
     assert "\n" not in line
     count, why = (8, "; batch norm allows no smaller parts") if make is normed else (1, "")
     images = f"a step of {count} images takes more than 4.0 GB of GPU memory, the share of each worker{why}"
@@ -111,11 +114,11 @@ def test_memory_that_others_hold_is_no_reason_to_refuse(gpu):
     """The machine failed, and the job is tried again."""
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
-        training_of(normed(), 7).find_room()
+        find_room(training_of(normed(), 7))
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory():
     training = training_of(plain(), 8)
     training._forward = lambda images: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        training.find_room()
+        find_room(training)

@@ -10,9 +10,10 @@ import torch
 
 from roarbench.execution import inputs
 from roarbench.kernels import streaming
+from roarbench.kernels.inputs import Normalisation, Streamed
 from roarbench.kernels.ranking import Layout
 from roarbench.kernels.streaming import RING, StreamedImages
-from roarbench.kernels.train import Normalisation, Streamed, fit, predict
+from roarbench.kernels.train import fit, predict
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
@@ -46,7 +47,7 @@ def test_whatever_was_expected_what_is_asked_for_comes(asked_for):
         torch.testing.assert_close(streamed.batch(index), held.batch(index), rtol=0, atol=0)
 
 
-def test_batches_are_read_ahead_in_another_thread_and_once_each(monkeypatch):
+def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
     read, here = [], threading.get_ident()
     real = streaming.StreamedImages._read
@@ -58,13 +59,30 @@ def test_batches_are_read_ahead_in_another_thread_and_once_each(monkeypatch):
     batches = torch.arange(20).split(2)
     streamed.expect(batches)
     streamed.batch(batches[0])
-    assert [index for index, _ in read] == [index.tolist() for index in batches[: len(read)]]
+    assert all(index in [batch.tolist() for batch in batches[:RING]] for index, _ in read)
     for number in range(1, 10):
         streamed.expect(batches[number:])
         assert len(streamed._reading) <= RING
         streamed.batch(batches[number])
-    assert [index for index, _ in read] == [index.tolist() for index in batches]
+    assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
     assert here not in {thread for _, thread in read}
+
+
+def test_a_whole_ring_is_read_at_once(monkeypatch):
+    """Each reading ends when all of a ring have begun: a cold file is waited for at several places together."""
+    streamed, held = both()
+    begun, real = threading.Barrier(RING, timeout=60), streaming.StreamedImages._read
+
+    def read(self: streaming.StreamedImages, index: torch.Tensor, buffer: streaming._Buffer) -> object:
+        begun.wait()
+        return real(self, index, buffer)
+
+    monkeypatch.setattr(streaming.StreamedImages, "_read", read)
+    batches = torch.arange(20).split(5)
+    assert len(batches) == RING
+    streamed.expect(batches)
+    for index in batches:
+        torch.testing.assert_close(streamed.batch(index), held.batch(index), rtol=0, atol=0)
 
 
 def test_a_batch_is_not_overwritten_by_those_that_follow():
@@ -90,7 +108,7 @@ def test_what_is_read_lies_in_the_buffer_which_is_kept():
     assert len(set(places)) == 1
 
 
-def test_an_error_of_the_reading_thread_reaches_the_one_who_asks():
+def test_an_error_of_a_reading_thread_reaches_the_one_who_asks():
     streamed, _ = both()
     with pytest.raises(IndexError):
         streamed.batch(torch.tensor([99]))

@@ -17,7 +17,8 @@ from roarbench.kernels import held, train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.held import MOVING
-from roarbench.kernels.train import Batches, Normalisation, decay_groups, fit, normalise, predict, scored_at_once
+from roarbench.kernels.inputs import Batches, Normalisation, normalise
+from roarbench.kernels.train import decay_groups, fit, predict, scored_at_once
 from roarbench.models import build
 from roarbench.plan.recipes import Augmentation, Decay, Optimiser, Recipe, find_recipe, learning_rate
 from roarbench.terms import Precision, Unit

@@ -1,0 +1,91 @@
+"""What a network is trained and tested on, in which order, and how it is normalised."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+
+class Inputs(Protocol):
+    """Inputs that a network is trained and tested on: degraded images or removed-maps."""
+
+    def __len__(self) -> int:
+        """Count the inputs."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
+
+
+@runtime_checkable
+class Redrawn(Protocol):
+    """Inputs that are drawn anew at every reading, so that a checkpoint has to hold their source of chance."""
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Return the source of the draws, on the processor."""
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """Inputs that are read from files, ahead of time where it is known what comes next."""
+
+    def expect(self, coming: Iterable[Tensor]) -> None:
+        """Read ahead: `batch` will be called with these indices, int64 (b,) each, in this order."""
+
+
+class Batches:
+    """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
+
+    So every batch is full, and after k passes each image was used k times, give or take the batch at the seam.
+
+    Args:
+        n: Number of images.
+        batch: Images in a batch.
+        generator: Shuffles; asked only when the images drawn before do not fill a batch.
+    """
+
+    def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
+        self._n, self._batch, self._generator = n, batch, generator
+        self.waiting = torch.empty(0, dtype=torch.int64)  # drawn and not yet used
+
+    def next(self) -> Tensor:
+        """Return the next batch, int64 (batch,)."""
+        while len(self.waiting) < self._batch:
+            self.waiting = torch.cat([self.waiting, torch.randperm(self._n, generator=self._generator)])
+        index, self.waiting = self.waiting[: self._batch], self.waiting[self._batch :]
+        return index
+
+    def coming(self) -> Iterator[Tensor]:
+        """Return those after it, as far as they are drawn already."""
+        full = len(self.waiting) // self._batch * self._batch
+        return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
+
+
+class Normalisation(NamedTuple):
+    """Mean and standard deviation of each channel of the untouched training inputs, in their range."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def normalise(images: Tensor, norm: Normalisation) -> Tensor:
+    """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
+    return scaled(images, on_device(norm, images.device))
+
+
+class DeviceNormalisation(NamedTuple):
+    """A normalisation on a device, float32 (c, 1, 1) each: sent there once, not with every batch."""
+
+    mean: Tensor
+    std: Tensor
+
+
+def on_device(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
+    """Send a normalisation to a device."""
+    return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
+
+
+def scaled(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+    """Return what `normalise` does, by a normalisation that is on the device of the images."""
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,66 @@
+"""How much of a batch goes through a network at once: as much as fits in this process's share of the GPU."""
+
+import copy
+from typing import Any, Protocol
+
+from roarbench.devices import gpu_memory, gpu_share, out_of_memory
+from roarbench.errors import NoRoom
+from roarbench.text import size
+
+_OURS = 0.8  # of its share that a process has at least where no other holds the memory that it lacks
+
+
+class Parted(Protocol):
+    """A training under way whose steps may be done in parts: see `kernels.train`."""
+
+    at_once: int
+    full_size: bool
+
+    @property
+    def normed(self) -> bool:
+        """Return whether parts would change what batch norm computes."""
+
+    def advance(self) -> None:
+        """Do one step."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` takes."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue where this state was taken."""
+
+
+def find_room(training: Parted) -> None:
+    """Try a step at full size and take it back; halve what goes through the network at once until it fits.
+
+    Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes mean
+    and variance of each: then nothing is halved.
+
+    Raises:
+        NoRoom: A step takes more than this process's share of the GPU.
+    """
+    while (error := _tried(training)) is not None:
+        if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
+            raise error
+        if training.normed or training.at_once == 1:
+            why = "; batch norm allows no smaller parts" if training.normed else ""
+            seen = f"a step of {training.at_once} images takes more than {size(gpu_share())} of GPU memory"
+            raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
+        training.at_once //= 2
+
+
+def _tried(training: Parted) -> RuntimeError | None:
+    """Do a step at full size, put all back as it was, and return the error if memory ran out."""
+    now, found = training.state(), None
+    weights = {name: value.clone() for name, value in now["model"].items()}
+    before = now | {"model": weights, "optimiser": copy.deepcopy(now["optimiser"])}
+    training.full_size = True
+    try:
+        training.advance()
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        found = error.with_traceback(None)  # its frames would keep what filled the memory
+    training.full_size = False
+    training.restore(before)
+    return found
