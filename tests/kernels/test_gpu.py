@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.errors import NoRoom
+from roarbench.estimators.engine import exact
+from roarbench.estimators.gradients import logit_gradients
+from roarbench.estimators.noise import noise_draws
 from roarbench.kernels.augment import augment
-from roarbench.kernels.degrade import RedrawnImages, unpack
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, unpack
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import _Training, fit, predict
@@ -110,3 +114,38 @@ def test_evaluation_is_float32_on_a_gpu_too():
     found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
+
+
+def test_a_step_that_does_not_fit_is_refused_before_the_training_begins():
+    """In a quarter of a gigabyte; batch norm allows no smaller parts."""
+    model = build("resnet18", 4, 3, 64, seeded(0)).to(GPU)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    pixels = torch.randint(256, (128, 3, 64, 64), dtype=torch.uint8, generator=seeded(1)).to(GPU)
+    inputs = DegradedImages(pixels, None, torch.zeros(3, device=GPU), Unit.SCALAR)
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.25e9 / torch.cuda.mem_get_info()[1])
+    try:
+        with pytest.raises(NoRoom, match="a step of 128 images takes more than"):
+            fit(model, inputs, torch.arange(128) % 4, NORM, replace(RECIPE, batch=128), seed=3)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+
+
+def test_noise_of_a_gpu_has_the_numbers_of_a_processors():
+    images, ids = torch.rand(40, 3, 16, 16, generator=seeded(1)), torch.arange(40) * 7
+    found = noise_draws(images.to(GPU), ids, 3, seed=9)
+    torch.testing.assert_close(found.cpu(), noise_draws(images, ids, 3, seed=9), rtol=0, atol=0)
+
+
+def test_guided_backprop_of_a_gpu_is_a_processors():
+    model = build("resnet8", 4, 3, 32, seeded(0)).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.ones_(module.weight)
+    images, targets, rules = torch.rand(4, 3, 32, 32, generator=seeded(1)), torch.arange(4), {"grad", "gb"}
+    expected = logit_gradients(model, images, targets, rules)
+    with exact():
+        found = logit_gradients(model.to(GPU), images.to(GPU), targets.to(GPU), rules)
+    for name, importance in expected.items():  # float32 sums in another order
+        torch.testing.assert_close(found[name].cpu(), importance, rtol=0, atol=1e-4 * importance.abs().max().item())
