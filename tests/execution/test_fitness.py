@@ -2,6 +2,7 @@
 
 import pytest
 
+from roarbench.datasets import superpixels
 from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite
@@ -51,6 +52,19 @@ def test_what_does_not_apply_is_left_out_with_the_reason(tmp_path):
     why = "guided backprop needs ReLUs and the model has none"
     assert made.left_out == {"gb": why, "var-gb": why}
     assert made.estimators == ("random", "sobel", "random-blurred", "grad", "ig")
+
+
+def test_lrp_is_left_out_where_a_step_has_no_rule(tmp_path):
+    made = fitted(suite(tmp_path, "gelu", estimators='["grad", "lrp"]'))
+    assert made.left_out == {"lrp": "lrp has no rule for GELU, which the network has"}
+    assert fitted(suite(tmp_path, "relu", estimators='["grad", "lrp"]')).left_out == {}
+
+
+def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):
+    asked = suite(tmp_path, "relu", estimators='["grad"]\nunits = ["superpixel"]')
+    monkeypatch.setattr(superpixels.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CallerError, match="unit superpixel needs scikit-image, which is not installed"):
+        fitted(asked)
 
 
 def test_all_stay_where_they_apply(tmp_path):
