@@ -71,26 +71,42 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
         spread: How references and trainings vary, of the differences where there are any; None where nothing was
             repeated, then images alone are drawn.
     """
-    if scores.differences:
-        accuracies = replace(scores, differences=None)
-        differences = draw(scores.differences, bootstrap, spread)
-        return replace(draw(accuracies, bootstrap, spread and spread_of([accuracies])), differences=differences)
+    if not scores.differences:
+        return _draws(scores, bootstrap, spread, *_resampled([scores], bootstrap))
+    accuracies = replace(scores, differences=None)
+    one, other = _resampled([accuracies, scores.differences], bootstrap)
+    differences = _draws(scores.differences, bootstrap, spread, other)
+    return replace(_draws(accuracies, bootstrap, spread and spread_of([accuracies]), one), differences=differences)
+
+
+def _draws(scores: Scores, bootstrap: Bootstrap, spread: Spread | None, resampled: Floats) -> Draws:
+    """Return accuracies with the draws of images that are there already, and with those of references and trainings."""
     cells = list(scores.correct.values())
     if not cells:
-        nothing = np.empty((bootstrap.resamples, 0))
-        return Draws({}, np.empty(0), nothing, nothing)
-    counts = np.stack([bits.sum(0, dtype=np.float32) for bits in cells])
-    totals = np.array([bits.size for bits in cells], dtype=np.float64)
-    # float32 holds every count exactly: there are fewer than 2^24 answers in a cell; a cell's draws lie side by side
-    drawn = np.hstack([counts @ weights.T for weights in image_weights(scores.images, bootstrap)])
-    resampled = (drawn / totals[:, None]).T
-    values = counts.sum(1, dtype=np.float64) / totals
+        return Draws({}, np.empty(0), resampled, resampled)
+    values = np.array([int(bits.sum()) for bits in cells]) / np.array([bits.size for bits in cells])
     column = {point: index for index, point in enumerate(scores.correct)}
     if spread is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
     true, whole = luck(scores, bootstrap, spread)
     # of two experiments on the same images each has its own luck: twice the variance
     return Draws(column, values, resampled + true, values + np.sqrt(2) * whole)
+
+
+def _resampled(boards: Sequence[Scores], bootstrap: Bootstrap) -> list[Floats]:
+    """Return the accuracies of each board's cells on the images of every draw, (resamples, cells); drawn once for all.
+
+    The boards have the same images; of one without cells the array is empty.
+    """
+    cells = [list(board.correct.values()) for board in boards]
+    bits = [each for of_one in cells for each in of_one]
+    if not bits:
+        return [np.empty((bootstrap.resamples, 0)) for _ in boards]
+    counts = np.stack([each.sum(0, dtype=np.float32) for each in bits])
+    totals = np.array([each.size for each in bits], dtype=np.float64)
+    # float32 holds every count exactly: there are fewer than 2^24 answers in a cell; a cell's draws lie side by side
+    drawn = np.hstack([counts @ weights.T for weights in image_weights(counts.shape[1], bootstrap)]) / totals[:, None]
+    return [part.T for part in np.split(drawn, np.cumsum([len(of_one) for of_one in cells])[:-1])]
 
 
 def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
