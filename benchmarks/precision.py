@@ -5,7 +5,8 @@ Run: OMP_NUM_THREADS=1 python benchmarks/precision.py --model resnet8 --images 1
 A network is trained for a short while on bundled photographs. Maps in bfloat16 (autocast) and in TF32 are held against
 float32, on a GPU by its own arithmetic, on a processor with TF32 as cuDNN does it: what enters a convolution or a
 matrix product is rounded to 10 bits, sums are float32. `one by one` is float32 with batches of one image: what rounding
-in another order moves, and so the least that any other machine moves.
+in another order moves, and so the least that any other machine moves. `folded` and `stem` are float32 by the network
+with its batch norms folded, and with its stem passed once for each path as well.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from roarbench.devices import device
 from roarbench.estimators import PAPER, engine, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.folding import folded
+from roarbench.estimators.stem import divided
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
@@ -97,7 +100,6 @@ def ways() -> dict[str, Callable[[], AbstractContextManager[Any]]]:
     return {
         "bf16": lambda: torch.autocast(kind, torch.bfloat16),
         "tf32": real_tf32 if kind == "cuda" else EmulatedTF32,
-        "one by one": nullcontext,
     }
 
 
@@ -145,9 +147,15 @@ def main() -> None:
     layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
     exact = rankings(model, batch, black, asked.images, layout)
     found: dict[str, dict[str, Moved]] = {}
-    for name, way in ways().items():
+    cases: dict[str, tuple[Callable[[], AbstractContextManager[Any]], nn.Module, int]] = {
+        **{name: (way, model, asked.images) for name, way in ways().items()},
+        "one by one": (nullcontext, model, 1),
+        "folded": (nullcontext, folded(model), asked.images),
+        "stem": (nullcontext, divided(folded(model)), asked.images),
+    }
+    for name, (way, network, size) in cases.items():
         with way():
-            planes = rankings(model, batch, black, 1 if name == "one by one" else asked.images, layout)
+            planes = rankings(network, batch, black, size, layout)
         found[name] = {id_: moved(exact[id_], planes[id_], layout) for id_ in PAPER}
     levels = [f"{t:g}" for t in PAPER_LEVELS]
     print("| estimator | " + " | ".join(f"{name}: bins | " + " | ".join(levels) for name in found) + " |")

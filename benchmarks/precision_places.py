@@ -34,7 +34,7 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.judging import board, gain_samples
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import LERF, MORF, ROAR, Precision, Protocol, Retrain, Split, Unit
+from roarbench.terms import LERF, MORF, ROAR, Making, Protocol, Retrain, Split, Unit
 from roarbench.text import MISSING, place_interval
 
 RULE = """no verdict differs, no two estimators differ significantly in opposite orders, and every gain differs,
@@ -50,7 +50,7 @@ def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
     roar = next(block for block in whole.blocks if block.protocol == ROAR)
     scored = [Block(protocol, roar.estimators, roar.levels, seeds=1, unit=roar.unit) for protocol in (MORF, LERF)]
     exact = replace(whole, blocks=(replace(roar, seeds=seeds), *scored))
-    return exact, replace(exact, maps=Precision.BF16)
+    return exact, replace(exact, maps=Making.BF16)
 
 
 def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:

@@ -65,6 +65,25 @@ class Precision(StrEnum):
     BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
 
 
+class Making(StrEnum):
+    """Way of making the maps of estimators that share passes; a name never means something else."""
+
+    FLOAT32 = "float32"  # by the network as it is
+    BF16 = "bf16"  # in `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
+    FLOAT32_STEM = "float32-stem"  # batch norms folded, a path's points pass the stem together (docs/decisions/0032)
+    BF16_STEM = "bf16-stem"  # both
+
+    @property
+    def precision(self) -> Precision:
+        """Return what the network is to compute with."""
+        return Precision.BF16 if self in (Making.BF16, Making.BF16_STEM) else Precision.FLOAT32
+
+    @property
+    def divides(self) -> bool:
+        """Return whether the network's stem is passed once for each path."""
+        return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
+
+
 FILLS = ("mean", "zero", "blur", "noise", "linear", "neighbours")  # what can replace a removed feature
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SAME_CLASS = "same-class"  # the same, with another image of its own class

@@ -33,7 +33,7 @@ from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Precision, Protocol
+from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Making, Protocol
 from roarbench.text import interval, markdown_table, percent, signed
 
 ROW = "grad-sq"
@@ -78,7 +78,7 @@ def _suite(base: str, name: str) -> Suite:
         *(Block(protocol, (ROW,), (EXCHANGED,), seeds=1) for protocol in (ROAR_EXCHANGED, KAR_EXCHANGED)),
     )
     return replace(
-        find_suite(base), name=f"diffroar-{name}", version=1, blocks=blocks, references=1, maps=Precision.FLOAT32
+        find_suite(base), name=f"diffroar-{name}", version=1, blocks=blocks, references=1, maps=Making.FLOAT32
     )
 
 

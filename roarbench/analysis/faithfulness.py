@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roarbench.plan.keys import reference_of
 from roarbench.plan.suite import Suite
 from roarbench.store.scores import ScoreSpec
-from roarbench.terms import Precision
+from roarbench.terms import Making
 
 IMAGES = 64  # the first of the test split; one batch of Quantus
 STEPS = 8  # per channel: a step flips an eighth of the pixels, counted in scalars
@@ -68,10 +68,10 @@ def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """
     reference = reference_of(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.mapped]
-    precision = {estimator: suite.maps if estimator.shared else Precision.FLOAT32 for estimator in mapped}
+    making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(
-            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, precision[estimator]
+            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, making[estimator]
         )
         for estimator in mapped
         for metric in METRICS

@@ -15,6 +15,7 @@ from roarbench.estimators.base import Batch, MethodInput, Settings
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
 from roarbench.estimators.methods import FEATURES, Passes, method_map, method_passes
+from roarbench.estimators.stem import in_precision
 from roarbench.terms import Precision
 
 EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
@@ -90,12 +91,10 @@ def maps_together(
     ids = subjects[0].batch.ids
     if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
         raise ValueError("several models are explained on the same images, got batches of other numbers")
-    if precision is Precision.BF16:
-        subjects = [s._replace(model=InBf16(s.model) if s.model is not None else None) for s in subjects]
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.part(rows), black=s.black.to(s.batch.images)) for s in subjects]
-        maps, kept = _maps(parts)
+        maps, kept = _maps(parts, precision)
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
@@ -114,25 +113,6 @@ class Explained(NamedTuple):
 
     images: int
     kept: dict[str, Tensor]
-
-
-class InBf16(nn.Module):
-    """A network that computes in bfloat16, forward and backward; its logits and the gradients of images are float32.
-
-    Args:
-        model: Float32; it is left as it is.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.train(model.training)
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return logits, float32 (n, classes)."""
-        with torch.autocast(images.device.type, torch.bfloat16):
-            logits: Tensor = self.model(images)
-        return logits.float()
 
 
 def exact() -> AbstractContextManager[None]:
@@ -191,7 +171,7 @@ def settings_of(estimator: Estimator) -> Settings:
     return Settings(*(estimator.value(name) for name in Settings._fields))  # type: ignore[arg-type]
 
 
-def _maps(subjects: Sequence[Subject]) -> tuple[list[Maps], list[dict[str, Tensor]]]:
+def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Return for each subject the maps and the counts of `Explained`, both by the estimator's id."""
     looks: dict[tuple[int, Settings], Look] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
@@ -199,7 +179,7 @@ def _maps(subjects: Sequence[Subject]) -> tuple[list[Maps], list[dict[str, Tenso
         for settings in dict.fromkeys(map(settings_of, explaining)):
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if settings_of(e) == settings}
-            looks[number, settings] = Look(alike, model, batch, black, settings)
+            looks[number, settings] = Look(alike, in_precision(model, precision), batch, black, settings)
     made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
     by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [
@@ -231,10 +211,9 @@ def _width(estimator: Estimator) -> tuple[float, ...]:
 
 def _own_map(estimator: Estimator, subject: Subject) -> Tensor:
     """Return the map of an estimator with passes of its own: in float32, differences of logits need all digits."""
-    model = subject.model.model if isinstance(subject.model, InBf16) else subject.model
-    assert model is not None, "only controls do without"
+    assert subject.model is not None, "only controls do without"
     images = subject.batch.images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
-    return method_map(MethodInput(estimator, model, subject.batch._replace(images=images), subject.black))
+    return method_map(MethodInput(estimator, subject.model, subject.batch._replace(images=images), subject.black))
 
 
 def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:

@@ -10,6 +10,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.base import PAPERS, Settings
 from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.guided import Guided
+from roarbench.estimators.stem import passed
 
 Note = Callable[[Tensor], object]
 
@@ -31,7 +32,7 @@ def base_maps(
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
     x0 + i/25 (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline.
-    The last point is the image itself, so its gradient serves GRAD as well.
+    The last point is the image itself, so its gradient serves GRAD as well. A `Divided` network passes its stem once.
 
     Args:
         model: Logits out, eval mode.
@@ -48,14 +49,17 @@ def base_maps(
     if not bases:
         return {}
     rules = {"gb" if base == "gb" else "grad" for base in bases}
-    maps = logit_gradients(model, images, targets, rules, note)
-    if "ig" in bases:
-        total, start = maps["grad"].clone(), baseline_images(settings.baseline, images, black)
-        for i in range(1, settings.steps):
-            point = torch.lerp(start, images, i / settings.steps)
-            total += logit_gradients(model, point, targets, {"grad"})["grad"]
-        maps["ig"] = (images - start) * total / settings.steps
-    return {base: maps[base] for base in bases}
+    if "ig" not in bases:
+        return logit_gradients(model, images, targets, rules, note)
+    end = passed(model, images)
+    maps = logit_gradients(end.rest, end.outputs, targets, rules, note)
+    total, start = maps["grad"].clone(), baseline_images(settings.baseline, images, black)
+    begin = end.pass_on(start)
+    for i in range(1, settings.steps):
+        point = torch.lerp(begin, end.outputs, i / settings.steps)
+        total += logit_gradients(end.rest, point, targets, {"grad"})["grad"]
+    along = (images - start) * end.back(total) / settings.steps
+    return {base: along if base == "ig" else end.back(maps[base]) for base in bases}
 
 
 def logit_gradients(

@@ -25,7 +25,7 @@ from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import Precision, Split, Unit
+from roarbench.terms import Making, Split, Unit
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class RunContext:
         return ranked_splits(self.suite)
 
     @property
-    def maps(self) -> Precision:
-        """Return what the reference computes with while its maps are made."""
+    def maps(self) -> Making:
+        """Return how the reference's maps are made."""
         return self.suite.maps
 
     @property

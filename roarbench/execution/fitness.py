@@ -8,11 +8,13 @@ from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators import ESTIMATORS, Estimator, find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.folding import folded
 from roarbench.models import build
 from roarbench.plan.own import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
-from roarbench.terms import Unit
+from roarbench.terms import Making, Unit
+from roarbench.text import one_line
 
 
 def fitted(suite: Suite) -> Suite:
@@ -21,8 +23,8 @@ def fitted(suite: Suite) -> Suite:
     The network is built, and its file executed.
 
     Raises:
-        CallerError: It cannot be built, takes other images, or gives other logits; or what finds superpixels is not
-            installed.
+        CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; or
+            what finds superpixels is not installed.
     """
     if suite.own is None:
         return suite
@@ -36,6 +38,8 @@ def fitted(suite: Suite) -> Suite:
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     model.eval()
     images = torch.randn(1, *record.shape, generator=generator)
+    if suite.maps is not Making.FLOAT32:
+        _fold(model, images, suite)
     reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in suite.asked_estimators}
     return without(suite, {name: why for name, why in reasons.items() if why})
 
@@ -53,6 +57,15 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         seen = f"a {type(logits).__name__}" if not isinstance(logits, Tensor) else f"shape {tuple(logits.shape)}"
         raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}")
+
+
+def _fold(model: nn.Module, images: Tensor, suite: Suite) -> None:
+    try:
+        folded(model)(images)
+    except Exception as error:  # of whoever wrote it, or of torch that cannot trace it
+        seen = one_line(f"{type(error).__name__}: {error}", 120)
+        remedy = 'write maps = "float32"'
+        raise CallerError(f'maps is "{suite.maps}", and {suite.model} cannot be folded ({seen}); {remedy}') from error
 
 
 def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:

@@ -19,6 +19,7 @@ from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.folding import folded
 from roarbench.estimators.noise import other_targets
+from roarbench.estimators.stem import Divided, divided
 from roarbench.execution.context import RunContext
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
@@ -27,7 +28,7 @@ from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explai
 from roarbench.sandbox.limits import suite_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
 from roarbench.submissions.file import check_source
-from roarbench.terms import Precision, Split
+from roarbench.terms import Making, Precision, Split
 
 _NETWORKS = 8  # that a process keeps: a suite's references
 _TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
@@ -168,13 +169,14 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
     start, first, one = time.process_time(), parts[0].context, parts[0].estimators[0]
-    asked = first.maps if one.shared else Precision.FLOAT32
+    asked = first.maps if one.shared else Making.FLOAT32
     models = [
         None if one.control else _explained(each, one.variant, asked, each.references.checksum(each.reference))
         for each, _, _ in parts
     ]
-    precision = precision_used(asked, device()) if one.shared else Precision.FLOAT32
+    precision = precision_used(asked.precision, device())
     n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
+    done = Making(f"{precision}-stem" if isinstance(models[0], Divided) else precision)
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
@@ -189,7 +191,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
-        _timed(one.variant, each.estimators, list(theirs), list(maps), precision, of_one)
+        _timed(one.variant, each.estimators, list(theirs), list(maps), done, of_one)
         for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
     ]
 
@@ -199,12 +201,12 @@ def _timed(
     estimators: list[Estimator],
     told: list[Explained],
     parts: list[Maps],
-    precision: Precision,
+    done: Making,
     seconds: float,
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
     where = device_name(device())
-    explained = merged(ExplainedBatches(each.images, each.images, precision, where) for each in told)
+    explained = merged(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {
@@ -217,14 +219,16 @@ def _timed(
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _explained(context: RunContext, variant: str, maps: Precision, weights: str) -> nn.Module:
+def _explained(context: RunContext, variant: str, maps: Making, weights: str) -> nn.Module:
     """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
 
-    Where its maps may be in bfloat16, its batch norms are folded: both round, and neither moves a place
-    (docs/decisions/0019).
+    But for plain float32 its batch norms are folded (docs/decisions/0019), and where the making says so it is divided
+    behind its stem (docs/decisions/0032).
     """
     model = context.untrained_reference() if variant == "untrained" else context.trained_reference()
-    return (folded(model) if maps is Precision.BF16 else model).to(device())
+    if maps is Making.FLOAT32:
+        return model.to(device())
+    return (divided(folded(model)) if maps.divides else folded(model)).to(device())
 
 
 def images_at_once(context: RunContext, estimators: int) -> int:

@@ -182,7 +182,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     labels = torch.randint(record.classes, (n,), generator=generator)
     short = replace(recipe, batch=batch, epochs=steps * batch / trained)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
-    precision = precision_used(suite.maps, where)
+    precision = precision_used(suite.maps.precision, where)
     grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)

@@ -5,7 +5,7 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run
 from roarbench.plan.suite import REPLICATION, Suite
-from roarbench.terms import MORF, PAPER_LEVELS, Precision, Retrain, Split, Unit
+from roarbench.terms import MORF, PAPER_LEVELS, Making, Retrain, Split, Unit
 
 
 def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:
@@ -41,7 +41,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         reference=reference.key if explained else "",
         limit=limit,
         given=suite.given_to(number) if explained else "",
-        maps=suite.maps if estimator and estimator.shared else Precision.FLOAT32,
+        maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
         network=common_network(suite, data, cell.order, cell.unit, point.seed).key if common else "",
     )
 

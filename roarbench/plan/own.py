@@ -9,7 +9,7 @@ from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, Own, Suite
-from roarbench.terms import PROTOCOLS, Precision, Split, Unit
+from roarbench.terms import PROTOCOLS, Making, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
 
@@ -79,7 +79,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         recipe=values["recipe"],
         reference_recipe=values["reference_recipe"],
         blocks=blocks,
-        maps=Precision(values["maps"]),
+        maps=Making(values["maps"]),
         references=values["references"],
         own=Own(blocks, values["references"], found, source),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),

@@ -12,7 +12,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.terms import FILLS, PROTOCOLS, SHOWN, Order, Precision, Protocol, Retrain, Unit
+from roarbench.terms import FILLS, PROTOCOLS, SHOWN, Making, Order, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
@@ -74,8 +74,7 @@ class Run:
         limit: Images per split if the data set was made small; None for the whole set.
         given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
             nothing depends on it.
-        maps: What the explained model was to compute with while its maps were made; float32 where nothing depends on
-            them.
+        maps: How the explained model's maps were to be made; float32 where nothing depends on them.
         network: Key of the common network; empty where a network of the run's own, or the reference, is scored.
     """
 
@@ -87,7 +86,7 @@ class Run:
     reference: str
     limit: int | None = None
     given: str = ""
-    maps: Precision = Precision.FLOAT32
+    maps: Making = Making.FLOAT32
     network: str = ""
 
     @property
@@ -131,7 +130,7 @@ def run_of(values: Mapping[str, Any]) -> Run:
     """Return the run that `record` was made of."""
     cell = dict(values["cell"])
     cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
-    maps = Precision(values.get("maps", Precision.FLOAT32))
+    maps = Making(values.get("maps", Making.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 

@@ -7,7 +7,7 @@ from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator
 from roarbench.plan.recipes import Recipe, find_recipe
-from roarbench.terms import Precision, Protocol, Retrain, Split, Unit
+from roarbench.terms import Making, Protocol, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -75,7 +75,7 @@ class Suite:
         blocks: Its cells.
         given: `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if
             they are trained by `reference_recipe`.
-        maps: What the reference computes with while its maps are made.
+        maps: How the references' maps are made.
         references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
         replication: 0, or which repetition with other seeds and other references it is.
         own: What somebody's file says that no table has; None for the suites of the table.
@@ -92,7 +92,7 @@ class Suite:
     reference_recipe: str
     blocks: tuple[Block, ...]
     given: str = ""
-    maps: Precision = Precision.FLOAT32
+    maps: Making = Making.FLOAT32
     references: int = 1
     replication: int = 0
     own: Own | None = None

@@ -23,7 +23,7 @@ from roarbench.plan.runs import check_fill, find_protocol
 from roarbench.plan.suite import Block, Own, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
-from roarbench.terms import PROTOCOLS, ROAR_RECURSIVE, Precision, Retrain, Split, Unit
+from roarbench.terms import PROTOCOLS, ROAR_RECURSIVE, Making, Retrain, Split, Unit
 
 ENDING = ".toml"
 _LONGEST = 40  # letters of a name
@@ -63,7 +63,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     references = top.whole("references", 1, _MOST, 3)
     blocks = _blocks(top, dataset)
     with top.naming():
-        maps = _one(Precision, "maps", top.text("maps", Precision.FLOAT32))
+        maps = _one(Making, "maps", top.text("maps", Making.FLOAT32))
         tuned_on = _one(Split, "tuned_on", top.text("tuned_on", Split.TRAIN))
     top.close()
     if dataset.tabular:

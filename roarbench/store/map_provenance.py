@@ -10,7 +10,7 @@ class ExplainedBatches(NamedTuple):
     Attributes:
         images: How many.
         at_once: In batches of how many; 0 where it was not noted.
-        precision: What the network computed with; empty where it was not noted.
+        precision: What the network computed with, and `-stem` where it was divided; empty where it was not noted.
         device: `cpu`, or what the GPU is called; empty where it was not noted.
     """
 

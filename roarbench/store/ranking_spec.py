@@ -7,7 +7,7 @@ from typing import Any
 from roarbench.estimators import Estimator, find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
-from roarbench.terms import Precision, Split, Unit
+from roarbench.terms import Making, Split, Unit
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RankingSpec:
         levels: Levels that can be read.
         shape: Channels, height and width of an image.
         splits: Whose images are ranked.
-        maps: What the explained model was to compute with; what it did is in the manifest, for each file under `made`.
+        maps: How its maps were to be made; how they were is in the manifest, for each file under `made`.
     """
 
     data: str
@@ -36,7 +36,7 @@ class RankingSpec:
     levels: tuple[float, ...]
     shape: tuple[int, int, int]
     splits: tuple[Split, ...] = tuple(Split)
-    maps: Precision = Precision.FLOAT32
+    maps: Making = Making.FLOAT32
 
     @property
     def estimator_record(self) -> Estimator:

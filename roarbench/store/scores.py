@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 from roarbench.identity import canonical, fingerprint, record
 from roarbench.store.database import Database, matching
 from roarbench.store.schema import scores
-from roarbench.terms import Precision
+from roarbench.terms import Making
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ScoreSpec:
         metric: Name of the metric.
         parameters: All that the metric's own code leaves open, as text.
         images: The first so many test images are scored, or all where there are fewer.
-        maps: What the explained model was to compute with while the maps were made; see `plan.Run`.
+        maps: How the explained model's maps were to be made; see `plan.Run`.
     """
 
     data: str
@@ -36,7 +36,7 @@ class ScoreSpec:
     metric: str
     parameters: str
     images: int
-    maps: Precision = Precision.FLOAT32
+    maps: Making = Making.FLOAT32
 
     @property
     def key(self) -> str:

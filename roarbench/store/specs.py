@@ -5,7 +5,7 @@ from roarbench.estimators import Estimator
 from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
 from roarbench.plan.suite import Suite
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.terms import Precision, Unit
+from roarbench.terms import Making, Unit
 
 
 def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
@@ -27,5 +27,5 @@ def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Un
         levels=stored_levels(suite),
         shape=images.record.shape,
         splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite),
-        maps=suite.maps if estimator.shared else Precision.FLOAT32,
+        maps=suite.maps if estimator.shared else Making.FLOAT32,
     )

@@ -15,7 +15,7 @@ from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
-from roarbench.terms import Precision
+from roarbench.terms import Making
 from tests.helpers.made_up import SUITE, held
 
 PLAIN = held()
@@ -55,7 +55,7 @@ def test_what_is_scored_is_every_estimator_that_has_maps():
 
 
 def test_scores_of_maps_of_another_precision_are_others():
-    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Precision.BF16), "da7a")
+    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Making.BF16), "da7a")
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
 

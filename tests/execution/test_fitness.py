@@ -1,5 +1,7 @@
 """One's own network is tried before hours of work: what it takes, what it returns, which estimators apply to it."""
 
+from dataclasses import replace
+
 import pytest
 
 from roarbench.datasets import superpixels
@@ -7,6 +9,7 @@ from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
+from roarbench.terms import Making
 from tests.helpers.own_photos import TEXT, write_suite
 
 NET = """
@@ -32,6 +35,16 @@ def many(classes, channels, size):
 
 def fixed(classes, channels, size):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
+
+def branching(classes, channels, size):
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net(channels, classes, nn.ReLU())
+
+        def forward(self, x):
+            return self.net(x if x.sum() > 0 else -x)
+    return Branching()
 
 def pair(classes, channels, size):
     class Two(nn.Module):
@@ -97,3 +110,15 @@ def test_a_layer_that_the_network_does_not_have(tmp_path):
 def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said):
     with pytest.raises(CallerError, match=said):
         fitted(suite(tmp_path, function, recipe))
+
+
+@pytest.mark.parametrize("maps", ["float32", "float32-stem", "bf16", "bf16-stem"])
+def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path, maps):
+    assert fitted(replace(suite(tmp_path, "relu"), maps=Making(maps))).left_out == {}
+    asked = replace(suite(tmp_path, "branching"), maps=Making(maps))
+    if maps == "float32":
+        assert fitted(asked).left_out == {}
+    else:
+        words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
+        with pytest.raises(CallerError, match=words):
+            fitted(asked)

@@ -23,7 +23,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.store.planes import read_planes
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore, checksum
-from roarbench.terms import Order, Precision, Retrain, Split, Unit
+from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
@@ -300,10 +300,11 @@ def made_by(context, spec, split):
 
 
 @pytest.mark.parametrize("hardware", [True, False])
-def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(context, tmp_path, monkeypatch, hardware):
+@pytest.mark.parametrize("maps", [Making.BF16, Making.FLOAT32_STEM, Making.BF16_STEM])
+def test_maps_made_in_another_way_are_other_rankings_that_say_how(context, tmp_path, monkeypatch, hardware, maps):
     asked = []
-    monkeypatch.setattr(devices, "uses_bf16", lambda *question: asked.append(question) or hardware)
-    suite = replace(context.suite, maps=Precision.BF16)
+    monkeypatch.setattr(devices, "uses_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware)
+    suite = replace(context.suite, maps=maps)
     other = replace(context, workspace=replace(context.workspace, root=tmp_path), suite=suite)
     shutil.copytree(context.workspace.references, other.workspace.references)
     specs = [spec_of(other, name, Unit.SCALAR) for name in ("grad", "random")]
@@ -312,14 +313,15 @@ def test_maps_in_bf16_are_other_rankings_that_say_what_was_computed(context, tmp
         for split, count in COUNTS.items():
             jobs.rank_shard(other, [spec], split, 0, count)
         jobs.seal(other, spec)
-    assert set(asked) == {(Precision.BF16, torch.device("cpu"))}
-    assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, "bf16" if hardware else "float32")]
+    assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
+    done = maps if hardware else maps.replace("bf16", "float32")
+    assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, done)]
     assert made_by(other, specs[1], Split.TEST) == [(TEST, TEST, "float32")]
     manifest = json.loads((other.rankings.folder(specs[0]) / "manifest.json").read_text())
-    assert manifest["maps"] == "bf16"
+    assert manifest["maps"] == maps
     exact, found = (removed_in_store(each, "grad", Unit.SCALAR, Split.TEST, 0.5) for each in (context, other))
     same = (exact == found).mean()
-    assert 0.9 < same < 1 if hardware else same == 1
+    assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
 
 def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, monkeypatch):

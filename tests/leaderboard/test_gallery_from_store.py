@@ -26,7 +26,7 @@ from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import MORF, ROAR, Precision, Split, Unit
+from roarbench.terms import MORF, ROAR, Making, Split, Unit
 from tests.helpers.board_store import results
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 
@@ -83,7 +83,7 @@ PIXELS = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.25, 0.9), see
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", [NO_TRAINING, PIXELS, replace(NO_TRAINING, maps=Precision.BF16)])
+@pytest.mark.parametrize("suite", [NO_TRAINING, PIXELS, replace(NO_TRAINING, maps=Making.BF16)])
 def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suite) -> None:
     """Whatever splits, unit, levels, size of images and precision of maps they have."""
     context = make_context(tmp_path, suite)

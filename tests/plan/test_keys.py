@@ -13,7 +13,7 @@ from roarbench.plan.runs import CLEAN, Cell, Reference
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.store.folders import Workspace
-from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Order, Precision, Retrain, Unit
+from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Making, Order, Retrain, Unit
 
 QUICK = find_suite("quick@1")
 
@@ -86,20 +86,20 @@ def test_other_data_and_another_limit_give_other_keys():
 @pytest.mark.parametrize(
     "estimator, maps",
     [
-        ("grad", Precision.BF16),
-        ("grad~untrained", Precision.BF16),
-        ("random", Precision.FLOAT32),
-        ("sobel~blurred", Precision.FLOAT32),
-        ("somebody@01234567", Precision.FLOAT32),  # a sandbox explains in float32
-        (CLEAN, Precision.FLOAT32),
+        ("grad", Making.BF16),
+        ("grad~untrained", Making.BF16),
+        ("random", Making.FLOAT32),
+        ("sobel~blurred", Making.FLOAT32),
+        ("somebody@01234567", Making.FLOAT32),  # a sandbox explains in float32
+        (CLEAN, Making.FLOAT32),
     ],
 )
 @pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.NONE])
 def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them(estimator, maps, retrain):
-    short, point = replace(QUICK, maps=Precision.BF16), Point(cell(estimator, retrain), 0)
+    short, point = replace(QUICK, maps=Making.BF16), Point(cell(estimator, retrain), 0)
     run, exact = bind(short, point, "da7a", None), bind(QUICK, point, "da7a", None)
-    assert (run.maps, exact.maps) == (maps, Precision.FLOAT32)
-    assert (run.key == exact.key) == (maps is Precision.FLOAT32)
+    assert (run.maps, exact.maps) == (maps, Making.FLOAT32)
+    assert (run.key == exact.key) == (maps is Making.FLOAT32)
     assert run.reference == exact.reference  # the model that is explained is the same
 
 

@@ -14,7 +14,7 @@ from roarbench.plan.points import Point, expand, select, with_seeds
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run, missing, run_of
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Precision, Retrain, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Making, Order, Retrain, Unit
 
 DEGRADED = Run(
     Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9),
@@ -73,7 +73,7 @@ runs = st.builds(
     estimator=texts,
     reference=texts,
     limit=st.none() | st.integers(1, 10**6),
-    maps=st.sampled_from(Precision),
+    maps=st.sampled_from(Making),
 )
 
 
@@ -111,7 +111,7 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
         {"reference": "0ther"},
         {"limit": 40},
         {"given": "file@0ther"},
-        {"maps": Precision.BF16},
+        {"maps": Making.BF16},
         *(
             {"cell": replace(DEGRADED.cell, **change)}
             for change in (

@@ -28,7 +28,7 @@ from roarbench.store.planes import write_planes
 from roarbench.store.ranking_manifest import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings, RankingsStore
-from roarbench.terms import PAPER_LEVELS, Order, Precision, Split, Unit
+from roarbench.terms import PAPER_LEVELS, Making, Order, Split, Unit
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
@@ -276,9 +276,9 @@ def making(store: RankingsStore, split: Split) -> list[tuple[int, int, str]]:
 def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: RankingsStore) -> None:
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
     made = {
-        (0, 16): [ExplainedBatches(16, 16, Precision.BF16)],
-        (16, 36): [ExplainedBatches(16, 16, Precision.BF16), ExplainedBatches(4, 4, Precision.BF16)],
-        (30, 50): [ExplainedBatches(16, 8, Precision.FLOAT32), ExplainedBatches(4, 4, Precision.FLOAT32)],
+        (0, 16): [ExplainedBatches(16, 16, Making.BF16)],
+        (16, 36): [ExplainedBatches(16, 16, Making.BF16), ExplainedBatches(4, 4, Making.BF16)],
+        (30, 50): [ExplainedBatches(16, 8, Making.FLOAT32), ExplainedBatches(4, 4, Making.FLOAT32)],
     }
     for (start, stop), how in made.items():
         store.write_part(
@@ -292,7 +292,7 @@ def test_the_manifest_says_how_each_image_was_made_whoever_made_it(store: Rankin
 
 def made_on(store: RankingsStore, split: Split, start: int, stop: int, device: str) -> None:
     """A part whose maps were made by this kind of device."""
-    made = MapProvenance(0.0, batches=[ExplainedBatches(stop - start, 16, Precision.FLOAT32, device)])
+    made = MapProvenance(0.0, batches=[ExplainedBatches(stop - start, 16, Making.FLOAT32, device)])
     store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], made)
 
 
@@ -359,7 +359,7 @@ def test_a_damaged_manifest_says_nothing_of_copies(sealed: RankingsStore) -> Non
 
 
 def test_what_was_asked_for_is_part_of_the_identity(sealed: RankingsStore) -> None:
-    short = replace(SPEC, maps=Precision.BF16)
+    short = replace(SPEC, maps=Making.BF16)
     assert sealed.folder(short) != sealed.folder(SPEC)
     assert not sealed.has(short)
     shutil.copytree(sealed.folder(SPEC), sealed.folder(short))

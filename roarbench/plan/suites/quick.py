@@ -14,7 +14,7 @@ from roarbench.terms import (
     ROAR_EXCHANGED,
     SPECIFIC,
     SPECIFIC_CLASS,
-    Precision,
+    Making,
     Split,
 )
 
@@ -53,7 +53,7 @@ _SECOND = replace(
         *(Block(order, (*CONTROLS, *_ROWS), (0.9,), seeds=1) for order in (MORF, LERF)),
         Block(MASK_ONLY, ("grad", "sgsq-grad", "var-grad"), (0.9,), seeds=1),
     ),
-    maps=Precision.BF16,
+    maps=Making.BF16,
     references=3,
 )
 

@@ -1,0 +1,115 @@
+"""The affine stem of a network: a convolution before anything that bends, so that a path goes through it once.
+
+Along a straight path its outputs lie on a straight line as well, and the gradients at them may be added up before they
+go back through it: one pass forward for each end of the path and one back, instead of one for every point.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+from roarbench.terms import Precision
+
+
+class InBf16(nn.Module):
+    """A network that computes in bfloat16, forward and backward; its logits and the gradients of images are float32.
+
+    Args:
+        model: Float32; it is left as it is.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.train(model.training)
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, float32 (n, classes)."""
+        with torch.autocast(images.device.type, torch.bfloat16):
+            logits: Tensor = self.model(images)
+        return logits.float()
+
+
+class Divided(nn.Module):
+    """A network in eval mode in two parts.
+
+    Attributes:
+        stem: Affine in the images.
+        rest: What makes logits of the stem's outputs.
+    """
+
+    def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
+        super().__init__()
+        self.stem, self.rest = stem, rest
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, (n, classes)."""
+        logits: Tensor = self.rest(self.stem(images))
+        return logits
+
+
+def in_precision(model: nn.Module, precision: Precision) -> nn.Module:
+    """Return a network that computes in this precision; of a `Divided` one the rest does, and the stem in float32."""
+    if precision is Precision.FLOAT32:
+        return model
+    return Divided(model.stem, InBf16(model.rest)) if isinstance(model, Divided) else InBf16(model)
+
+
+def divided(network: GraphModule) -> nn.Module:
+    """Return a traced network divided behind its first convolution; as it is where anything else meets the images.
+
+    Args:
+        network: With batch norms folded, as `estimators.folding.folded` returns it; it is taken apart.
+    """
+    images = next(node for node in network.graph.nodes if node.op == "placeholder")
+    first, *others = images.users
+    if others or first.op != "call_module":
+        return network
+    stem = network.get_submodule(str(first.target))
+    if not isinstance(stem, nn.Conv2d):
+        return network
+    first.replace_all_uses_with(images)
+    network.graph.erase_node(first)
+    network.delete_all_unused_submodules()
+    network.recompile()
+    return Divided(stem, network)
+
+
+class Passed(NamedTuple):
+    """A batch behind the stem.
+
+    Attributes:
+        outputs: Of the stem, without a graph.
+        back: Turns gradients at the outputs into those at the images.
+        rest: The network behind the stem.
+        pass_on: The stem, for other images.
+    """
+
+    outputs: Tensor
+    back: Callable[[Tensor], Tensor]
+    rest: nn.Module
+    pass_on: Callable[[Tensor], Tensor]
+
+
+def passed(model: nn.Module, images: Tensor) -> Passed:
+    """Return images behind the stem of a `Divided` network; as they are before any other."""
+    if not isinstance(model, Divided):
+        return Passed(images, lambda gradients: gradients, model, lambda others: others)
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        outputs = model.stem(inputs)
+
+    def back(gradients: Tensor) -> Tensor:
+        (found,) = torch.autograd.grad(outputs, inputs, gradients, retain_graph=True)
+        return found
+
+    def pass_on(others: Tensor) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = model.stem(others)
+        return found
+
+    return Passed(outputs.detach(), back, model.rest, pass_on)

@@ -1,0 +1,139 @@
+"""A path that passes the stem once gives the maps of one that passes it at every point, but for rounding."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from roarbench.estimators import CONTROLS, PAPER, find_estimator
+from roarbench.estimators.base import PAPERS
+from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.folding import folded
+from roarbench.estimators.gradients import base_maps
+from roarbench.estimators.stem import Divided, divided
+from roarbench.models import build
+from roarbench.terms import Precision
+from tests.helpers.networks import CLASSES, SIDE
+
+BASES = ("grad", "gb", "ig")
+
+
+def assert_same(found, expected):
+    """Hold maps in float64 against each other, to 1e-12 of the largest value."""
+    assert set(found) == set(expected)
+    for name, theirs in expected.items():
+        largest = theirs.abs().max().item()
+        assert largest > 0
+        torch.testing.assert_close(found[name], theirs, rtol=0, atol=1e-12 * largest)
+
+
+@pytest.mark.parametrize("baseline", ["black", "mean", "blur"])
+@pytest.mark.parametrize("wanted", [{"ig"}, {"gb", "ig"}, set(BASES), {"grad", "gb"}], ids=" ".join)
+def test_a_path_through_the_rest_alone_gives_the_same_maps(model, batch, black, baseline, wanted):
+    short, settings = divided(folded(model)), PAPERS._replace(baseline=baseline)
+    assert isinstance(short, Divided)
+    logits = []
+    both = [
+        base_maps(each, batch.images, batch.targets, black, wanted, logits.append, settings) for each in (model, short)
+    ]
+    assert_same(both[1], both[0])
+    torch.testing.assert_close(*logits, rtol=1e-12, atol=1e-12)
+
+
+def test_all_estimators_of_the_paper_and_another_baseline(model, batch, black):
+    names = (*PAPER, "ig(baseline=mean)", "sgsq-grad(noise=0.05)", *CONTROLS)
+    estimators = [find_estimator(name) for name in names]
+    few = batch.part(slice(0, 1))
+    plain, short = (importance_maps(estimators, each, few, black) for each in (model, divided(folded(model))))
+    assert_same(short, plain)
+
+
+def test_the_stem_is_passed_at_the_ends_of_a_path_and_back_once_for_each_map(model, batch, black):
+    short = divided(folded(model))
+    passes = []
+    short.stem.register_forward_hook(lambda module, images, out: passes.append(len(images[0])))
+    backs = []
+    short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
+    base_maps(short, batch.images.requires_grad_(), batch.targets, black, set(BASES))
+    assert (passes, backs) == ([3, 3], [3, 3, 3])
+
+
+def test_by_hand():
+    """Stem 2 x + 1, then squares: along the path from 0 the gradient is 4 (2 x i / 25 + 1)."""
+    conv = nn.Conv2d(1, 1, 1)
+    nn.init.constant_(conv.weight, 2.0)
+    nn.init.constant_(conv.bias, 1.0)
+
+    class Squares(nn.Module):
+        def forward(self, x):
+            return (x**2).flatten(1).sum(1, keepdim=True)
+
+    short = divided(folded(nn.Sequential(conv, Squares()).double().eval()))
+    assert isinstance(short, Divided)
+    image = torch.tensor([[[[1.0, 3.0]]]], dtype=torch.float64)
+    found = base_maps(short, image, torch.tensor([0]), torch.zeros(1, 1, 1), {"ig"})["ig"]
+    # the mean of i/25 over i = 1 ... 25 is 13/25
+    expected = torch.tensor([[[[4 * (26 / 25 + 1), 3 * 4 * (3 * 26 / 25 + 1)]]]], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+
+
+class TwoWays(nn.Module):
+    """Two convolutions meet the images, so that neither is a stem."""
+
+    def __init__(self):
+        super().__init__()
+        self.here, self.there, self.last = nn.Conv2d(3, 2, 3), nn.Conv2d(3, 2, 3), nn.Linear(2, CLASSES)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.here(x) + self.there(x)).mean((2, 3)))
+
+
+def perceptron():
+    return build("mlp", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    "make", [TwoWays, perceptron, lambda: nn.Sequential(nn.ReLU(), nn.Flatten(), nn.Linear(432, 5))]
+)
+def test_a_network_without_a_stem_stays_whole(make, batch, black):
+    model = make().double().eval()
+    short = divided(folded(model))
+    assert not isinstance(short, Divided)
+    both = [base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
+    assert_same(both[1], both[0])
+
+
+def test_the_network_is_left_as_it_is(model):
+    before = copy.deepcopy(model.state_dict())
+    short = divided(folded(model))
+    assert not any(module.training for module in short.modules())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("precision", sorted(Precision))
+def test_a_map_does_not_depend_on_the_others(precision, batch, black, model):
+    short = divided(folded(copy.deepcopy(model).float()))
+    ours = batch._replace(images=batch.images.detach().float())
+    wanted = [find_estimator(name) for name in ("grad", "gb", "ig")]
+    together = importance_maps(wanted, short, ours, black, precision)
+    for one in wanted:
+        alone = importance_maps([one], short, ours, black, precision)
+        torch.testing.assert_close(alone[one.id], together[one.id], rtol=0, atol=0)
+
+
+def test_in_bfloat16_the_rest_computes_in_it_and_the_stem_does_not(batch, black, model):
+    """The maps are about those of float32: where an input of a ReLU is nearly 0, bfloat16 may switch it."""
+    short = divided(folded(copy.deepcopy(model).float()))
+    seen = {}
+    short.stem.register_forward_hook(lambda module, images, out: seen.update(stem=out.dtype))
+    next(m for m in short.rest.modules() if isinstance(m, nn.Conv2d)).register_forward_hook(
+        lambda module, images, out: seen.update(rest=out.dtype)
+    )
+    ours = batch._replace(images=batch.images.detach().float())
+    estimators = [find_estimator(name) for name in ("grad", "ig", "gb")]
+    found = importance_maps(estimators, short, ours, black, Precision.BF16)
+    assert seen == {"stem": torch.float32, "rest": torch.bfloat16}
+    for name, exact in importance_maps(estimators, short, ours, black).items():
+        assert found[name].dtype is torch.float32
+        assert 0 < (found[name] - exact).norm() / exact.norm() < 0.2
