@@ -218,7 +218,7 @@ def _too_large(suite: Suite, work: Work | None) -> tuple[TooLarge, ...]:
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     for name in dict.fromkeys(recipes):
         recipe, source = find_recipe(name), suite.network_source
-        batch = images_at_once(recipe, record.train_images)
+        batch = images_at_once(recipe, work.train if work else record.train_images)
         inputs, generator = _made_up(record, batch, device()), torch.Generator().manual_seed(0)
         model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0)

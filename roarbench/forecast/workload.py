@@ -48,6 +48,7 @@ class Work(NamedTuple):
         memory: Bytes that one worker needs beside the images and rankings, which are read through memory maps.
         images: Bytes of the decoded images; all workers share what is in memory of them.
         planes: Bytes of the largest ranking in use, of both splits; the same.
+        train: Training images that there are.
     """
 
     trainings: int
@@ -66,6 +67,7 @@ class Work(NamedTuple):
     memory: int
     images: int
     planes: int
+    train: int
 
     @property
     def images_trained(self) -> float:
@@ -116,6 +118,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         sealing=_JOINED * max(counts[split] for split in family_splits(suite)) * max(planes, default=0),
         memory=_memory(suite, train, sum(map(len, (*explained, *submitted))), trains=trainings > 0),
         images=pixels if points else 0,
+        train=train,
         planes=by_family * max((_planes_size(suite, unit) for _, unit, _ in _rankings(suite, points)), default=0),
     )
 

@@ -29,6 +29,7 @@ WORK = Work(
     memory=2_000_000_000,
     images=3_000_000_000,
     planes=1_000_000_000,
+    train=10_000,
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, draw=2.0, rank=1.0)
 PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)

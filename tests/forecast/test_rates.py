@@ -29,6 +29,7 @@ WORK = Work(
     memory=9,
     images=9,
     planes=9,
+    train=10_000,
 )
 
 
@@ -128,6 +129,14 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(le
     found = rates._too_large(find_suite("quick@1"), WORK._replace(**left))
     assert seen == tried
     assert found == tuple((title, "no room") for title in tried)
+
+
+def test_a_few_images_are_tried_as_a_step_of_so_many(monkeypatch):
+    """Of a small version a step is no larger than the version."""
+    seen = []
+    monkeypatch.setattr(rates, "fit", lambda model, inputs, labels, *rest: seen.append((len(inputs), len(labels))))
+    assert rates._too_large(find_suite("quick@1"), WORK._replace(train=2)) == ()
+    assert seen == [(2, 2), (2, 2)]
 
 
 def test_images_are_seen_as_often_as_in_a_training(monkeypatch):

@@ -171,7 +171,7 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0) == Work(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert nothing._replace(disk=0, memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
 def test_another_unit_is_another_ranking_of_the_same_map():
