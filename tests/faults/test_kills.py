@@ -30,12 +30,17 @@ class Commands:
     Args:
         place: Where the store is.
         folder: For what they print.
+
+    Attributes:
+        patience: Seconds without a new row after which they have failed.
     """
 
     def __init__(self, place: tuple[object, ...], folder: Path) -> None:
+        self.patience = PATIENCE
         self._place, self._folder = place, folder
         self._logs: list[Path] = []
         self._running: list[BaseProcess] = []
+        self._stored, self._since = 0, time.monotonic()
 
     def __enter__(self) -> "Commands":
         self._running = [self._start() for _ in range(COMMANDS)]
@@ -54,8 +59,10 @@ class Commands:
     def go_on(self) -> bool:
         """Start a command for every one that ended before all was done; return whether any is at work.
 
-        Whoever has lost a run three times gives up; then it is asked for again.
+        Whoever has lost a run three times gives up; then it is asked for again. Fail where no
+        row is stored for long, with what the last commands said.
         """
+        self._look_for_rows()
         if any(command.exitcode == 1 for command in self._running):
             forked.start(("retry", *SMALL, *self._place), self._folder / "retry.txt").join(PATIENCE)
         self._running = [each if each.exitcode in (None, 0) else self._start() for each in self._running]
@@ -66,6 +73,13 @@ class Commands:
         commands = [command.pid for command in self._running if command.is_alive()]
         workers = [pid for command in commands for pid in living(command) if pid != command]
         return commands if kind == "command" else workers
+
+    def _look_for_rows(self) -> None:
+        """Fail where commands end one after the other, or stand still, and no row is stored."""
+        if (stored := len(self.acknowledged)) > self._stored:
+            self._stored, self._since = stored, time.monotonic()
+        said = [log.read_text()[-500:] for log in self._logs[-2 * COMMANDS :] if log.exists()]
+        assert time.monotonic() - self._since <= self.patience, f"no row for long; the commands said {said}"
 
     def _start(self) -> BaseProcess:
         self._logs.append(self._folder / f"{len(self._logs) + 1}.log")
@@ -138,3 +152,14 @@ def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path
         assert (outcomes(url), tables(folder, *place)) == calm
         with ResultsStore.open(url, read_only=True) as store:
             assert (store.running(), store.stopped(store.keys(""))) == ([], {})
+
+
+def test_commands_that_end_again_and_again_are_a_failure_with_what_they_said(tmp_path: Path):
+    nowhere = ("--store", tmp_path / "store", "--db", f"postgresql://postgres@/none?host={tmp_path}")
+    with Commands(nowhere, tmp_path) as commands:
+        while len(list(tmp_path.glob("*.log"))) <= 2 * COMMANDS:
+            commands.go_on()
+            time.sleep(0.1)
+        commands.patience = 0.0
+        with pytest.raises(AssertionError, match="no row for long.*cannot be reached"):
+            commands.go_on()
