@@ -1,16 +1,18 @@
-"""Which references and rankings a store's folder has of those that runs rest on, with their checksums."""
+"""Which references, rankings and networks a store's folder has of those that runs rest on, with their checksums."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step, rankings_needed
+from roarbench.execution.graph import Step, network_steps, rankings_needed
+from roarbench.execution.networks import row_spec, tuned_key
 from roarbench.identity import fingerprint
 from roarbench.plan.runs import Run
-from roarbench.store.checksums import Artifact
+from roarbench.store.checksums import Artifact, Noted
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.references import checksum
+from roarbench.store.result import Result
 from roarbench.terms import Split
 
 
@@ -20,6 +22,22 @@ def artifacts_for(context: RunContext, runs: list[Run]) -> Iterator[Artifact]:
         yield from _reference(context.explaining(number))
     for spec in rankings_needed(context, runs):
         yield _ranking(context, spec)
+    for step in network_steps(context, runs, {}):
+        yield from artifacts_of(step)
+
+
+def noted_by(context: RunContext, results: Iterable[Result]) -> Iterator[Noted]:
+    """Yield what results say of rankings and weights that the folder has."""
+    rankings: dict[RankingSpec, Artifact] = {}
+    for result in results:
+        run, own = result.run, context.of(result.run)
+        if result.rankings:
+            spec = row_spec(own, run)
+            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(own, spec))
+            if ranking.checksum:
+                yield Noted(run.key, ranking.what, result.rankings, ranking.checksum)
+        if result.weights and own.references.has(own.reference):
+            yield Noted(run.key, _title(own), result.weights, own.references.checksum(own.reference))
 
 
 def artifacts_of(step: Step) -> list[Artifact]:
@@ -27,22 +45,41 @@ def artifacts_of(step: Step) -> list[Artifact]:
     context, *rest = step.job.arguments
     if step.kind == "reference":
         return list(_reference(context))
+    if step.kind == "network":
+        found = context.networks.checksum(rest[0].key)
+        return [Artifact(rest[0].key, f"{step.job.name} of {context.suite.title}", found, rest[0].key)]
+    if step.kind == "tune":
+        return [_tuned(context, rest[0], step.job.name)]
     return [_ranking(context, rest[0])] if step.kind == "seal" else []
 
 
 def _reference(context: RunContext) -> Iterator[Artifact]:
     """Yield the weights of a context's reference with its predictions, split by split."""
-    numbered = f"reference {context.number + 1}" if context.suite.references > 1 else "reference"
     for split in context.splits:
         key = fingerprint([context.reference.key, str(split)])
-        what = f"{numbered} of {context.suite.title} ({split} images)"
+        what = f"{_title(context)} ({split} images)"
         yield Artifact(key, what, _reference_checksum(context, split), context.reference.key)
+
+
+def _title(context: RunContext) -> str:
+    """Return what messages call a context's reference."""
+    numbered = f"reference {context.number + 1}" if context.suite.references > 1 else "reference"
+    return f"{numbered} of {context.suite.title}"
 
 
 def _ranking(context: RunContext, spec: RankingSpec) -> Artifact:
     """Return a ranking with the checksum of its finished files."""
     found = context.rankings.open(spec).checksum if context.rankings.has(spec) else ""
     return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", found)
+
+
+def _tuned(context: RunContext, run: Run, name: str) -> Artifact:
+    """Return the network that scores a run, tuned by the step of this name on the row's rankings."""
+    common, spec = context.common_network(run), row_spec(context, run)
+    rankings = context.rankings.open(spec).checksum if context.rankings.has(spec) else ""
+    found = context.networks.checksum(tuned_key(common, rankings))
+    what = f"network ({name}) of {context.suite.title}"
+    return Artifact(fingerprint(["tune", common.key, spec.key]), what, found, common.key, rankings)
 
 
 def _reference_checksum(context: RunContext, split: Split) -> str:

@@ -3,7 +3,7 @@
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution.graph import Step
 from roarbench.execution.jobs import explained_groups
-from roarbench.execution.networks import is_tuned
+from roarbench.execution.networks import is_tuned, row_spec
 from roarbench.identity import fingerprint
 from roarbench.store.leases import Wanted
 
@@ -29,8 +29,7 @@ def wanted(step: Step) -> Wanted:
         keys = [rest[0].key]
     else:
         (run,) = rest
-        spec = context.ranking_spec(run.cell.ranked_by, run.cell.unit)
-        keys = [_key("tune", context.common_network(run).key, spec.key)]
+        keys = [_key("tune", context.common_network(run).key, row_spec(context, run).key)]
     return Wanted(tuple(keys), step.job.name, data)
 
 

@@ -52,7 +52,7 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
     ranking = list(_rank_steps(context, lacking, needs))
     sealing = list(_seal_steps(lacking, ranking))
-    networks = list(_network_steps(context, runs, lacking))
+    networks = list(network_steps(context, runs, lacking))
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     scoring = [_run_step(context.of(run), run, lacking, needs) for run in by_seed]
     scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
@@ -93,8 +93,11 @@ def rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
     return found
 
 
-def _network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
-    """Yield what makes the networks that score several of these runs: the common ones, then one for each row."""
+def network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the networks that score several of these runs: the common ones, then one for each row.
+
+    They are there or not; `lacking` says which rankings are not.
+    """
     made: set[str] = set()
     for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
         own, common = context.of(run), context.common_network(run)

@@ -17,6 +17,7 @@ from roarbench.kernels.train import fit
 from roarbench.plan.common import CommonNetwork, tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
@@ -62,7 +63,7 @@ def tune(context: RunContext, run: Run) -> None:
     """Tune the common network of a run on its row's own exchanged masks, of all levels, unless that was done."""
     common = context.common_network(run)
     rankings = row_rankings(context, run)
-    key, store = _tuned_key(common, rankings), context.networks
+    key, store = tuned_key(common, rankings.checksum), context.networks
     with store.lock(key):
         if store.has(key):
             return
@@ -78,7 +79,7 @@ def tune(context: RunContext, run: Run) -> None:
 
 def is_tuned(context: RunContext, run: Run) -> bool:
     """Return whether the network that `tune` makes for a run is there; its rankings have to be finished."""
-    return context.networks.has(_tuned_key(context.common_network(run), row_rankings(context, run)))
+    return context.networks.has(tuned_key(context.common_network(run), row_rankings(context, run).checksum))
 
 
 def scoring_network(context: RunContext, run: Run, rankings: Rankings | None) -> nn.Module:
@@ -91,7 +92,7 @@ def scoring_network(context: RunContext, run: Run, rankings: Rankings | None) ->
             as it is.
     """
     common = context.common_network(run)
-    key = _tuned_key(common, rankings) if rankings else common.key
+    key = tuned_key(common, rankings.checksum) if rankings else common.key
     return _load(context, common, key).to(device())
 
 
@@ -99,12 +100,22 @@ def row_rankings(context: RunContext, run: Run) -> Rankings:
     """Return the rankings of a run's row, each image's own, also for a run that hands them to other images.
 
     Raises:
+        StoreError: They are not there, not finished or damaged.
         ValueError: It has none: untouched images, or `random-redrawn`.
+    """
+    return context.rankings.open(row_spec(context, run))
+
+
+def row_spec(context: RunContext, run: Run) -> RankingSpec:
+    """Return the identity of those rankings.
+
+    Raises:
+        ValueError: The run has none.
     """
     estimator = run.cell.ranked_by
     if estimator is None:
         raise ValueError(f"{run.cell.estimator} has no rankings")
-    return context.rankings.open(context.ranking_spec(estimator, run.cell.unit))
+    return context.ranking_spec(estimator, run.cell.unit)
 
 
 def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
@@ -118,5 +129,6 @@ def _load(context: RunContext, common: CommonNetwork, key: str) -> nn.Module:
     return model
 
 
-def _tuned_key(common: CommonNetwork, rankings: Rankings) -> str:
-    return fingerprint({"common": common.key, "rankings": rankings.checksum})
+def tuned_key(common: CommonNetwork, rankings: str) -> str:
+    """Return the key of a common network tuned on the rankings of this checksum."""
+    return fingerprint({"common": common.key, "rankings": rankings})

@@ -22,7 +22,7 @@ from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
-from roarbench.execution.artifacts import artifacts_for
+from roarbench.execution.artifacts import artifacts_for, noted_by
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import Step, steps
@@ -167,7 +167,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, context)
-    Checksums(store.database, workspace).check(list(artifacts_for(context, todo)))
+    _refuse_other_folder(Checksums(store.database, workspace), suite_results, context, todo)
 
     def planned(engine: DeviceEngine) -> Rates:
         measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
@@ -185,6 +185,12 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             if request.until is not None and time.monotonic() >= request.until:
                 break
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
+
+
+def _refuse_other_folder(checksums: Checksums, done: SuiteResults, context: RunContext, todo: list[Run]) -> None:
+    """Refuse a folder whose references, rankings or networks are not those of the database."""
+    results = [*done.results.values(), *done.references.values()]
+    checksums.check(list(artifacts_for(context, todo)), list(noted_by(context, results)))
 
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:

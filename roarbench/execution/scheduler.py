@@ -183,7 +183,7 @@ class _Work:
             self._let_go(step)
             self._schedule.ended(step)
         else:
-            if step.kind == "reference":
+            if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
                 self._checksums(step).check(artifacts_of(step))
             self._engine.submit(step.job)
 

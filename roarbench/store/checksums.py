@@ -1,4 +1,4 @@
-"""Checksums of references and rankings, from the first machine on: results of one database all rest on the same ones.
+"""Checksums of references, rankings and networks, from the first machine on: one database rests on the same ones.
 
 Nothing here imports torch.
 """
@@ -6,9 +6,9 @@ Nothing here imports torch.
 import socket
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, insert_new, matching
@@ -17,19 +17,37 @@ from roarbench.store.schema import checksums, imports, results
 
 
 class Artifact(NamedTuple):
-    """Reference or ranking of a store's folder.
+    """Reference, ranking, or network that scores many runs, of a store's folder.
 
     Attributes:
         key: Hash of the record of what it is, 32 hex digits.
         what: How messages call it.
         checksum: Of its contents; empty if the folder lacks it.
-        reference: Key of the reference that it is; empty for a ranking.
+        named: Key of the reference or common network by which runs name it; empty for a ranking.
+        rankings: Checksum of the rankings that a network was tuned on; empty for anything else.
     """
 
     key: str
     what: str
     checksum: str
-    reference: str = ""
+    named: str = ""
+    rankings: str = ""
+
+
+class Noted(NamedTuple):
+    """Word of a result on what it rests on.
+
+    Attributes:
+        run: Key of the result.
+        what: How messages call what it rests on.
+        checksum: Of its contents then.
+        here: Of what the folder has.
+    """
+
+    run: str
+    what: str
+    checksum: str
+    here: str
 
 
 class Checksums:
@@ -43,16 +61,17 @@ class Checksums:
     def __init__(self, database: Database, workspace: Workspace) -> None:
         self._database, self._workspace = database, workspace
 
-    def check(self, found: Collection[Artifact]) -> None:
-        """Note what the folder has and the database does not know yet.
+    def check(self, found: Collection[Artifact], noted: Collection[Noted] = ()) -> None:
+        """Note what the folder has and the database does not know yet, unless its own results say otherwise.
 
         What the folder lacks can be made there, unless several machines may share the database and another folder has
         it: most likely the folder is the wrong one.
 
         Raises:
-            StoreError: The folder has something else, or lacks it; nothing is noted.
+            StoreError: The folder has something else, or lacks it, or none of the results that say on what they rest is
+                one of the folder's; nothing is noted.
         """
-        self._note(found, made_here=False)
+        self._note(found, made_here=False, noted=noted)
 
     def note(self, found: Collection[Artifact]) -> None:
         """Note what was just made in the folder; it takes the place of what was lost there, if no result rests on that.
@@ -62,7 +81,7 @@ class Checksums:
         """
         self._note(found, made_here=True)
 
-    def _note(self, found: Collection[Artifact], made_here: bool) -> None:
+    def _note(self, found: Collection[Artifact], made_here: bool, noted: Collection[Noted] = ()) -> None:
         made = {each.key: each for each in found}
         here = {"folder": self._workspace.identity, "place": f"{socket.gethostname()}:{self._workspace.root.resolve()}"}
 
@@ -78,6 +97,7 @@ class Checksums:
                     connection.execute(mine.values(checksum=each.checksum, created=datetime.now(UTC)))
                 else:
                     self._compare(row, each, here["folder"])
+            self._hear(connection, noted)
 
         if made:
             self._database.change(work)
@@ -87,17 +107,29 @@ class Checksums:
         elsewhere = row.folder != folder and not self._database.is_file
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
-        seen = f"{self._workspace.root} has another {here.what} than the one made in {row.place}"
-        if not here.checksum:
-            seen = f"{self._workspace.root} lacks the {here.what}, which was made in {row.place}"
+        seen = f"has another {here.what} than the one made in {row.place}"
+        self._refuse(seen if here.checksum else f"lacks the {here.what}, which was made in {row.place}")
+
+    def _hear(self, connection: Connection, noted: Collection[Noted]) -> None:
+        """Raise where no result says that it rests on what the folder has, but others on something else."""
+        keys = {each.run for each in noted}
+        imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
+        own = [each for each in noted if each.run not in imported]
+        fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
+        for each in own:
+            if each.here and (each.what, each.here) not in fitting:
+                self._refuse(f"has another {each.what} than the one of {each.run}")
+
+    def _refuse(self, seen: str) -> NoReturn:
         raise StoreError(
-            f"{seen}, on which {self._database.where} rests; name that --store, copy its references and rankings here, "
-            "or name a fresh --store and --db"
+            f"{self._workspace.root} {seen}, on which {self._database.where} rests; name that --store, copy its "
+            "references, rankings and networks here, or name a fresh --store and --db"
         )
 
 
 def _rests_on(connection: Connection, row: Any, made: Artifact) -> bool:
     """Return whether a result rests on what was made before; imported ones rest on another store's folder."""
-    used = [results.c.rankings == row.checksum, *([results.c.reference == made.reference] if made.reference else [])]
-    here = results.c.key.not_in(select(imports.c.key))
-    return connection.execute(select(results.c.key).where(or_(*used), here).limit(1)).first() is not None
+    rankings = made.rankings or ("" if made.named else row.checksum)
+    on_rankings = [results.c.rankings == rankings] if rankings else []
+    used = and_(results.c.record.contains(made.named), *on_rankings, results.c.key.not_in(select(imports.c.key)))
+    return connection.execute(select(results.c.key).where(used).limit(1)).first() is not None

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from roarbench.files import locked
-from roarbench.store.references import load_weights, save_weights
+from roarbench.store.references import load_weights, noted_checksum, save_weights
 
 
 class NetworkStore:
@@ -35,6 +35,14 @@ class NetworkStore:
             StoreError: It is damaged.
         """
         return load_weights(self._folder(key), "network")
+
+    def checksum(self, key: str) -> str:
+        """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        return noted_checksum(self._folder(key), "network") if self.has(key) else ""
 
     def lock(self, key: str) -> AbstractContextManager[None]:
         """Keep two processes from training the same network, on whichever machines.

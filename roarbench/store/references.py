@@ -109,8 +109,7 @@ class ReferenceStore:
         Raises:
             StoreError: It is damaged.
         """
-        with _readable(self.folder(reference), "reference") as folder:
-            return _noted_checksum(folder)
+        return noted_checksum(self.folder(reference), "reference")
 
     def norm(self, reference: Reference) -> Normalisation | None:
         """Return what images are normalised with for it; None for the data set's own, and while it is missing.
@@ -167,6 +166,16 @@ def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
         if _noted_checksum(folder) not in ("", checksum(loaded)):
             raise ValueError("the weights are not those of the manifest")
     return loaded
+
+
+def noted_checksum(folder: Path, what: str) -> str:
+    """Return the checksum of the weights that `save_weights` wrote; empty if they were saved before it was noted.
+
+    Raises:
+        StoreError: The folder is damaged; `what` says what it is of.
+    """
+    with _readable(folder, what):
+        return _noted_checksum(folder)
 
 
 def _noted_checksum(folder: Path) -> str:

@@ -1,18 +1,19 @@
 """Checksums of what results rest on: noted once, compared ever after, by whichever folder comes."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.store.checksums import Artifact, Checksums
+from roarbench.store.checksums import Artifact, Checksums, Noted
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore
-from roarbench.store.schema import checksums
+from roarbench.store.schema import checksums, imports
 from tests.helpers.store_rows import make_result, make_run
 
 REFERENCE = Artifact("a" * 32, "reference", "1" * 32, make_run().reference)
@@ -81,6 +82,40 @@ def test_imported_results_rest_on_the_folder_of_another_store(store, tmp_path):
     here.note([REFERENCE])
     here.note([REFERENCE._replace(checksum=OTHER)])
     assert noted(store) == {REFERENCE.key: OTHER}
+
+
+def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(store, tmp_path):
+    here, run, other = Checksums(store.database, Workspace(tmp_path)), make_run(), make_run(1)
+    store.add_all([make_result(run), make_result(other)])
+    here.check(
+        [RANKING], [Noted(run.key, "ranking", "1", "1"), Noted(other.key, "ranking", "2", "1")]
+    )  # one of them fits
+    here.check([RANKING], [Noted(other.key, "ranking", "2", "")])
+    unlike = Noted(other.key, "ranking", "2", "1")
+    with pytest.raises(StoreError, match=f"has another ranking than the one of {other.key}, on which "):
+        here.check([REFERENCE], [unlike])
+    assert noted(store) == {RANKING.key: RANKING.checksum}
+    with store.database.write() as connection:
+        connection.execute(insert(imports), {"key": other.key, "file": "f", "created": datetime.now(UTC)})
+    here.check([RANKING], [unlike])
+
+
+def test_a_network_made_again_may_differ_until_a_result_names_it(store, tmp_path):
+    """The common one is named by its key, one tuned on a row also by the row's rankings."""
+    here, run = Checksums(store.database, Workspace(tmp_path)), replace(make_run(), network="c" * 32)
+    common, tuned = (
+        Artifact("c" * 32, "network", "1" * 32, run.network),
+        Artifact("d" * 32, "tuned", "1", run.network, "r"),
+    )
+    store.add(replace(make_result(run), rankings="q"))
+    here.note([common, tuned])
+    here.note([tuned._replace(checksum=OTHER)])
+    with pytest.raises(StoreError, match="another network"):
+        here.note([common._replace(checksum=OTHER)])
+    store.add(replace(make_result(replace(run, seed=7)), rankings="r"))
+    with pytest.raises(StoreError, match="another tuned"):
+        here.note([tuned])
+    assert noted(store) == {common.key: common.checksum, tuned.key: OTHER}
 
 
 def test_what_is_not_seen_in_the_folder_yet_takes_no_place(store, tmp_path):
