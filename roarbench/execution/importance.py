@@ -161,9 +161,13 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     if answer.fault is not None:
         killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
         raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
-    where = device_name(device()) if task.device == CUDA else "cpu"
-    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, where)
+    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, maps_device(estimator))
     return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
+
+
+def maps_device(estimator: Estimator) -> str:
+    """Return the kind of device by which this process makes an estimator's maps."""
+    return "cpu" if estimator.submitted and CUDA not in estimator.marks else device_name(device())
 
 
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:

@@ -23,7 +23,7 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, maps_and_ties
+from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, maps_and_ties, maps_device
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.execution.recursion import degraded_at, recursive_stage
@@ -131,6 +131,9 @@ def rank_shard(
 
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
+
+    Raises:
+        StoreError: Another kind of device has begun one of these rankings; no map is made.
     """
     store, size = context.rankings, _batch_size(context, specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
@@ -140,6 +143,8 @@ def rank_shard(
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
         pieces: dict[RankingSpec, list[Ranked]]
         pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
+        for spec in pieces:
+            store.refuse_other_device(spec, maps_device(spec.estimator_record))
         for first in range(start, stop, size):
             todo = [spec for spec in pieces if spec not in failed]
             for spec, found in _rank_batch(context, todo, split, first, min(first + size, stop)):

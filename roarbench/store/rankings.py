@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,16 @@ class RankingsStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
+
+    def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
+        """Refuse to add to parts that another kind of device has begun, as one of them says; `seal` reads them all.
+
+        Raises:
+            StoreError: They are by another kind.
+        """
+        parts = self.folder(spec) / "parts"
+        begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
+        refuse_mixed(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Join the parts into the finished files; done already is done.

@@ -235,6 +235,16 @@ def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
     assert max(most) <= 2  # the last batch, and the one that is being made
 
 
+def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(context, tmp_path, monkeypatch):
+    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
+    spec = spec_of(other, "random", Unit.SCALAR)
+    jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
+    monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
+    monkeypatch.delattr(jobs, "timed_together")  # by which maps are made
+    with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
+        jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
+
+
 def test_rankings_and_runs_know_the_weights_that_they_depend_on(context):
     weights = checksum(context.trained_reference().state_dict())
     assert context.references.checksum(context.reference) == weights

@@ -311,6 +311,14 @@ def test_maps_by_devices_of_different_kinds_are_no_ranking(store: RankingsStore,
     assert not store.has(SPEC)
 
 
+def test_a_ranking_that_one_kind_of_device_has_begun_takes_no_part_by_another(store: RankingsStore) -> None:
+    store.refuse_other_device(SPEC, "cpu")  # nothing is there yet
+    made_on(store, Split.TRAIN, 0, 10, "NVIDIA H200")
+    store.refuse_other_device(SPEC, "NVIDIA H200")
+    with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device; delete"):
+        store.refuse_other_device(SPEC, "cpu")
+
+
 def test_parts_that_do_not_say_their_device_mix_with_all(store: RankingsStore) -> None:
     """Those of earlier versions; and the manifest says the device of the others."""
     write(store, Split.TRAIN, 0, 20)
