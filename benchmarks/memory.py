@@ -113,7 +113,7 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
         todo = [step.job for step in steps(context, runs) if stage_of(step) == stage]
         with watched(found):
             for job in todo:
-                _, error = perform(job)
+                _, error, _ = perform(job)
                 if error:
                     raise error
     return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers, gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.workers.leaving import all_left, has_failed
 from roarbench.workers.logs import concerning, write_worker_log
 from roarbench.workers.stopping import end_when_asked
 
@@ -48,7 +49,7 @@ class JobOutcome(NamedTuple):
 
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
 _SIGN = 0.5  # seconds between signs of life
-_IN_A_ROW = 3  # jobs that a worker fails before it leaves
+_STOPPED = "it was stopped"  # because its job's lease was lost: no fault of the worker
 _GRACE = 6.0  # seconds for workers to keep their trainings when they are to end; then they are killed
 
 
@@ -101,10 +102,13 @@ class LocalEngine:
         for worker in workers:
             worker.process.terminate()
         deadline = time.monotonic() + _GRACE
-        for worker in workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-            worker.process.kill()
-            _bury(worker)
+        try:
+            for worker in workers:
+                worker.process.join(max(0.0, deadline - time.monotonic()))
+        finally:  # also after a second Ctrl-C
+            for worker in workers:
+                worker.process.kill()
+                _bury(worker)
 
     def _workers(self) -> list[_Worker]:
         return [*self._idle, *(worker for worker, _ in self._busy.values())]
@@ -128,7 +132,7 @@ class LocalEngine:
         """End a job under way; its outcome is that of a worker that died."""
         for worker, job in self._busy.values():
             if job.name == name:
-                self._kill(worker, "it was stopped")
+                self._kill(worker, _STOPPED)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the jobs that ended, waiting `timeout` seconds at most for the first of them.
@@ -137,8 +141,7 @@ class LocalEngine:
             MachineError: There is no worker any more: each failed three jobs in a row.
         """
         if not self._workers():
-            seen = f"every worker failed {_IN_A_ROW} jobs in a row, the last one: {self._last}"
-            raise MachineError(f"{seen}; look at this machine, then write the same command again")
+            raise all_left(self._last)
         ready = wait(list(self._busy), timeout)
         ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
         self._hand_out()
@@ -188,13 +191,14 @@ class LocalEngine:
             worker.process.join()
             death = self._killed.get(worker.number) or _death(worker.process.exitcode)
             value, error, seconds = None, MachineError(f"its process died ({death})"), 0.0
-        self._killed.pop(worker.number, None)
+        stopped = self._killed.pop(worker.number, "") == _STOPPED
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             worker.process.kill()
             _bury(worker)
             self._last = str(error)
-            self._failed_by.setdefault(job.name, set()).add(self._place(worker.number))
-            if not self._leaves(worker.number, job.name):
+            if not stopped:
+                self._failed_by.setdefault(job.name, set()).add(self._place(worker.number))
+            if stopped or not self._leaves(worker.number, job.name):
                 self._idle.append(self._start(worker.number))
         else:
             self._in_a_row.pop(worker.number, None)
@@ -206,7 +210,7 @@ class LocalEngine:
         """Note that a worker failed a job; return whether it has failed too many different ones in a row."""
         row = self._in_a_row.setdefault(number, [])
         row.append(name)
-        return len(set(row)) >= _IN_A_ROW
+        return has_failed(row)
 
     def _place(self, number: int) -> str | int:
         """Return what fails with a worker: its GPU, or it alone."""
@@ -263,21 +267,21 @@ def _serve(
     with suppress(EOFError, OSError):  # the parent is gone
         while True:
             job = connection.recv()
-            start = time.monotonic()
-            connection.send((*perform(job), time.monotonic() - start))
+            connection.send(perform(job))
 
 
-def perform(job: Job) -> tuple[Any, Exception | None]:
-    """Return a job's value or error, and log when it begins and how it ends."""
+def perform(job: Job) -> tuple[Any, Exception | None, float]:
+    """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
+    start = time.monotonic()
     with concerning(job=job.name):
         _log.info("begun")
         try:
             value = job.call(*job.arguments)
         except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
             _log.info("failed", exc_info=True)
-            return None, _sendable(error)
+            return None, _sendable(error), time.monotonic() - start
         _log.info("done")
-        return value, None
+        return value, None, time.monotonic() - start
 
 
 def _sendable(error: Exception) -> Exception:

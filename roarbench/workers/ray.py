@@ -9,15 +9,17 @@ import logging
 import os
 import socket
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from types import TracebackType
 from typing import Any, NamedTuple
+
+import torch
 
 from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
+from roarbench.workers.leaving import IN_A_ROW, all_left, has_failed
 from roarbench.workers.local import Job, JobOutcome, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import same_signals
@@ -31,11 +33,7 @@ try:
 except ImportError as error:
     raise CallerError("--engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'") from error
 
-_ANSWERS = 5.0  # seconds in which the head of a cluster takes a connection; Ray itself would try for two minutes
 _LOOK = 10.0  # seconds between looks at how large the cluster is
-_STARTS = 3  # of a worker, in a row, before it is given up
-_GPUS_A_NODE = 8  # at most, in the machines that are sold; an actor sees its own alone
-_REASON = 300  # letters of what Ray says of a failure
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +55,7 @@ def connect(address: str, asked: int | None) -> int:
     try:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
-            socket.create_connection((host, int(port)), _ANSWERS).close()
+            socket.create_connection((host, int(port)), 5.0).close()  # Ray itself would try for two minutes
         with same_signals():
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
@@ -104,30 +102,28 @@ class _JobActor:
             return f"node {node} does not see {store}; mount that folder there, under the same path"
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
-            bound_compilers(_GPUS_A_NODE * place.sharing)
+            bound_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
         with suppress(OSError):  # files named by relative paths are not there, and the job that wants one says so
             os.chdir(place.folder)
         if place.logs:
             write_worker_log(place.logs)
-        import torch
-
         torch.set_num_threads(1)
         return ""
 
     def do(self, job: Job) -> tuple[Any, Exception | None, float]:
         """Return the value of a job or its error, and the seconds by the clock that it took."""
-        start = time.monotonic()
-        return (*perform(job), time.monotonic() - start)
+        return perform(job)
 
 
-class _Start(NamedTuple):
-    """An actor that is on its way, and how often in a row such a one failed before."""
+class _RayWorker(NamedTuple):
+    """An actor, with what befell it and those that it replaces: starts that failed, and jobs, both in a row."""
 
     actor: Any
-    failures: int
+    starts: int = 0
+    failed: tuple[str, ...] = ()
 
 
-class RayEngine:
+class RayEngine(AbstractContextManager["RayEngine"]):
     """Workers on the cluster that this process has joined; `connect` comes first.
 
     Use as a context manager: leaving it ends the workers, whatever they do.
@@ -148,21 +144,16 @@ class RayEngine:
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
         self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs)
-        self._wanted, self._follow, self._looked = workers, follow, time.monotonic()
-        self._idle: list[Any] = []
-        self._starting: dict[Any, _Start] = {}
-        self._busy: dict[Any, tuple[Any, Job]] = {}
+        self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
+        self._idle: list[_RayWorker] = []
+        self._starting: dict[Any, _RayWorker] = {}
+        self._busy: dict[Any, tuple[_RayWorker, Job]] = {}
         for _ in range(workers):
             self._start()
 
-    def __enter__(self) -> "RayEngine":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for actor in (*self._idle, *(actor for actor, _ in (*self._starting.values(), *self._busy.values()))):
-            ray.kill(actor)
+    def __exit__(self, *_: object) -> None:
+        for worker in (*self._idle, *self._starting.values(), *(worker for worker, _ in self._busy.values())):
+            ray.kill(worker.actor)
         self._mark.close()
 
     @property
@@ -177,27 +168,31 @@ class RayEngine:
 
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker."""
-        actor = self._idle.pop()
-        self._busy[actor.do.remote(job)] = (actor, job)
+        worker = self._idle.pop()
+        self._busy[worker.actor.do.remote(job)] = (worker, job)
 
     def stop(self, name: str) -> None:
         """End a job under way; its outcome is that of a worker that was lost."""
-        for actor in [actor for actor, job in self._busy.values() if job.name == name]:
-            ray.kill(actor)
+        for reference, (worker, job) in self._busy.items():
+            if job.name == name:
+                self._busy[reference] = (worker._replace(failed=()), job)  # which is no fault of the worker
+                ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the jobs that ended, waiting `timeout` seconds at most for the first thing to happen.
 
         Raises:
             CallerError: No worker can start anywhere.
+            MachineError: There is no worker any more: each failed three jobs in a row.
         """
         self._grow()
         awaited = [*self._starting, *self._busy]
+        if not (awaited or self._idle):
+            raise all_left(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
-        for reference in happened:
-            if reference in self._starting:
-                self._settle(reference)
+        for reference in self._starting.keys() & set(happened):
+            self._settle(reference)
         return [self._collect(reference) for reference in happened if reference in self._busy]
 
     def _grow(self) -> None:
@@ -208,30 +203,30 @@ class RayEngine:
                 self._wanted += 1
                 self._start()
 
-    def _start(self, failures: int = 0) -> None:
+    def _start(self, starts: int = 0, failed: tuple[str, ...] = ()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.prepare.remote(self._place)] = _Start(actor, failures)
+        self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
     def _settle(self, reference: Any) -> None:
-        """Take a worker that is ready, or start another one in its place, up to `_STARTS` times in a row."""
-        actor, failures = self._starting.pop(reference)
+        """Take a worker that is ready, or start another one in its place, up to `IN_A_ROW` times in a row."""
+        worker = self._starting.pop(reference)
         try:
             wrong = ray.get(reference)
         except RayError as error:
             wrong = f"a worker did not start: {_reason(error)}"
         if not wrong:
-            self._idle.append(actor)
+            self._idle.append(worker._replace(starts=0))
             return
-        ray.kill(actor)
-        if failures + 1 < _STARTS:
-            self._start(failures + 1)
+        ray.kill(worker.actor)
+        if worker.starts + 1 < IN_A_ROW:
+            self._start(worker.starts + 1, worker.failed)
         elif self._starting or self._busy or self._idle:
             _log.warning("%s; going on with the others", wrong)
         else:
             raise CallerError(wrong)
 
     def _collect(self, reference: Any) -> JobOutcome:
-        actor, job = self._busy.pop(reference)
+        worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)
         except RayTaskError as told:  # the actor lives: the job could not be read there, or its value not be sent
@@ -239,14 +234,17 @@ class RayEngine:
         except RayError as told:  # the actor is gone, or its node
             value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
-            ray.kill(actor)
-            self._start()
+            ray.kill(worker.actor)
+            sound = "its node has died" in str(error)  # Ray's words, of an actor that did nothing wrong
+            failed, self._last = () if sound else (*worker.failed, job.name), str(error)
+            if not has_failed(failed):
+                self._start(failed=failed)
         else:
-            self._idle.append(actor)
+            self._idle.append(worker._replace(failed=()))
         return JobOutcome(job.name, value, error, seconds)
 
 
 def _reason(error: BaseException) -> str:
     """Return the last line of what Ray says, which names the cause; the lines before it are ids and call stacks."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return one_line(lines[-1], _REASON)
+    return one_line(lines[-1], 300)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -106,7 +107,7 @@ def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
     ],
 )
 def test_each_class_of_error(raised, kind, line):
-    value, error = perform(Job("job", raising, (raised,)))
+    value, error, _ = perform(Job("job", raising, (raised,)))
     assert value is None
     assert type(error) is kind
     assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)
@@ -140,7 +141,7 @@ class DeadGpu:
 def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(seen, told, kind, monkeypatch):
     """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
     gpu = DeadGpu(monkeypatch, told)
-    _, error = perform(Job("job", raising, (seen,)))
+    _, error, _ = perform(Job("job", raising, (seen,)))
     assert (type(error), str(error), gpu.asked) == (kind, f"{type(seen).__name__}: {seen}", 1)
     for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
         perform(Job("job", raising, (planned,)))
@@ -293,6 +294,14 @@ def test_a_job_can_be_stopped(engine):
     assert do(engine, add, 1, 2).value == 3
 
 
+def test_a_worker_whose_jobs_were_stopped_does_not_leave(engine):
+    for name in "abc":
+        engine.submit(Job(name, time.sleep, (PATIENCE,)))
+        engine.stop(name)
+        assert str(collect(engine, 1)[name].error) == "its process died (it was stopped)"
+    assert (engine.idle, engine._in_a_row, engine._failed_by) == (1, {}, {})
+
+
 def test_a_worker_that_leaves_tells_its_exit_code(engine):
     assert str(do(engine, os._exit, 3).error) == "its process died (exit code 3)"
 
@@ -319,6 +328,14 @@ def test_death_names_the_signal_or_the_code():
     assert _death(-signal.SIGTERM) == "signal SIGTERM; often too little memory"
     assert _death(1) == "exit code 1"
     assert _death(None) == "exit code None"
+
+
+def test_a_second_interrupt_ends_workers_at_once():
+    with pytest.raises(KeyboardInterrupt), LocalEngine(2) as engine:
+        pid = do(engine, os.getpid).value
+        os.kill(pid, signal.SIGSTOP)  # it does not hear that it is to end
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert not is_alive(pid)
 
 
 def test_leaving_the_context_ends_workers_whatever_they_do():

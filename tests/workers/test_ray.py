@@ -141,6 +141,24 @@ def test_a_job_that_is_stopped_ends_and_its_worker_is_replaced(started):
     assert until_idle(engine, 2) == 2
 
 
+def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
+    """Whatever process does its work meanwhile; the same job again, or one that was stopped, is no fault of it."""
+    engine = started(1, 1)
+    for name in ("one", "one", "other"):
+        engine.submit(Job(name, os._exit, (3,)))
+        assert type(collect(engine, 1)[name].error) is MachineError
+        assert until_idle(engine, 1) == 1
+    engine.submit(Job("stopped", time.sleep, (PATIENCE,)))
+    engine.stop("stopped")
+    collect(engine, 1)
+    for name in ("other", "third"):
+        assert until_idle(engine, 1) == 1
+        engine.submit(Job(name, os._exit, (3,)))
+        collect(engine, 1)
+    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last one: its worker was lost"):
+        engine.wait(1.0)
+
+
 def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
     engine = started(2, 2)
     for name in ("one", "other"):
@@ -150,6 +168,7 @@ def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, s
     (outcome,) = collect(engine, 1).values()
     assert type(outcome.error) is MachineError
     assert "node" in str(outcome.error)
+    assert [worker.failed for worker in engine._starting.values()] == [()]  # it was no fault of the worker
     assert engine.wait(0.1) == []
     assert engine.idle == 0  # there is no room for another worker now
     cluster.add_node(num_cpus=1)
@@ -179,7 +198,7 @@ def test_more_workers_than_gpus_share_them(cluster, started):
 def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, started, tmp_path):
     from roarbench.workers import ray as module
 
-    monkeypatch.setattr(module, "_STARTS", 1)
+    monkeypatch.setattr(module, "IN_A_ROW", 1)
     engine = started(1, 1)
     engine._place = engine._place._replace(mark=tmp_path / "elsewhere/mark")
     engine._start()
