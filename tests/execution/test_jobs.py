@@ -240,7 +240,7 @@ def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_be
     spec = spec_of(other, "random", Unit.SCALAR)
     jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(jobs, "timed_together")  # by which maps are made
+    monkeypatch.delattr(jobs, "maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
         jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
