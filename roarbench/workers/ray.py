@@ -233,10 +233,10 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             value, error, seconds = None, RunError(_reason(told)), 0.0
         except RayError as told:  # the actor is gone, or its node
             value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
+            worker = worker._replace(failed=() if "its node has died" in str(told) else worker.failed)
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             ray.kill(worker.actor)
-            sound = "its node has died" in str(error)  # Ray's words, of an actor that did nothing wrong
-            failed, self._last = () if sound else (*worker.failed, job.name), str(error)
+            failed, self._last = (*worker.failed, job.name), str(error)
             if not has_failed(failed):
                 self._start(failed=failed)
         else:
