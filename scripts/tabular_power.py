@@ -2,6 +2,7 @@
 
     roarbench run --suite breast-cancer --store DIR
     roarbench run --suite breast-cancer-10 --protocol specific --seeds 5 --store DIR
+    roarbench run --suite digits --protocol specific --seeds 5 --store DIR
     python scripts/tabular_power.py --store DIR
 
 `docs/tables.parquet` has the rows that the page was made of (`roarbench import docs/tables.parquet --store DIR`).
@@ -21,7 +22,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MASK_ONLY, MORF, ROAR, SPECIFIC, Protocol, Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
 
-REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5}  # that were run
+REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
 ASKED = (SPECIFIC, ROAR, MORF)
 COUNTS = (3, 5, 10, 20)
 _LAST = 0.9  # the level at which answers are shown
