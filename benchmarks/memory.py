@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/memory.py [--images 10000 30000 50000] [--size 16]
 
 Generated images, one epoch, the stages of ROAR and of specific gain for `grad`; each stage in a process of its own.
+*Files* decodes as many JPEG files of 64 x 64, in a folder for each class, which is how photographs come.
 *Own* is memory that only this process has, at its peak, above what it had when the stage began; *mapped* are pages of
 files, which the system drops when it needs them. Both are looked at every 5 ms.
 """
@@ -11,14 +12,18 @@ import argparse
 import multiprocessing
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from PIL import Image
 
+from roarbench.datasets import FOLDERS, DatasetRecord, own_images
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.execution.context import RunContext
@@ -32,8 +37,9 @@ from roarbench.text import markdown_table
 from roarbench.workers.local import perform
 
 TEST = 2000
-STAGES = ("decode", "reference", "rank", "seal", "network", "tune", "train", "score")
+STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")
 _LOOK = 0.005  # seconds
+_CLASSES, _SIDE = ("one", "two"), 64  # of the JPEG files
 _RECIPE = "planted-brief@1(epochs=1)"
 
 
@@ -88,6 +94,24 @@ def suite_of(images: int, size: int) -> Suite:
     )
 
 
+def photographs_of(folder: Path, images: int, size: int) -> DatasetRecord:
+    """Return the record of so many JPEG files, which lie in a folder or will."""
+    found = replace(own_images("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
+    return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
+
+
+def write_photographs(folder: Path, images: int) -> None:
+    """Write JPEG files of noise into `train` and `test`, with a folder for each class."""
+    noise = np.random.default_rng(0).integers(256, size=(_SIDE, _SIDE, 3), dtype=np.uint8)
+    content = BytesIO()
+    Image.fromarray(noise).save(content, "JPEG")
+    for split, count in (("train", images), ("test", TEST)):
+        for name in _CLASSES:
+            (folder / split / name).mkdir(parents=True)
+        for number in range(count):
+            (folder / split / _CLASSES[number % len(_CLASSES)] / f"{number:06}.jpg").write_bytes(content.getvalue())
+
+
 def stage_of(step: Step) -> str:
     """Return the stage that a step belongs to."""
     if step.run is None:
@@ -103,7 +127,10 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
     """
     torch.set_num_threads(1)
     suite, workspace, found = suite_of(images, size), Workspace(folder), list[Peak]()
-    if stage == "decode":
+    if stage == "files":
+        with watched(found):
+            decode_dataset(photographs_of(folder / "photographs", images, size), folder / "files")
+    elif stage == "decode":
         with watched(found):
             decode_dataset(suite.dataset_record, workspace.data)
     else:
@@ -119,12 +146,13 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
     return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
 
 
-def line(images: int, size: int) -> list[str]:
-    """Return the peaks of all stages at so many images, in MB, as cells of the table."""
+def line(images: int, size: int, stages: Sequence[str]) -> list[str]:
+    """Return the peaks of these stages at so many images, in MB, as cells of the table."""
     spawn = multiprocessing.get_context("spawn")
     cells = [f"{images:,}", f"{images * 3 * size**2 / 1e6:.0f}"]
     with tempfile.TemporaryDirectory() as folder:
-        for stage in STAGES:
+        write_photographs(Path(folder, "photographs"), images)
+        for stage in stages:
             with spawn.Pool(1) as pool:
                 peak = pool.apply(measure, (Path(folder), images, size, stage))
             cells.append(f"{peak.own / 1e6:.0f} + {peak.mapped / 1e6:.0f}")
@@ -136,9 +164,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, nargs="+", default=[10_000, 30_000, 50_000])
     parser.add_argument("--size", type=int, default=16, help="pixels a side")
-    arguments = parser.parse_args()
-    lines = [line(images, arguments.size) for images in arguments.images]
-    print(markdown_table(["training images", "their MB", *(f"{stage}: own + mapped" for stage in STAGES)], lines))
+    stages = "in their order; each but the first two needs those before it"
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help=stages)
+    asked = parser.parse_args()
+    lines = [line(images, asked.size, asked.stages) for images in asked.images]
+    print(markdown_table(["training images", "their MB", *(f"{stage}: own + mapped" for stage in asked.stages)], lines))
 
 
 if __name__ == "__main__":

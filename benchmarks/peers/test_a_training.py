@@ -36,7 +36,8 @@ FEW = 8  # images whose removed features are compared
 class RoarDataset(Dataset[tuple[Tensor, int]]):
     """Images without their most important features, each map read and sorted when its image is asked for."""
 
-    def __init__(self, folder: Path, labels: Tensor) -> None:
+    def __init__(self, folder: Path, labels: Tensor, t: float = T) -> None:
+        self._t = t
         self._pixels = np.load(folder / "pixels.npy", mmap_mode="r")
         self._maps = np.load(folder / "maps.npy", mmap_mode="r")
         self._labels = labels.tolist()
@@ -48,30 +49,39 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
-        image = self._pixels[number].astype(np.float32).ravel()
-        removed = self.removed(number)
-        image[removed] = self._fill[removed]
         most = reach(SIDE)
-        edged = pad(torch.from_numpy(image).view(1, *SHAPE), (most,) * 4, mode="reflect")[0]
+        edged = pad(self.degraded(number)[None], (most,) * 4, mode="reflect")[0]
         y, x = torch.randint(2 * most + 1, (2,)).tolist()
         moved = edged[:, y : y + SIDE, x : x + SIDE]
         if torch.rand(()) < 0.5:
             moved = moved.flip(2)
-        return (moved - self._mean) / self._std, self._labels[number]
+        return self.normalised(moved), self._labels[number]
+
+    def normalised(self, image: Tensor) -> Tensor:
+        """Return an image as a network takes it."""
+        return (image - self._mean) / self._std
+
+    def degraded(self, number: int) -> Tensor:
+        """Return an image without its most important features, float32 (c, h, w); untouched at t = 0."""
+        image = self._pixels[number].astype(np.float32).ravel()
+        if self._t:
+            removed = self.removed(number)
+            image[removed] = self._fill[removed]
+        return torch.from_numpy(image).view(SHAPE)
 
     def removed(self, number: int) -> NDArray[np.int64]:
         """Return the most important features of an image, int64 (t d,)."""
         flat = self._maps[number].ravel()
-        return np.argsort(-flat)[: removed_count(T, flat.size)]
+        return np.argsort(-flat)[: removed_count(self._t, flat.size)]
 
 
-def plain_loop(folder: Path, labels: Tensor, recipe: Recipe) -> float:
-    """Train by the recipe; return the last loss."""
+def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
+    """Train by the recipe on images degraded at t; return the last loss."""
     torch.manual_seed(0)
     model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     options = {"num_workers": WORKERS, "persistent_workers": True, "shuffle": True, "drop_last": True}
-    loader = DataLoader(RoarDataset(folder, labels), recipe.batch, **options)  # type: ignore[arg-type]
+    loader = DataLoader(RoarDataset(folder, labels, t), recipe.batch, **options)  # type: ignore[arg-type]
     groups = decay_groups(model, recipe.weight_decay)
     optimiser = torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True)
     epochs = int(recipe.epochs)
@@ -96,13 +106,17 @@ def bits(folder: Path, layout: Layout) -> NDArray[np.uint8]:
     return removed_bits(np.load(folder / "planes.npy", mmap_mode="r"), T, Order.MORF, layout)
 
 
-def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe) -> float:
-    """Train on the same images, from bit-planes."""
-    removed = torch.from_numpy(bits(folder, layout))
+def read(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
+    """Return the same images from bit-planes; untouched at t = 0."""
+    removed = torch.from_numpy(bits(folder, layout)) if t else None
     pixels = torch.from_numpy(np.load(folder / "pixels.npy", mmap_mode="c"))
-    inputs = DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
+    return DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
+
+
+def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
+    """Train on the same images; return the last loss."""
     model = build("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
-    return fit(model, inputs, labels, NORM, recipe, seed=0)
+    return fit(model, read(folder, layout, t), labels, NORM, recipe, seed=0)
 
 
 def both_remove_the_same(folder: Path, labels: Tensor, layout: Layout) -> None:
@@ -113,14 +127,19 @@ def both_remove_the_same(folder: Path, labels: Tensor, layout: Layout) -> None:
     np.testing.assert_array_equal(np.packbits(theirs, axis=1), bits(folder, layout)[:FEW])
 
 
-def test_a_training(beside: Beside, tmp_path: Path) -> None:
+def write(folder: Path) -> tuple[Tensor, Layout]:
+    """Write images, their maps and the rankings of these; return labels, int64 (n,), and how planes are laid out."""
     rng, layout = np.random.default_rng(0), Layout(SHAPE, Unit.SCALAR, (0.1, 0.5, 0.9))
     maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
-    np.save(tmp_path / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
-    np.save(tmp_path / "maps.npy", maps)
+    np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
+    np.save(folder / "maps.npy", maps)
     ties = tie_order(np.arange(IMAGES), layout.features)
-    np.save(tmp_path / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
-    labels = torch.from_numpy(rng.integers(CLASSES, size=IMAGES))
+    np.save(folder / "planes.npy", encode(sort_keys(maps.reshape(IMAGES, -1), ties), layout))
+    return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
+
+
+def test_a_training(beside: Beside, tmp_path: Path) -> None:
+    labels, layout = write(tmp_path)
     both_remove_the_same(tmp_path, labels, layout)
     short = replace(RECIPE, epochs=1, warmup=0.5)
     assert np.isfinite([ours(tmp_path, labels, layout, short), plain_loop(tmp_path, labels, short)]).all()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from peers.beside import Beside, Figure
+from peers.beside import Beside, Figure, core_seconds
+from torch import Tensor, nn
 
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
@@ -55,3 +56,17 @@ def test_no_retrain_curves(beside: Beside) -> None:
     mine, other = beside.seconds(ours, theirs, rounds=3)
     detail = f"{mine:.2f} against {other:.2f} core-s, {IMAGES} images, {len(LEVELS)} levels"
     beside.keep(Figure("no-retrain curves", "Quantus' PixelFlipping", other / mine, 20, detail))
+    passes = bare(model, torch.from_numpy(images))
+    detail = f"{mine:.2f} against {passes:.2f} core-s, so that {other / passes:.1f} times Quantus is the most"
+    beside.keep(Figure("the same", "the forward passes alone", passes / mine, 1 / 1.15, detail))
+
+
+def bare(model: nn.Module, images: Tensor) -> float:
+    """Return core-seconds of a float32 forward pass for each image and level, and nothing else."""
+    images = images.contiguous(memory_format=torch.channels_last)
+    start = core_seconds()
+    with torch.inference_mode():
+        for _ in LEVELS:
+            for first in range(0, IMAGES, scored_at_once(SHAPE[1])):
+                model(images[first : first + scored_at_once(SHAPE[1])])
+    return core_seconds() - start

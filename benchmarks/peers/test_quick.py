@@ -1,0 +1,167 @@
+"""All of `quick` by the plain pipeline: one part of each kind measured, and multiplied by how many the suite has.
+
+The plain pipeline is captum, estimator by estimator and reference by reference, float32 maps on disk, and a DataLoader
+that sorts a map whenever its image is read, in front of a float32 network. Ours does the same parts in the same run. A
+part is an image for one reference, an image and ranking, a training image of one epoch, or a scored image; the numbers
+of them are those of `roarbench plan`. Left out of both: decoding, the controls' maps, the references' answers to the
+images that are ranked, joining and starting.
+"""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from peers.beside import Beside, Figure, core_seconds
+from peers.test_a_training import IMAGES, NORM, RECIPE, WORKERS, RoarDataset, ours, plain_loop, read, write
+from peers.test_maps import AT_ONCE, BLACK, BY_CAPTUM, COPIES, TUNNELS, batch, best, by_captum, network
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from roarbench.estimators import Estimator
+from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.folding import folded
+from roarbench.forecast.workload import Work, count_work
+from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.kernels.train import predict, scored_at_once
+from roarbench.plan.points import expand
+from roarbench.plan.suites import find_suite
+
+SUITE = find_suite("quick")
+AT_A_TIME = scored_at_once(64)
+
+
+class PipelinePart(NamedTuple):
+    """A kind of part: how many `quick` has, how many are done here by each, and how each does them."""
+
+    name: str
+    number: float
+    done: tuple[int, int]
+    ours: Callable[[], object]
+    plain: Callable[[], object]
+
+
+class ScoredImages(RoarDataset):
+    """The same images, neither moved nor mirrored."""
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return self.normalised(self.degraded(number)), self._labels[number]
+
+
+def explained() -> list[Estimator]:
+    """Return the estimators of `quick` that explain a network."""
+    found = {point.cell.ranked_by for point in expand(SUITE)}
+    return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
+
+
+def captum(rows: list[Estimator], model: nn.Module) -> Callable[[], object]:
+    """Return a call that makes the maps of these rows for a few images, each at its best batch."""
+    choices = {
+        each.id: best(each.base, each.form, model, product(AT_ONCE, COPIES if each.form in TUNNELS else (1,)))
+        for each in rows
+    }
+    return lambda: [by_captum(each.base, each.form, model, batch(BY_CAPTUM), *choices[each.id]) for each in rows]
+
+
+def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
+    """Return the classes that a network gives to degraded images, int64 (n,)."""
+    loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=WORKERS)
+    with torch.inference_mode():
+        found = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
+    return torch.cat(found)
+
+
+def our_answers(folder: Path, layout: Layout, model: nn.Module) -> Tensor:
+    return predict(model, read(folder, layout), NORM, AT_A_TIME).argmax(1)
+
+
+def planes(folder: Path, layout: Layout) -> None:
+    """Make and write the rankings of the maps."""
+    maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
+    np.save(folder / "again.npy", encode(sort_keys(maps, tie_order(np.arange(IMAGES), layout.features)), layout))
+
+
+def floats(folder: Path) -> None:
+    """Write the maps as they are; they are sorted when they are read."""
+    np.save(folder / "again.npy", np.load(folder / "maps.npy"))
+
+
+def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
+    """Return the parts of `quick`, the network of each in evaluation mode, in channels-last order."""
+    rows, model = explained(), network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    data = SUITE.dataset_record
+    images = (data.train_images + data.test_images) * SUITE.references
+    short, given = folded(model), batch(EXPLAINED)
+    epochs, both = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
+    return [
+        PipelinePart(
+            f"maps of {len(rows)} estimators",
+            images,
+            (EXPLAINED, BY_CAPTUM),
+            lambda: importance_maps(rows, short, given, BLACK, SUITE.maps),
+            captum(rows, model),
+        ),
+        PipelinePart(
+            "storing a ranking", work.images_ranked, both, partial(planes, folder, layout), partial(floats, folder)
+        ),
+        PipelinePart(
+            "training on degraded images",
+            work.images_retrained,
+            (epochs, epochs),
+            lambda: ours(folder, labels, layout, RECIPE),
+            lambda: plain_loop(folder, labels, RECIPE),
+        ),
+        PipelinePart(
+            "training of references",
+            work.images_reference,
+            (epochs, epochs),
+            lambda: ours(folder, labels, layout, RECIPE, 0),
+            lambda: plain_loop(folder, labels, RECIPE, 0),
+        ),
+        PipelinePart(
+            "scoring",
+            len(expand(SUITE)) * data.test_images,
+            both,
+            lambda: our_answers(folder, layout, model),
+            lambda: plain_answers(folder, labels, model),
+        ),
+    ]
+
+
+def seconds(work: Callable[[], object], done: int) -> float:
+    """Return core-seconds of one of so many parts that a call does, the faster of two calls."""
+    took = []
+    for _ in range(2):
+        start = core_seconds()
+        work()
+        took.append(core_seconds() - start)
+    return min(took) / done
+
+
+def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
+    """Measure each part; their table is printed with `-s`."""
+    labels, layout = write(tmp_path)
+    work = count_work(SUITE, expand(SUITE), (), None)
+    assert (RECIPE.name, len(explained())) == (SUITE.recipe_record.name, 5)
+    totals = np.zeros(2)
+    print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captum's, on each guided backprop
+        found = parts(tmp_path, labels, layout, work)
+        for part in found[:-1]:
+            each = np.array([seconds(part.ours, part.done[0]), seconds(part.plain, part.done[1])])
+            print(f"| {part.name} | {part.number:,.0f} | {1000 * each[0]:.3f} | {1000 * each[1]:.3f} |")
+            totals += part.number * each
+    scoring = found[-1]
+    answers, same = scoring.ours(), scoring.plain()
+    assert isinstance(answers, Tensor) and isinstance(same, Tensor)
+    assert (answers == same).float().mean() > 0.99, "the same network on the same images, rounded differently"
+    mine, theirs = beside.seconds(scoring.ours, scoring.plain, rounds=1)
+    print(f"| {scoring.name} | {scoring.number:,} | {1000 * mine / IMAGES:.3f} | {1000 * theirs / IMAGES:.3f} |")
+    totals += scoring.number * np.array([mine, theirs]) / IMAGES
+    detail = f"{totals[0] / 60:.0f} against {totals[1] / 60:.0f} core-minutes, from the parts above"
+    beside.keep(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))
