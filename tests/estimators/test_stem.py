@@ -55,7 +55,7 @@ def test_the_stem_is_passed_at_the_ends_of_a_path_and_back_once_for_each_map(mod
     short.stem.register_forward_hook(lambda module, images, out: passes.append(len(images[0])))
     backs = []
     short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
-    base_maps(short, batch.images.requires_grad_(), batch.targets, black, set(BASES))
+    base_maps(short, batch.images.clone().requires_grad_(), batch.targets, black, set(BASES))
     assert (passes, backs) == ([3, 3], [3, 3, 3])
 
 
