@@ -102,7 +102,7 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
             f"maps of {len(rows)} estimators",
             images,
             (EXPLAINED, BY_CAPTUM),
-            lambda: importance_maps(rows, short, given, BLACK, SUITE.maps),
+            lambda: importance_maps(rows, short, given, BLACK, SUITE.maps.precision),
             captum(rows, model),
         ),
         PipelinePart(
