@@ -29,13 +29,14 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("baseline", ["black", "mean", "blur"])
-@pytest.mark.parametrize("wanted", [{"ig"}, {"gb", "ig"}, set(BASES), {"grad", "gb"}], ids=lambda wanted: " ".join(sorted(wanted)))
+@pytest.mark.parametrize("wanted", ["ig", "gb ig", " ".join(BASES), "grad gb"])
 def test_a_path_through_the_rest_alone_gives_the_same_maps(model, batch, black, baseline, wanted):
     short, settings = divided(folded(model)), PAPERS._replace(baseline=baseline)
     assert isinstance(short, Divided)
     logits = []
+    bases = set(wanted.split())
     both = [
-        base_maps(each, batch.images, batch.targets, black, wanted, logits.append, settings) for each in (model, short)
+        base_maps(each, batch.images, batch.targets, black, bases, logits.append, settings) for each in (model, short)
     ]
     assert_same(both[1], both[0])
     torch.testing.assert_close(*logits, rtol=1e-12, atol=1e-12)
