@@ -51,6 +51,21 @@ HOOKER = Paper(
     2019,
     "1806.10758",
 )
+_BACH = Paper(
+    "bach2015pixelwise",
+    "article",
+    (
+        "Sebastian Bach",
+        "Alexander Binder",
+        "Grégoire Montavon",
+        "Frederick Klauschen",
+        "Klaus-Robert Müller",
+        "Wojciech Samek",
+    ),
+    "On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation",
+    "PLoS ONE 10(7)",
+    2015,
+)
 _BAEHRENS = Paper(
     "baehrens2010explain",
     "article",
@@ -223,6 +238,7 @@ _BASES = {
     "ig": (_SUNDARARAJAN,),
     "input-x-grad": (_SHRIKUMAR_2016,),
     "deeplift": (_SHRIKUMAR_2017,),
+    "lrp": (_BACH,),
     "gradient-shap": (_LUNDBERG, _SUNDARARAJAN, _SMILKOV),
     "gradcam": (_SELVARAJU,),
     "guided-gradcam": (_SELVARAJU, _SPRINGENBERG),

@@ -307,7 +307,7 @@ def test_a_folder_is_expected(tiny, tiny_folder, tmp_path) -> None:
 # The hub, played by a server on this machine. The library reads its address once, so each case is a process.
 
 PROGRAM = """
-from roarbench.datasets import find_dataset
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.sources import open_source
 from roarbench.errors import DataError
 try:

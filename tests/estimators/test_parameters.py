@@ -93,7 +93,6 @@ def test_every_value_is_part_of_what_fixes_the_maps():
         ("grad(noise=0.05)", "'grad' has no parameter 'noise'; it has: none"),
         ("sobel~blurred(noise=0.05)", "'sobel~blurred' has no parameter 'noise'; it has: none"),
         ("random(noise=0.05)", "'random' has no parameter 'noise'; it has: none"),
-        ("mine@0123abcd(noise=0.05)", "'mine@0123abcd' has no parameter 'noise'; it has: none"),
         ("var-grad(noise=0)", "noise of 'var-grad' is '0', expected a number above 0, at most 2"),
         ("var-grad(noise=-0.1)", "noise of 'var-grad' is '-0.1', expected a number above 0, at most 2"),
         ("var-grad(noise=2.1)", "noise of 'var-grad' is '2.1', expected a number above 0, at most 2"),

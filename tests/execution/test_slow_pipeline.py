@@ -172,7 +172,7 @@ def again(fast: Fast) -> Slow:
 
 def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
     assert len(fast.scored) == len(fast.training) - 1 == 23
-    others = {Retrain.EXCHANGED, Retrain.COMMON}  # whose networks and answers test_networks makes again
+    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks and test_recursion
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
 
 
