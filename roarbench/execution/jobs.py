@@ -221,29 +221,37 @@ def seal(context: RunContext, spec: RankingSpec) -> None:
 
 def score(context: RunContext, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
+    check_fill(run.cell.fill, run.cell.retrain)
     rankings = _rankings(context, run)
     weights = _explained_weights(context, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint = context.checkpoint(run.key, rankings.checksum if rankings else "")
     start, loss = time.perf_counter(), None
+    stage = recursive_stage(context, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
     norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
-    if run.cell.retrain is Retrain.NONE:
+    if stage:
+        model = stage.model
+    elif run.cell.retrain is Retrain.NONE:
         model, norm = context.trained_reference().to(device()), context.reference_norm
     elif run.cell.retrain is Retrain.COMMON:
         model = scoring_network(context, run, rankings)
-    elif run.cell.retrain is Retrain.RECURSIVE:
-        model = recursive_stage(context, run, rankings).model
     else:
         model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
-    tested = _inputs(context, run, rankings, Split.TEST)
+    removed = stage.removed[Split.TEST] if stage else None
+    if removed is None:
+        tested = _inputs(context, run, rankings, Split.TEST)
+    else:
+        tested = degraded_at(context, run, removed, Split.TEST)
     logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
     seconds, smooth = time.perf_counter() - start, None
     if rankings:
         layout = rankings.layout
-        smooth = smoothness(_removed(context, run, rankings, Split.TEST), layout.shape, layout.unit)
+        if removed is None:
+            removed = removed_bits(rankings.planes(Split.TEST), run.cell.t, run.cell.order, layout)
+        smooth = smoothness(removed, layout.shape, layout.unit)
     checksum = rankings.checksum if rankings else ""
     made = _computed_with(run)
     return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
@@ -280,11 +288,8 @@ def _map_norm(context: RunContext, run: Run) -> Normalisation:
 def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
     """Return what the run's network sees of a split; `rankings` is what `_rankings` says of the run."""
     cell = run.cell
-    check_fill(cell.fill, cell.retrain)
     if cell.estimator == CLEAN:
         return untouched(context, split)
-    if cell.retrain is Retrain.RECURSIVE:
-        return degraded_at(context, run, recursive_stage(context, run, rankings).removed[split], split)
     if rankings is None:
         check_fill(cell.fill, Retrain.EXCHANGED)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
@@ -315,13 +320,6 @@ def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> 
     """Return for each image of a split the other one whose map it is handed."""
     labels, first = context.images(split).labels, int(image_ids(split, 0, 1))
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
-
-
-def _removed(context: RunContext, run: Run, rankings: Rankings, split: Split) -> NDArray[np.uint8]:
-    """Return packed removed bits of all images of a split."""
-    if run.cell.retrain is Retrain.RECURSIVE:
-        return recursive_stage(context, run, rankings).removed[split]
-    return removed_bits(rankings.planes(split), run.cell.t, run.cell.order, rankings.layout)
 
 
 def _target_probability(context: RunContext, logits: Tensor) -> NDArray[np.float32]:
