@@ -7,6 +7,7 @@ FOLDER/superpixels-64/
 
 import importlib.util
 import json
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -78,9 +79,18 @@ def _chunk(folder: Path, split: Split, pixels: NDArray[np.uint8], first: int) ->
         with locked(folder / f".{labels.stem}.lock", folder):
             if not note.exists():
                 _find(labels, note, pixels[first : first + _CHUNK])
+    return _kept(labels, note, labels.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2)  # batches are smaller than chunks, and come one after the other
+def _kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
+    """Return what a file holds; `changed` is when it was written."""
     if sha256(labels) != json.loads(note.read_text())["sha256"]:
-        raise StoreError(f"{labels} was altered: its checksum is not the one noted; delete {folder} and run again")
+        raise StoreError(
+            f"{labels} was altered: its checksum is not the one noted; delete {labels.parent} and run again"
+        )
     found: NDArray[np.uint16] = np.load(labels)
+    found.setflags(write=False)
     return found
 
 
