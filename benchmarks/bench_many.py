@@ -22,7 +22,8 @@ from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit
-from roarbench.workers.local import Job, LocalEngine
+from roarbench.workers.job import Job
+from roarbench.workers.local import LocalEngine
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 

@@ -34,7 +34,7 @@ from roarbench.plan.suite import Block, Own, Suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import ROAR, SPECIFIC, Retrain
 from roarbench.text import markdown_table
-from roarbench.workers.local import perform
+from roarbench.workers.job import perform
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")

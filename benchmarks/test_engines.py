@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.workers.local import Job, JobOutcome, LocalEngine
+from roarbench.workers.job import Job, JobOutcome
+from roarbench.workers.local import LocalEngine
 
 WORKERS = 2
 ANSWERS = (np.arange(10_000) % 2).astype(np.int8)  # its own value under +, as zeros would be of any sign

@@ -30,7 +30,8 @@ from roarbench.datasets.tables import RowGroup, read_images
 from roarbench.errors import CallerError, DataError, StoreError
 from roarbench.files import writing
 from roarbench.terms import Split
-from roarbench.workers.local import Job, LocalEngine
+from roarbench.workers.job import Job
+from roarbench.workers.local import LocalEngine
 
 PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
 DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy

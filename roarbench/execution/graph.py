@@ -21,7 +21,7 @@ from roarbench.plan.runs import CLEAN, Run
 from roarbench.store.ranking_parts import covers
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Retrain, Split
-from roarbench.workers.local import Job
+from roarbench.workers.job import Job
 
 SHARD = 512  # images that one job ranks at most
 _JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18

@@ -9,7 +9,7 @@ from roarbench.execution.scheduler import Engine
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import Suite
-from roarbench.workers.local import Job, JobOutcome
+from roarbench.workers.job import Job, JobOutcome
 
 _PATIENCE = 1.0  # seconds between looks whether a worker is there
 

@@ -19,7 +19,7 @@ from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore
-from roarbench.workers.local import Job, JobOutcome
+from roarbench.workers.job import Job, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time

@@ -7,45 +7,25 @@ that still computes.
 """
 
 import ctypes
-import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from roarbench.devices import SHARING, bound_compilers, gpu_is_dead, machine_failed
-from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.devices import SHARING, bound_compilers
+from roarbench.errors import MachineError
+from roarbench.workers.job import Job, JobOutcome, perform
 from roarbench.workers.leaving import all_left, has_failed
-from roarbench.workers.logs import concerning, write_worker_log
+from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import end_when_asked
-
-_log = logging.getLogger(__name__)
-
-
-class Job(NamedTuple):
-    """A function of a module with its arguments; everything must pickle."""
-
-    name: str
-    call: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
-class JobOutcome(NamedTuple):
-    """End of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
-
-    name: str
-    value: Any
-    error: Exception | None
-    seconds: float = 0.0
-
 
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
 _SIGN = 0.5  # seconds between signs of life
@@ -268,29 +248,6 @@ def _serve(
         while True:
             job = connection.recv()
             connection.send(perform(job))
-
-
-def perform(job: Job) -> tuple[Any, Exception | None, float]:
-    """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
-    start = time.monotonic()
-    with concerning(job=job.name):
-        _log.info("begun")
-        try:
-            value = job.call(*job.arguments)
-        except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
-            _log.info("failed", exc_info=True)
-            return None, _sendable(error), time.monotonic() - start
-        _log.info("done")
-        return value, None, time.monotonic() - start
-
-
-def _sendable(error: Exception) -> Exception:
-    """Return an error as its base class and one line, which always pickle."""
-    for kind in (CallerError, MachineError, RunError):
-        if isinstance(error, kind):
-            return kind(str(error))
-    kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
-    return kind(f"{type(error).__name__}: {error}")
 
 
 def _live_with(parent: int, signs: "ctypes.c_long") -> None:

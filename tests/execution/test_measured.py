@@ -13,7 +13,7 @@ from roarbench.execution import runner
 from roarbench.execution.measured import measured_rates
 from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
 from roarbench.plan.suites import find_suite
-from roarbench.workers.local import Job, JobOutcome
+from roarbench.workers.job import Job, JobOutcome
 
 SUITE = find_suite("planted")
 

@@ -18,7 +18,7 @@ from roarbench.forecast.workload import count_work
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Split, Unit
-from roarbench.workers.local import Job
+from roarbench.workers.job import Job
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)

@@ -26,7 +26,7 @@ from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from roarbench.terms import ROAR, Retrain, Split, Unit
-from roarbench.workers.local import Job, JobOutcome
+from roarbench.workers.job import Job, JobOutcome
 from tests.helpers.leasing import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
 

@@ -14,7 +14,7 @@ from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, Suite
 from roarbench.store.folders import Workspace
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
-from roarbench.workers.local import Job, JobOutcome, perform
+from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)

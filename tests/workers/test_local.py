@@ -21,7 +21,8 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
-from roarbench.workers.local import Job, JobOutcome, LocalEngine, _death, _serve, perform
+from roarbench.workers.job import Job, JobOutcome, perform
+from roarbench.workers.local import LocalEngine, _death, _serve
 from tests.helpers.poisoned import do_unless_poisoned
 
 pytestmark = pytest.mark.process
@@ -385,7 +386,8 @@ def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread
 
 PARENT = """
 import time
-from roarbench.workers.local import Job, LocalEngine
+from roarbench.workers.local import LocalEngine
+from roarbench.workers.job import Job
 import os
 if __name__ == "__main__":
     with LocalEngine(1) as engine:

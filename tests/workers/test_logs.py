@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.workers.local import Job, LocalEngine
+from roarbench.workers.job import Job
+from roarbench.workers.local import LocalEngine
 
 pytestmark = pytest.mark.process
 

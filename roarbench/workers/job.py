@@ -1,0 +1,52 @@
+"""A job and how it ends, the same for workers of every engine."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from roarbench.devices import gpu_is_dead, machine_failed
+from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.workers.logs import concerning
+
+_log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    """A function of a module with its arguments; everything must pickle."""
+
+    name: str
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class JobOutcome(NamedTuple):
+    """End of a job: its value, or the error that ended it, and the seconds by the clock that a worker took."""
+
+    name: str
+    value: Any
+    error: Exception | None
+    seconds: float = 0.0
+
+
+def perform(job: Job) -> tuple[Any, Exception | None, float]:
+    """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
+    start = time.monotonic()
+    with concerning(job=job.name):
+        _log.info("begun")
+        try:
+            value = job.call(*job.arguments)
+        except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
+            _log.info("failed", exc_info=True)
+            return None, _sendable(error), time.monotonic() - start
+        _log.info("done")
+        return value, None, time.monotonic() - start
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error as its base class and one line, which always pickle."""
+    for kind in (CallerError, MachineError, RunError):
+        if isinstance(error, kind):
+            return kind(str(error))
+    kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
+    return kind(f"{type(error).__name__}: {error}")
