@@ -18,7 +18,7 @@ import torch
 from roarbench.estimators import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.estimators.noise import noise_draws
-from roarbench.execution import jobs
+from roarbench.execution import jobs, shards
 from roarbench.execution.context import RunContext
 from roarbench.execution.inputs import untouched
 from roarbench.execution.networks import cuts_of, exchanged, row_rankings
@@ -105,7 +105,7 @@ class FinishedSuite:
         specs = sorted(found, key=lambda spec: spec.reference)
 
         def batch(start: int) -> object:
-            return list(jobs._rank_batch(self.context, specs, Split.TRAIN, start, start + BATCH))
+            return list(shards._rank_batch(self.context, specs, Split.TRAIN, start, start + BATCH))
 
         batch(0)
         return timed(lambda: [batch(start) for start in range(0, SAMPLE, BATCH)]) / SAMPLE

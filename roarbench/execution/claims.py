@@ -2,8 +2,8 @@
 
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution.graph import Step
-from roarbench.execution.jobs import explained_groups
 from roarbench.execution.networks import is_tuned, row_spec
+from roarbench.execution.shards import explained_groups
 from roarbench.identity import fingerprint
 from roarbench.store.leases import Wanted
 

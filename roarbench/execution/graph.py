@@ -13,7 +13,7 @@ from typing import NamedTuple
 from roarbench.devices import device
 from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
-from roarbench.execution import jobs
+from roarbench.execution import jobs, shards
 from roarbench.execution.context import RunContext
 from roarbench.execution.networks import train_common, tune
 from roarbench.plan.common import CommonNetwork
@@ -142,7 +142,7 @@ def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, 
         groups.setdefault(job_group(estimator) + numbered, []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(context, specs):
-            job = Job(f"rank {group} {split} {start}", jobs.rank_shard, (context, todo, split, start, stop))
+            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (context, todo, split, start, stop))
             explained = {lacking[spec][1].number for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
             yield Step("rank", job, needs, group=group if todo[0].estimator_record.alone else "")
@@ -189,7 +189,7 @@ def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
         made_by = lacking[spec][1]
-        yield Step("seal", Job(seal_name(made_by, spec), jobs.seal, (made_by, spec)), tuple(names))
+        yield Step("seal", Job(seal_name(made_by, spec), shards.seal, (made_by, spec)), tuple(names))
 
 
 def seal_name(context: RunContext, spec: RankingSpec) -> str:

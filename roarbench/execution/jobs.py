@@ -1,12 +1,10 @@
-"""The jobs that a worker does: train the reference, rank a range of images, train or score one network.
+"""Jobs that a worker does with networks: train the reference, train or score one network for a run.
 
 Each job finds its inputs in the stores and leaves its output there or returns it, so that any worker can do any job
 and a job that was cut off is simply done again.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,35 +13,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.datasets.superpixels import superpixels
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
-from roarbench.errors import RunError, StoreError
+from roarbench.errors import StoreError
 from roarbench.estimators import SEED
-from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import TimedMap, WantedMaps, image_ids, images_at_once, maps_and_ties, maps_device
+from roarbench.execution.importance import image_ids
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
-from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.ranking import encode, features, removed_bits, sort_keys
+from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
-from roarbench.sandbox.explain import images_a_sandbox
-from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.provenance import Provenance, provenance
-from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
-from roarbench.terms import SAME_CLASS, Precision, Retrain, Split, Unit
+from roarbench.terms import SAME_CLASS, Precision, Retrain, Split
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -72,13 +63,6 @@ class Scored(NamedTuple):
     seconds: float
     provenance: Provenance
     note: str
-
-
-class Ranked(NamedTuple):
-    """Bit-planes of a batch, uint8 (n, planes, width), and how their maps were computed, from whichever weights."""
-
-    planes: NDArray[np.uint8]
-    provenance: MapProvenance
 
 
 def train_reference(context: RunContext) -> str:
@@ -119,104 +103,6 @@ def _predictions(context: RunContext, split: Split) -> Predictions:
     model, batch = context.trained_reference().to(device()), scored_at_once(context.data.record.size)
     said = predict(model, untouched(context, split), context.reference_norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
-
-
-def rank_shard(
-    context: RunContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
-) -> dict[RankingSpec, str]:
-    """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
-
-    Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
-    in the store already are not made again. No more than one batch of maps is kept.
-
-    Returns:
-        Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
-
-    Raises:
-        StoreError: Another kind of device has begun one of these rankings; no map is made.
-    """
-    store, size = context.rankings, _batch_size(context, specs)
-    locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
-    failed: dict[RankingSpec, str] = {}
-    with ExitStack() as locks:
-        for group in explained_groups(specs):
-            locks.enter_context(store.lock(specs[0].data, group, split, locked))
-        pieces: dict[RankingSpec, list[Ranked]]
-        pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
-        for spec in pieces:
-            store.refuse_other_device(spec, maps_device(spec.estimator_record))
-        for first in range(start, stop, size):
-            todo = [spec for spec in pieces if spec not in failed]
-            for spec, found in _rank_batch(context, todo, split, first, min(first + size, stop)):
-                if isinstance(found, RunError):
-                    failed[spec] = f"{split} images from {first} on: {found}"
-                else:
-                    pieces[spec].append(found)
-        for spec, made in pieces.items():
-            if spec not in failed:
-                own = context.ranking(spec)
-                weights = own.references.checksum(own.reference) if spec.reference else ""
-                planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
-                store.write_part(spec, split, start, stop, planes, provenance)
-    return failed
-
-
-def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
-    """Return names of what is computed together, a group of estimators for one reference each.
-
-    They ascend, so that no two processes that take them one after the other wait for each other.
-    """
-    return sorted({job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
-
-
-def _joined(made: Sequence[Ranked], weights: str) -> MapProvenance:
-    parts = [piece.provenance for piece in made]
-    batches, kept = merged(one for each in parts for one in each.batches), [n for each in parts for n in each.kept]
-    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept)
-
-
-def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
-    """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
-    if not specs[0].estimator_record.submitted:
-        return images_at_once(context, len(specs))
-    return images_a_sandbox(specs[0].shape)
-
-
-def _rank_batch(
-    context: RunContext, specs: list[RankingSpec], split: Split, start: int, stop: int
-) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
-    """Return each ranking of one batch, or what is wrong with its maps."""
-    explained: dict[RunContext, list[RankingSpec]] = {}
-    for spec in specs:
-        explained.setdefault(context.ranking(spec), []).append(spec)
-    asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
-    labels = None
-    if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
-        labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
-    made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
-    for maps, theirs in zip(made, explained.values(), strict=True):
-        for spec in theirs:
-            yield spec, _ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
-
-
-def _ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.uint16] | None) -> Ranked | RunError:
-    """Return the ranking of one batch's maps, or what is wrong with them; `labels` are the images' superpixels."""
-    layout = spec.layout
-    try:
-        if layout.unit is not Unit.SUPERPIXEL:
-            return Ranked(planes_of(made.importance, ties, layout), made.provenance)
-        flat = features(made.importance.cpu().numpy(), layout.shape, layout.unit)
-    except RunError as error:  # of one estimator; the others of the pass go on
-        return error
-    assert labels is not None, "found for the batch"
-    joined = superpixel_draws if spec.name == "random" else superpixel_means
-    keys = sort_keys(joined(flat, labels), superpixel_ties(ties.cpu().numpy(), labels))
-    return Ranked(encode(keys, layout), made.provenance)
-
-
-def seal(context: RunContext, spec: RankingSpec) -> None:
-    """Join the ranked ranges of one estimator into its finished ranking."""
-    context.rankings.seal(spec, {split: len(context.images(split).labels) for split in spec.splits})
 
 
 def score(context: RunContext, run: Run) -> Scored:

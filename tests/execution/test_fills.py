@@ -8,7 +8,7 @@ import torch
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import find_estimator
-from roarbench.execution import inputs, jobs
+from roarbench.execution import inputs, jobs, shards
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled
@@ -26,8 +26,8 @@ def context(tmp_path_factory):
     found = make_context(tmp_path_factory.mktemp("fills"), FILLED)
     spec = found.ranking_spec(find_estimator("random"), Unit.SCALAR)
     for split, count in COUNTS.items():
-        jobs.rank_shard(found, [spec], split, 0, count)
-    jobs.seal(found, spec)
+        shards.rank_shard(found, [spec], split, 0, count)
+    shards.seal(found, spec)
     return found
 
 

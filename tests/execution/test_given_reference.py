@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.errors import CallerError
 from roarbench.estimators import find_estimator
-from roarbench.execution import jobs, runner
+from roarbench.execution import jobs, runner, shards
 from roarbench.forecast.workload import count_work
 from roarbench.identity import record
 from roarbench.kernels.ranking import removed_bits
@@ -50,8 +50,8 @@ def context(tmp_path_factory, suite, weights):
     for name in ("grad", "sobel"):
         spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            jobs.rank_shard(context, [spec], split, 0, count)
-        jobs.seal(context, spec)
+            shards.rank_shard(context, [spec], split, 0, count)
+        shards.seal(context, spec)
     return context
 
 
@@ -95,8 +95,8 @@ def test_controls_see_images_as_the_suite_normalises_them(context, tmp_path):
     plain = make_context(tmp_path)
     spec = plain.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
     for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-        jobs.rank_shard(plain, [spec], split, 0, count)
-    jobs.seal(plain, spec)
+        shards.rank_shard(plain, [spec], split, 0, count)
+    shards.seal(plain, spec)
     assert spec == context.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
     assert plain.rankings.open(spec).checksum == context.rankings.open(spec).checksum
 

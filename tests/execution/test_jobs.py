@@ -13,7 +13,7 @@ from roarbench import devices
 from roarbench.errors import CallerError, Diverged, StoreError
 from roarbench.estimators import engine, find_estimator
 from roarbench.estimators.noise import noisy_copies
-from roarbench.execution import importance, jobs
+from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
@@ -40,9 +40,9 @@ def context(tmp_path_factory):
         spec_of(context, name, Unit.PIXEL) for name in PIXEL
     ]
     for split, count in COUNTS.items():
-        jobs.rank_shard(context, specs, split, 0, count)
+        shards.rank_shard(context, specs, split, 0, count)
     for spec in specs:
-        jobs.seal(context, spec)
+        shards.seal(context, spec)
     return context
 
 
@@ -193,14 +193,14 @@ def test_shards_give_the_same_rankings_as_one_piece(context, tmp_path):
     specs = [spec_of(other, name, Unit.SCALAR) for name in ("random", "truth")]
     for split, count in COUNTS.items():
         for start, stop in ((0, 7), (7, count)):
-            jobs.rank_shard(other, specs, split, start, stop)
+            shards.rank_shard(other, specs, split, start, stop)
     for spec in specs:
-        jobs.seal(other, spec)
+        shards.seal(other, spec)
         assert other.rankings.open(spec).checksum == context.rankings.open(spec).checksum
 
 
 def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch):
-    for module in (jobs, importance):
+    for module in (shards, importance):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     folders = {"whole": [(0, 24)], "cut": [(8, 24), (0, 8)]}
     spec, seen = spec_of(context, "grad", Unit.SCALAR), {}
@@ -208,7 +208,7 @@ def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch)
         other = replace(context, workspace=replace(context.workspace, root=tmp_path / name))
         shutil.copytree(context.workspace.references, other.workspace.references)
         for start, stop in ranges:
-            jobs.rank_shard(other, [spec], Split.TEST, start, stop)
+            shards.rank_shard(other, [spec], Split.TEST, start, stop)
         parts = sorted(
             (other.rankings.folder(spec) / "parts").glob("test-*.arrow"), key=lambda p: int(p.stem.split("-")[1])
         )
@@ -218,7 +218,7 @@ def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch)
 
 def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
-    for module in (jobs, importance):
+    for module in (shards, importance):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     living, most = [], []
     maps = importance.maps_together
@@ -230,7 +230,7 @@ def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
         return [found]
 
     monkeypatch.setattr(importance, "maps_together", watched)
-    jobs.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
+    shards.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
     assert len(most) == 5
     assert max(most) <= 2  # the last batch, and the one that is being made
 
@@ -238,11 +238,11 @@ def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(context, tmp_path, monkeypatch):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
     spec = spec_of(other, "random", Unit.SCALAR)
-    jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
+    shards.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(jobs, "maps_and_ties")  # by which maps are made
+    monkeypatch.delattr(shards, "maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
-        jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
+        shards.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
 def test_rankings_and_runs_know_the_weights_that_they_depend_on(context):
@@ -274,7 +274,7 @@ def test_rankings_of_another_reference_are_refused(context, tmp_path):
 def test_parts_that_are_there_are_not_made_again(context, tmp_path, monkeypatch):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
     random, truth = (spec_of(other, name, Unit.SCALAR) for name in ("random", "truth"))
-    jobs.rank_shard(other, [random], Split.TEST, 0, TEST)
+    shards.rank_shard(other, [random], Split.TEST, 0, TEST)
     asked = []
     maps = importance.maps_together
     monkeypatch.setattr(
@@ -282,9 +282,9 @@ def test_parts_that_are_there_are_not_made_again(context, tmp_path, monkeypatch)
         "maps_together",
         lambda some, *rest: asked.extend(e.id for e in some[0].estimators) or maps(some, *rest),
     )
-    jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
+    shards.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
     assert asked == ["truth"]
-    jobs.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
+    shards.rank_shard(other, [random, truth], Split.TEST, 0, TEST)
     assert asked == ["truth"]
 
 
@@ -321,8 +321,8 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(context, tmp_p
     for name, spec in zip(("grad", "random"), specs, strict=True):
         assert (spec == spec_of(context, name, Unit.SCALAR)) == (name == "random")
         for split, count in COUNTS.items():
-            jobs.rank_shard(other, [spec], split, 0, count)
-        jobs.seal(other, spec)
+            shards.rank_shard(other, [spec], split, 0, count)
+        shards.seal(other, spec)
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
     done = maps if hardware else maps.replace("bf16", "float32")
     assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, done)]
@@ -340,12 +340,12 @@ def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, mo
     shutil.copytree(context.workspace.references, other.workspace.references)
     spec = spec_of(other, "grad", Unit.SCALAR)
     for size, ranges in ((16, [(0, 20)]), (4, [(20, TRAIN), (0, TEST)])):
-        for module in (jobs, importance):
+        for module in (shards, importance):
             monkeypatch.setattr(module, "images_at_once", lambda context, estimators, size=size: size)
         for start, stop in ranges:
             split = Split.TRAIN if (start, stop) != (0, TEST) else Split.TEST
-            jobs.rank_shard(other, [spec], split, start, stop)
-    jobs.seal(other, spec)
+            shards.rank_shard(other, [spec], split, start, stop)
+    shards.seal(other, spec)
     assert made_by(other, spec, Split.TRAIN) == [(16, 16, "float32"), (24, 4, "float32")]
     assert {part["device"] for part in other.rankings.open(spec).files[Split.TRAIN]["made"]} == {"cpu"}
     assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
@@ -361,9 +361,9 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, tmp_p
         groups.setdefault(engine.job_group(find_estimator(name)), []).append(spec_of(other, name, Unit.SCALAR))
     for specs in groups.values():
         for split, count in COUNTS.items():
-            jobs.rank_shard(other, specs, split, 0, count)
+            shards.rank_shard(other, specs, split, 0, count)
         for spec in specs:
-            jobs.seal(other, spec)
+            shards.seal(other, spec)
     model = other.trained_reference()
     for name in names:
         found = other.rankings.open(spec_of(other, name, Unit.SCALAR))
@@ -396,15 +396,15 @@ def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(con
 
     monkeypatch.setattr(engine, "model_maps", narrow)
     for split, count in COUNTS.items():
-        jobs.rank_shard(other, [spec], split, 0, count)
-    jobs.seal(other, spec)
+        shards.rank_shard(other, [spec], split, 0, count)
+    shards.seal(other, spec)
     assert made_by(other, spec, Split.TRAIN) == [(40, 10, "float32")]
     assert made_by(other, spec, Split.TEST) == [(24, 6, "float32")]
 
 
 def test_controls_are_ranked_before_there_is_a_reference(tmp_path):
     context = make_context(tmp_path)
-    jobs.rank_shard(context, [spec_of(context, "random", Unit.SCALAR)], Split.TEST, 0, TEST)
+    shards.rank_shard(context, [spec_of(context, "random", Unit.SCALAR)], Split.TEST, 0, TEST)
     assert context.rankings.has_part(spec_of(context, "random", Unit.SCALAR), Split.TEST, 0, TEST)
 
 

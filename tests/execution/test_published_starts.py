@@ -8,7 +8,7 @@ import torch
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS, find_estimator
-from roarbench.execution import given_weights, jobs, networks
+from roarbench.execution import given_weights, jobs, networks, shards
 from roarbench.models import build
 from roarbench.plan import weights
 from roarbench.plan.common import common_network, tuning_of
@@ -58,8 +58,8 @@ def test_a_common_network_begins_with_published_weights_whatever_its_seed(contex
     for name in CONTROLS:
         spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            jobs.rank_shard(context, [spec], split, 0, count)
-        jobs.seal(context, spec)
+            shards.rank_shard(context, [spec], split, 0, count)
+        shards.seal(context, spec)
     for seed in (0, 1):
         common = common_network(context.suite, context.data.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common(context, common)

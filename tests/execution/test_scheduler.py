@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import PAPER, find_estimator
-from roarbench.execution import beats, claims, graph, importance, jobs, scheduler
+from roarbench.execution import beats, claims, graph, importance, jobs, scheduler, shards
 from roarbench.execution.graph import Step, steps
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.scheduler import complete
@@ -379,14 +379,14 @@ def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(tmp_path, sto
 
 
 def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypatch):
-    rank_shard = jobs.rank_shard
+    rank_shard = shards.rank_shard
 
     def not_the_last(context, specs, split, start, stop):
         if split is Split.TEST and start == 16 and specs[0].reference:
             raise RunError("importance of image 3 is not finite")
         return rank_shard(context, specs, split, start, stop)
 
-    monkeypatch.setattr(jobs, "rank_shard", not_the_last)
+    monkeypatch.setattr(shards, "rank_shard", not_the_last)
     context = make_context(tmp_path)
     runs = make_runs(context)
     events = list(complete(context, runs, store, InlineEngine()))
@@ -419,14 +419,14 @@ def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, s
 def test_leases_tell_what_is_prepared(tmp_path, store, monkeypatch):
     context = make_context(tmp_path)
     seen = set()
-    for name in ("train_reference", "rank_shard", "seal"):
-        job = getattr(jobs, name)
+    for module, name in ((jobs, "train_reference"), (shards, "rank_shard"), (shards, "seal")):
+        job = getattr(module, name)
 
         def noted(*arguments, job=job):
             seen.update((lease.what.split()[0], lease.data) for lease in store.running())
             return job(*arguments)
 
-        monkeypatch.setattr(jobs, name, noted)
+        monkeypatch.setattr(module, name, noted)
     list(complete(context, make_runs(context), store, InlineEngine()))
     assert seen == {(kind, context.data.fingerprint) for kind in ("reference", "rank", "seal")}
     assert store.running() == []
@@ -593,7 +593,7 @@ def test_a_step_in_other_hands_is_skipped_and_seen_as_done_when_it_is(tmp_path, 
     def sleep(seconds):
         names.append(list(engine.done))
         if len(names) == 2:
-            jobs.rank_shard(*shard.job.arguments)
+            shards.rank_shard(*shard.job.arguments)
             store.leave(other)
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.estimators import find_estimator
-from roarbench.execution import graph, importance, jobs
+from roarbench.execution import graph, importance, jobs, shards
 from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
@@ -150,11 +150,11 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     ]
     for theirs in specs:
         for split, count in counts.items():
-            jobs.rank_shard(alone, theirs, split, 0, count)
+            shards.rank_shard(alone, theirs, split, 0, count)
         for spec in theirs:
-            jobs.seal(alone, spec)
-    jobs.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
-    jobs.rank_shard(together, specs[1], Split.TEST, 0, counts[Split.TEST])
+            shards.seal(alone, spec)
+    shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
+    shards.rank_shard(together, specs[1], Split.TEST, 0, counts[Split.TEST])
     graph_steps = steps(together, make_runs(together, suite))
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
     assert {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name} == {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.estimators import find_estimator
-from roarbench.execution import jobs, networks
+from roarbench.execution import jobs, networks, shards
 from roarbench.plan.suite import Block
 from roarbench.store import networks as network_store
 from roarbench.store import rankings, references
@@ -71,13 +71,13 @@ def controls(context):
 
 
 def rank(context):
-    jobs.rank_shard(context, controls(context), Split.TRAIN, 0, TRAIN)
-    jobs.rank_shard(context, controls(context), Split.TEST, 0, TEST)
+    shards.rank_shard(context, controls(context), Split.TRAIN, 0, TRAIN)
+    shards.rank_shard(context, controls(context), Split.TEST, 0, TEST)
 
 
 def seal(context):
     for spec in controls(context):
-        jobs.seal(context, spec)
+        shards.seal(context, spec)
 
 
 def common(context):

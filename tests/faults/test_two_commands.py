@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from roarbench.execution import claims, graph, importance, jobs
+from roarbench.execution import claims, graph, importance, shards
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
 from tests.helpers import forked
@@ -20,7 +20,7 @@ PART = ("--suite", "planted", "--limit", "40", "--estimators", "truth", "--seeds
 IMAGES = 4  # of a shard
 SECONDS = 0.4  # that each takes at least, so that both commands are equally fast on any machine
 
-rank_shard = jobs.rank_shard
+rank_shard = shards.rank_shard
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def slow_shard(*arguments: object) -> object:
 def begin_together(barrier: Barrier) -> None:
     """Make shards small and slow, and the first claim wait for that of the other command."""
     claim = ResultsStore.claim
-    graph.SHARD, jobs.rank_shard = IMAGES, slow_shard
-    for module in (jobs, importance, graph, claims):
+    graph.SHARD, shards.rank_shard = IMAGES, slow_shard
+    for module in (shards, importance, graph, claims):
         module.EXPLAINED = IMAGES
 
     def late(store: ResultsStore, *asked: object) -> object:

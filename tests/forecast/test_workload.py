@@ -9,7 +9,7 @@ import pytest
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import TWINS, ensembles
 from roarbench.estimators.engine import maps_together
-from roarbench.execution import importance, jobs
+from roarbench.execution import importance, jobs, shards
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
@@ -98,7 +98,9 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     step = train._Training._add_gradients
     monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
-    monkeypatch.setattr(jobs, "planes_of", counting("ranked", jobs.planes_of, lambda importance, *_: len(importance)))
+    monkeypatch.setattr(
+        shards, "planes_of", counting("ranked", shards.planes_of, lambda importance, *_: len(importance))
+    )
     monkeypatch.setattr(importance, "maps_together", maps)
     draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
     monkeypatch.setattr(ensembles, "noise_draws", draws)

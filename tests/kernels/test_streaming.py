@@ -134,15 +134,15 @@ def test_a_network_trained_on_streamed_images_is_the_same(micro_batch):
 
 def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
     from roarbench.estimators import find_estimator
-    from roarbench.execution import jobs
+    from roarbench.execution import jobs, shards
     from roarbench.terms import Split
     from tests.helpers.tiny_suite import TEST, TRAIN, make_context, make_runs
 
     context = make_context(tmp_path)
     spec = context.ranking_spec(find_estimator("random"), Unit.SCALAR)
     for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-        jobs.rank_shard(context, [spec], split, 0, count)
-    jobs.seal(context, spec)
+        shards.rank_shard(context, [spec], split, 0, count)
+    shards.seal(context, spec)
     runs = [run for run in make_runs(context) if run.cell.estimator in ("random", "none")]
     runs = [run for run in runs if run.reference == "" and run.cell.unit is Unit.SCALAR and run.seed == 0]
     expected = [jobs.score(context, run).correct for run in runs]

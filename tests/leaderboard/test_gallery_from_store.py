@@ -16,7 +16,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators import find_estimator
-from roarbench.execution import jobs
+from roarbench.execution import jobs, shards
 from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_order
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, Suite
@@ -92,8 +92,8 @@ def test_the_strip_has_the_rankings_that_a_run_makes(tmp_path: Path, suite: Suit
     for name in ("random", "grad"):
         spec = context.ranking_spec(find_estimator(name), unit)
         for split in context.splits:
-            jobs.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
-        jobs.seal(context, spec)
+            shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
+        shards.seal(context, spec)
     gallery = read_gallery(SuiteResults(suite, context.data.fingerprint, None, {}), tmp_path)
     assert gallery is not None and list(gallery.planes) == ["random", "grad"]
     found = context.rankings.open(context.ranking_spec(find_estimator("grad"), unit))
@@ -111,8 +111,8 @@ def test_a_ranking_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: P
     files = []
     for name in ("random", "grad"):
         spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
-        jobs.rank_shard(context, [spec], Split.TEST, 0, TEST)
-        jobs.seal(context, spec)
+        shards.rank_shard(context, [spec], Split.TEST, 0, TEST)
+        shards.seal(context, spec)
         files.append(context.rankings.folder(spec) / "test.arrow")
     assert gallery_page(shown(), str)["damaged"] == ""
     files[1].write_bytes(files[1].read_bytes()[:-100])
