@@ -27,7 +27,8 @@ from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.kernels.train import fit
 from roarbench.models import build
-from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 DEVICE = device()

@@ -32,7 +32,7 @@ from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.train import fit, predict
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 RULE = """augmentation: of those whose untouched accuracy at 12 epochs is within 2 points of the best, the one with the

@@ -23,7 +23,8 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.errors import RunError
-from roarbench.execution.runner import Request, run_suite, workers_here
+from roarbench.execution.local_workers import workers_here
+from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.report.panels import COLOURS, FONT_POINTS, INK

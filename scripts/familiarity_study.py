@@ -26,7 +26,8 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.train import fit, predict, scored_at_once
 from roarbench.plan.common import tuning_of
-from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace
 from roarbench.store.rankings import Rankings

@@ -18,7 +18,8 @@ from rich.console import Console
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import RunError
-from roarbench.execution.runner import Request, run_suite, workers_here
+from roarbench.execution.local_workers import workers_here
+from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import RANDOM

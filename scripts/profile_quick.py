@@ -28,7 +28,7 @@ from roarbench.kernels.train import fit
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
-from roarbench.plan.recipes import Recipe
+from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace

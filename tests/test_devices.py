@@ -9,7 +9,7 @@ import torch
 from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus, sent
 from roarbench.errors import MachineError
-from roarbench.execution import importance, inputs, runner
+from roarbench.execution import importance, inputs, local_workers
 from roarbench.models import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_context
@@ -32,10 +32,10 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
 
 
 def test_one_worker_for_each_gpu_else_for_each_core(monkeypatch) -> None:
-    monkeypatch.setattr(runner, "gpus", lambda: ("0", "1", "2"))
-    assert runner.default_workers() == 3
-    monkeypatch.setattr(runner, "gpus", lambda: ())
-    assert runner.default_workers() == cores()
+    monkeypatch.setattr(local_workers, "gpus", lambda: ("0", "1", "2"))
+    assert local_workers.default_workers() == 3
+    monkeypatch.setattr(local_workers, "gpus", lambda: ())
+    assert local_workers.default_workers() == cores()
 
 
 @pytest.fixture

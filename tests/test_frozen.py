@@ -17,7 +17,8 @@ from torch import nn
 
 from roarbench.identity import fingerprint, record
 from roarbench.models import MODELS, build
-from roarbench.plan.recipes import RECIPES, Recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import RECIPES
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())

@@ -15,7 +15,7 @@ from roarbench.kernels.inputs import Normalisation
 from roarbench.models import build
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
-from roarbench.plan.recipes import Recipe
+from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Reference, Run
 from roarbench.plan.suite import Suite
 from roarbench.store.checkpoints import CheckpointFile

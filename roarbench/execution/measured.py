@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from roarbench.errors import CallerError
-from roarbench.execution.scheduler import Engine
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import Suite
-from roarbench.workers.job import Job, JobOutcome
+from roarbench.workers.job import Engine, Job, JobOutcome
 
 _PATIENCE = 1.0  # seconds between looks whether a worker is there
 

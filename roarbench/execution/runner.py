@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,11 +21,11 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
-from roarbench.errors import CallerError
 from roarbench.execution.artifacts import artifacts_for, noted_by
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import Step, steps
+from roarbench.execution.local_workers import PER_CORE, start_local
 from roarbench.execution.measured import DeviceEngine, measured_rates
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
@@ -33,7 +33,6 @@ from roarbench.execution.reach import out_of_reach
 from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import Work
 from roarbench.models import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
@@ -47,49 +46,8 @@ from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import Pace
 from roarbench.terms import Split
 from roarbench.text import duration
-from roarbench.workers.local import LocalEngine
 
 Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
-_PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
-
-
-def default_workers() -> int:
-    """Return how many processes share the work by default: one for each GPU, else one for each core."""
-    return len(gpus()) or cores()
-
-
-def workers_here(asked: int | None) -> int:
-    """Return how many processes share the work on this machine.
-
-    Raises:
-        CallerError: More are asked for than it can feed.
-    """
-    most = _PER_CORE * cores()
-    if asked and asked > most:
-        raise CallerError(
-            f"--workers {asked} is more than {_PER_CORE} for each core of this machine; write {most} or less"
-        )
-    return asked or default_workers()
-
-
-def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
-    """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
-    return LocalEngine(workers, gpus(), logs)
-
-
-@contextmanager
-def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work | None], Rates]]:
-    """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
-    every = gpus()
-    with LocalEngine(1, every) as engine:
-
-        def measure(suite: Suite, work: Work | None) -> Rates:
-            rates = measured_rates(engine, suite, work, say)
-            for recipe, why in rates.too_large:
-                say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
-            return replace(rates, gpus=len(every)) if every else rates
-
-        yield measure
 
 
 @dataclass(frozen=True)
@@ -134,13 +92,15 @@ class Finished(NamedTuple):
 
     Attributes:
         suite_results: What the store holds of the suite, on the images that were used.
-        failed: Runs that failed.
+        failed: Runs that failed, or were left out because this machine has no room for their trainings.
         context: Where the images, the reference and the rankings lie.
+        stopped: Whether some of them failed and are not tried again until `retry` makes them due.
     """
 
     suite_results: SuiteResults
     failed: int
     context: RunContext
+    stopped: bool = False
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
@@ -184,7 +144,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
             if request.until is not None and time.monotonic() >= request.until:
                 break
-    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
+    stopped = bool(store.stopped([run.key for run in todo]))
+    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context, stopped)
 
 
 def _refuse_other_folder(checksums: Checksums, done: SuiteResults, context: RunContext, todo: list[Run]) -> None:
@@ -290,7 +251,7 @@ def _decode(request: Request, workspace: Workspace, console: Console) -> ImageDa
     start = time.monotonic()
     record = request.suite.dataset_record
     # photographs are decoded by the processors of this machine, wherever the other work is done
-    workers = cores() if gpus() else min(request.workers, _PER_CORE * cores())
+    workers = cores() if gpus() else min(request.workers, PER_CORE * cores())
     with DecodeWatch(console) as watch:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
     if watch.used and images.repairs:

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Generator, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
@@ -19,7 +19,7 @@ from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore
-from roarbench.workers.job import Job, JobOutcome
+from roarbench.workers.job import Engine, JobOutcome, Stopping
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
@@ -51,28 +51,6 @@ class Event(NamedTuple):
 
 
 Events = Generator[Event, None, None]
-
-
-class Engine(Protocol):
-    """Workers that do jobs."""
-
-    @property
-    def idle(self) -> int:
-        """Return how many jobs can be submitted now."""
-
-    def submit(self, job: Job) -> None:
-        """Give a job to an idle worker."""
-
-    def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
-
-
-@runtime_checkable
-class Stopping(Protocol):
-    """Engine that can end a job under way, whose outcome is then that of a worker that died."""
-
-    def stop(self, name: str) -> None:
-        """End the job of this name."""
 
 
 def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Events:

@@ -15,7 +15,7 @@ from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import common_trainings, tuning_cost, tunings
 from roarbench.plan.keys import family_splits, needs_reference, ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.points import Point
-from roarbench.plan.recipes import Recipe
+from roarbench.plan.recipe import Recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import Retrain, Split, Unit
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from roarbench.devices import sent
-from roarbench.plan.recipes import Augmentation
+from roarbench.plan.recipe import Augmentation
 
 AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
 ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from roarbench.kernels.augment import heads, reach, shifts, shrink
-from roarbench.plan.recipes import Augmentation
+from roarbench.plan.recipe import Augmentation
 
 MOST = 2e9  # bytes of inputs at full size, as float32, of which any are held
 _READ = 32  # inputs that are made at once: what lies between them stays in a core's cache

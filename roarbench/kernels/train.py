@@ -29,7 +29,7 @@ from roarbench.kernels.inputs import (
     scaled,
 )
 from roarbench.kernels.room import find_room
-from roarbench.plan.recipes import Optimiser, Recipe, learning_rate, side
+from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose

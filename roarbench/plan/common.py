@@ -11,7 +11,8 @@ from functools import cache
 from roarbench.estimators import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.points import Point
-from roarbench.plan.recipes import Decay, Recipe, find_recipe
+from roarbench.plan.recipe import Decay, Recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import Order, Retrain, Split, Unit
 

@@ -11,7 +11,8 @@ from typing import Any
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import Estimator, find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
-from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import FILLS, PROTOCOLS, SHOWN, Making, Order, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed

@@ -6,7 +6,8 @@ from math import prod
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator
-from roarbench.plan.recipes import Recipe, find_recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Making, Protocol, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"

@@ -18,7 +18,8 @@ from roarbench.estimators import find_estimator
 from roarbench.plan.data_section import read_data
 from roarbench.plan.networks import named_network
 from roarbench.plan.own import own_suite
-from roarbench.plan.recipes import RECIPES, SETTINGS, Augmentation, Recipe, changed, find_recipe
+from roarbench.plan.recipe import Augmentation, Recipe
+from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
 from roarbench.plan.suite import Block, Own, Suite, controls_on
 from roarbench.plan.suites import SUITES

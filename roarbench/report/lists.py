@@ -14,7 +14,8 @@ from roarbench.identity import record
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import needs_reference, reference_epochs
 from roarbench.plan.points import expand
-from roarbench.plan.recipes import SETTINGS, Recipe, find_recipe
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.recipes import SETTINGS, find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.terms import Retrain

@@ -1,9 +1,9 @@
-"""A job and how it ends, the same for workers of every engine."""
+"""A job, how it ends, and what does jobs: the same for workers of every engine."""
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from roarbench.devices import gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
@@ -27,6 +27,28 @@ class JobOutcome(NamedTuple):
     value: Any
     error: Exception | None
     seconds: float = 0.0
+
+
+class Engine(Protocol):
+    """Workers that do jobs."""
+
+    @property
+    def idle(self) -> int:
+        """Return how many jobs can be submitted now."""
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker."""
+
+    def wait(self, timeout: float) -> list[JobOutcome]:
+        """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
+
+
+@runtime_checkable
+class Stopping(Protocol):
+    """Engine that can end a job under way, whose outcome is then that of a worker that died."""
+
+    def stop(self, name: str) -> None:
+        """End the job of this name."""
 
 
 def perform(job: Job) -> tuple[Any, Exception | None, float]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from roarbench.analysis.collecting import collect, collect_all
 from roarbench.analysis.load import what_else
 from roarbench.datasets.catalogue import PINNED
-from roarbench.execution import runner
+from roarbench.execution import local_workers, runner
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
@@ -182,7 +182,7 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
 
 @pytest.mark.slow
 def test_a_run_tells_how_good_its_reference_is_under_the_title_that_it_has(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
     scored = replace(SMALL, blocks=(Block(MORF, ("random",), (0.5,), seeds=1),))
     store.add_all(rows(OTHER, expand(scored), limit=8))
     console = Console(file=StringIO(), width=300)

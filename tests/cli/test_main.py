@@ -24,7 +24,8 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.origin import BUNDLED
 from roarbench.errors import RunError
-from roarbench.execution import jobs
+from roarbench.execution import jobs, runner
+from roarbench.forecast.rates import CORE, TooLarge, assume
 from roarbench.plan.points import expand, select
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS, find_suite
@@ -125,6 +126,7 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
+    assert "failed runs are not tried again until" in answer.err
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     found = json.loads(call("status", *SMALL, "--store", tmp_path, "--format", "json").out)
@@ -134,6 +136,16 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     assert call("run", *PART, "--store", tmp_path).code == 1  # nobody has asked for it to be tried again
     assert call("retry", *SMALL, "--store", tmp_path).code == 0
     assert call("run", *PART, "--store", tmp_path).code == 0
+
+
+def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_path, monkeypatch):
+    suite = find_suite("planted")
+    rates = replace(assume(suite, CORE), too_large=(TooLarge(suite.recipe, "no room"),))
+    monkeypatch.setattr(runner, "measured_rates", lambda engine, suite, work, say: rates)
+    answer = call("run", *PART, "--store", tmp_path)
+    assert answer.code == 1
+    assert " are left out here: no room" in answer.err
+    assert "roarbench retry" not in answer.err
 
 
 @pytest.mark.slow

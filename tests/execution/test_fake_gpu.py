@@ -16,7 +16,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.train import fit, predict
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.suite import Block
 from roarbench.terms import ROAR, Precision, Split, Unit
 from tests.helpers.fake_gpu import GPU, FakeGpu, fake_gpu

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.execution import runner
+from roarbench.execution import local_workers
 from roarbench.execution.measured import measured_rates
 from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
 from roarbench.plan.suites import find_suite
@@ -83,10 +83,10 @@ def test_what_a_device_lacks_is_said_in_one_line():
 
 def test_a_plan_says_which_trainings_do_not_fit(monkeypatch):
     found = replace(assume(SUITE, CORE), too_large=(TooLarge("planted@1", "a step takes more than 1.0 GB"),))
-    monkeypatch.setattr(runner, "LocalEngine", lambda *rest: nullcontext())
-    monkeypatch.setattr(runner, "measured_rates", lambda *rest: found)
+    monkeypatch.setattr(local_workers, "LocalEngine", lambda *rest: nullcontext())
+    monkeypatch.setattr(local_workers, "measured_rates", lambda *rest: found)
     lines: list[str] = []
-    with runner.rates_here(lines.append) as ask:
+    with local_workers.rates_here(lines.append) as ask:
         ask(SUITE, None)
     assert lines == ["planted v1: trainings by planted@1 would be left out here: a step takes more than 1.0 GB"]
 
@@ -103,7 +103,7 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines: list[str] = []
-    with runner.rates_here(lines.append) as ask:
+    with local_workers.rates_here(lines.append) as ask:
         rates = ask(SUITE, None)
     assert (rates.gpus, rates.measured) == (2, False)
     assert len(lines) == 1

@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from roarbench.errors import CallerError
-from roarbench.execution import reproduce, runner
+from roarbench.execution import local_workers, reproduce, runner
 from roarbench.models import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
@@ -33,7 +33,7 @@ SCORED = replace(SUITE, name="scored", blocks=(Block(MORF, ("grad",), (0.5,), se
 def suites(monkeypatch):
     """The small suite, with workers in this process."""
     monkeypatch.setitem(VERSIONS, ("tiny", 1), TRAINED)
-    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
 
 
 def checkpoint(path, seed=7):

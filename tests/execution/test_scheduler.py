@@ -20,7 +20,8 @@ from roarbench.execution.graph import Step, steps
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.augment import Augmentation
-from roarbench.plan.recipes import RECIPES, Decay, Recipe
+from roarbench.plan.recipe import Decay, Recipe
+from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suite import Block
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url

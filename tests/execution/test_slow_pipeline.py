@@ -16,7 +16,8 @@ from roarbench.execution.jobs import Scored
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
-from roarbench.plan.recipes import RECIPES, Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation, Decay, Recipe
+from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain, Split, Unit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.execution import runner
+from roarbench.execution import local_workers
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.workers import local
 from tests.helpers import forked
@@ -19,7 +19,7 @@ SHOWN = "CUDA_VISIBLE_DEVICES"
 
 def poison_one() -> None:
     """Let the second worker, and whatever replaces it, die of every job."""
-    runner._PER_CORE = 8  # of a machine with one core, too
+    local_workers.PER_CORE = 8  # of a machine with one core, too
     start, perform = local.LocalEngine._start, local.perform
 
     def started(engine: local.LocalEngine, number: int) -> object:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from roarbench.cli import main
-from roarbench.execution import runner
+from roarbench.execution import local_workers
 from tests.helpers.tiny_suite import InlineEngine
 
 SMALL = ("--suite", "planted", "--limit", "8")
@@ -29,7 +29,7 @@ def command(*words: object) -> int:
     """Run a command as the console script does; its exit code."""
     before = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
-        patch.setattr(runner, "LocalEngine", InlineEngine)
+        patch.setattr(local_workers, "LocalEngine", InlineEngine)
         patch.setattr(sys, "argv", ["roarbench", *map(str, words)])
         main.main()
     signal.signal(signal.SIGTERM, before)

@@ -25,7 +25,7 @@ from roarbench.kernels.augment import (
 )
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.recipes import Augmentation
+from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Unit
 
 DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]

@@ -15,7 +15,7 @@ from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import _Training, fit, predict
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import CPU, both
 

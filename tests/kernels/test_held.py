@@ -7,7 +7,7 @@ from torch import Tensor
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.held import MOVING, Held, fits, movable, moved
-from roarbench.plan.recipes import Augmentation
+from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Unit
 
 

@@ -13,7 +13,7 @@ from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.room import find_room
 from roarbench.kernels.train import _Training
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Precision, Unit
 
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)

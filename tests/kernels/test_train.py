@@ -20,7 +20,8 @@ from roarbench.kernels.held import MOVING
 from roarbench.kernels.inputs import Batches, Normalisation, normalise
 from roarbench.kernels.train import decay_groups, fit, predict, scored_at_once
 from roarbench.models import build
-from roarbench.plan.recipes import Augmentation, Decay, Optimiser, Recipe, find_recipe, learning_rate
+from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate
+from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Precision, Unit
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))

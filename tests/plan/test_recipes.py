@@ -4,17 +4,8 @@ import pytest
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.common import tuning_cost
-from roarbench.plan.recipes import (
-    RECIPES,
-    SETTINGS,
-    Augmentation,
-    Decay,
-    Recipe,
-    changed,
-    find_recipe,
-    learning_rate,
-    side,
-)
+from roarbench.plan.recipe import Augmentation, Decay, Recipe, learning_rate, side
+from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
 

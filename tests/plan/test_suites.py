@@ -11,7 +11,8 @@ from roarbench.identity import fingerprint
 from roarbench.kernels.ranking import removed_count
 from roarbench.models import MODELS
 from roarbench.plan.points import expand
-from roarbench.plan.recipes import RECIPES, Augmentation, find_recipe
+from roarbench.plan.recipe import Augmentation
+from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
 from roarbench.terms import (
     AUGMENTED,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.cli import main
-from roarbench.execution import reproduce, runner
+from roarbench.execution import local_workers, reproduce
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
@@ -42,7 +42,7 @@ def bubblewrap(require: Callable[[str, str], str]) -> None:
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path) -> Iterator[Call]:
     """Run a command in an empty folder, as the console script does, with workers in this process."""
-    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGTERM)

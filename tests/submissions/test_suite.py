@@ -20,7 +20,7 @@ from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators import CONTROLS, find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.execution import entry as submitting
-from roarbench.execution import importance, jobs, runner
+from roarbench.execution import importance, jobs, local_workers
 from roarbench.execution.context import RunContext
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.scheduler import complete
@@ -282,7 +282,7 @@ def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
 
 
 def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
     run = planted_run(tmp_path, store, check_source(GOOD))
     made = reproduce(RerunRequest(run.key[:10]), Workspace(tmp_path), store, CONSOLE)
     assert made.verdict is ReproductionOutcome.EQUAL

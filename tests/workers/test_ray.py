@@ -18,10 +18,9 @@ import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.execution.scheduler import Stopping
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import default_url
-from roarbench.workers.job import Job, JobOutcome
+from roarbench.workers.job import Job, JobOutcome, Stopping
 from tests.helpers import forked
 from tests.helpers.command_line import SMALL
 from tests.helpers.commands import eventually, outcomes, rows

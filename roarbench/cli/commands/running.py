@@ -84,16 +84,16 @@ def run(
         where = results.where
     _print_tables(suite, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _propose_next(named, bool(finished.failed), console)
+    _propose_next(named, finished.stopped, console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _propose_next(named: Suite, failed: bool, console: Console) -> None:
+def _propose_next(named: Suite, stopped: bool, console: Console) -> None:
     """Print the commands that usually come after a run, and after failures the one that makes them due."""
     lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
-    if failed:
+    if stopped:
         console.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
 
 
@@ -129,7 +129,7 @@ def _print_tables(suite: Suite, finished: "Finished", store: Path, format: Table
 
 def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
     """Return how many workers there are, and what starts them, with logs in a folder, made here, if that is named."""
-    from roarbench.execution.runner import start_local, workers_here
+    from roarbench.execution.local_workers import start_local, workers_here
 
     if logs:  # before hours of work: a worker without its log does not start
         with writing(logs):
@@ -186,7 +186,8 @@ def _run_twice(named: Suite, suite: Suite, work: WorkOptions, number: int) -> "l
         RunError: Runs failed.
     """
     from roarbench.analysis.load import open_results
-    from roarbench.execution.runner import Request, run_suite, workers_here
+    from roarbench.execution.local_workers import workers_here
+    from roarbench.execution.runner import Request, run_suite
     from roarbench.store.folders import Workspace
 
     workspace, count = Workspace(work.store), workers_here(work.workers)
@@ -216,7 +217,7 @@ def plan(
     suite, seconds = requested_suite(named, asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already
-    from roarbench.execution.runner import default_workers, rates_here
+    from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.store.folders import Workspace
 
@@ -241,7 +242,7 @@ def plan(
 def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:
     """Print the cheapest way to an answer on this machine."""
     from roarbench.analysis.load import Question, load_if_any
-    from roarbench.execution.runner import default_workers, rates_here
+    from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
 

@@ -86,9 +86,9 @@ def reproduce(
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.analysis.load import open_results
+    from roarbench.execution.local_workers import workers_here
     from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.execution.runner import workers_here
     from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.folders import Workspace
 

@@ -1,0 +1,56 @@
+"""The workers of this machine: how many there are, what starts them, and how fast they are."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from roarbench.devices import gpus
+from roarbench.errors import CallerError
+from roarbench.execution.measured import measured_rates
+from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import Work
+from roarbench.plan.suite import Suite
+from roarbench.store.provenance import cores
+from roarbench.workers.local import LocalEngine
+
+PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+
+
+def default_workers() -> int:
+    """Return how many processes share the work by default: one for each GPU, else one for each core."""
+    return len(gpus()) or cores()
+
+
+def workers_here(asked: int | None) -> int:
+    """Return how many processes share the work on this machine.
+
+    Raises:
+        CallerError: More are asked for than it can feed.
+    """
+    most = PER_CORE * cores()
+    if asked and asked > most:
+        raise CallerError(
+            f"--workers {asked} is more than {PER_CORE} for each core of this machine; write {most} or less"
+        )
+    return asked or default_workers()
+
+
+def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
+    """Start so many processes on this machine, each of which writes a log in a folder if that is named."""
+    return LocalEngine(workers, gpus(), logs)
+
+
+@contextmanager
+def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work | None], Rates]]:
+    """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
+    every = gpus()
+    with LocalEngine(1, every) as engine:
+
+        def measure(suite: Suite, work: Work | None) -> Rates:
+            rates = measured_rates(engine, suite, work, say)
+            for recipe, why in rates.too_large:
+                say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
+            return replace(rates, gpus=len(every)) if every else rates
+
+        yield measure

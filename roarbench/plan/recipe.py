@@ -1,0 +1,119 @@
+"""How a network is trained: a recipe, its learning rate and its image size. Nothing here imports torch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from roarbench.terms import Precision
+
+
+class Decay(StrEnum):
+    """Course of the learning rate after the warm-up."""
+
+    STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
+    LINEAR = "linear"  # in a straight line to 0 at the end
+
+
+class Augmentation(StrEnum):
+    """Change of a degraded training image before it is normalised."""
+
+    NONE = "none"
+    FLIP = "flip"  # mirrored left to right, every second time
+    SHIFT = "shift"  # moved by up to 1/16 of the size in each direction, the edge mirrored into the gap
+    SHIFT_FLIP = "shift-flip"
+    NOISE_FLIP = "noise-flip"  # normal noise of a strength drawn for each image, and flip
+    CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
+
+
+class Optimiser(StrEnum):
+    """Rule by which a step follows from the gradients."""
+
+    SGD = "sgd"  # with Nesterov momentum
+    ADAMW = "adamw"  # Loshchilov & Hutter 2019, betas `momentum` and 0.999: transformers do not learn without it
+
+
+DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), latest first
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that fixes a training, beside the network, the data and the seed.
+
+    Attributes:
+        name: What the recipe is called.
+        version: Counts up with every change of what is computed.
+        epochs: Passes over the training images; need not be whole.
+        batch: Images in a step.
+        peak: Learning rate after the warm-up.
+        warmup: Epochs in which the learning rate rises from 0 to `peak` in a straight line.
+        decay: What it does afterwards.
+        augmentation: What is done to the degraded images.
+        precision: Of the training steps; evaluation is always float32.
+        momentum: Nesterov momentum, or AdamW's first beta.
+        weight_decay: On all weights but biases and those of batch norm.
+        smoothing: Label smoothing: the share of the target spread evenly over all classes.
+        sides: Side of the training images as a share of the full one, in equal parts of the training: degraded images
+            are shrunk before they are augmented (progressive resolution, Howard 2018). Tests are at full size.
+        micro_batch: Images that go through the network at once; gradients add up to those of `batch` images before a
+            step. Batch norm takes its statistics over this many, so it is part of what is computed. 0: `batch`.
+        start: The published weights that every training begins with: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS` as
+            torchvision calls them; empty for random ones.
+        changes: In what it differs from the recipe of the table with its name and version, as its title has it:
+            `(epochs=6)`; empty for one of the table.
+        optimiser: How a step follows from the gradients.
+    """
+
+    name: str
+    version: int
+    epochs: float
+    batch: int
+    peak: float
+    warmup: float
+    decay: Decay
+    augmentation: Augmentation
+    precision: Precision = Precision.BF16
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    smoothing: float = 0.1
+    sides: tuple[float, ...] = (1.0,)
+    micro_batch: int = 0
+    start: str = ""
+    changes: str = ""
+    optimiser: Optimiser = Optimiser.SGD
+
+    @property
+    def area(self) -> float:
+        """Return the mean share of a full image's pixels that a training image has."""
+        return sum(side**2 for side in self.sides) / len(self.sides)
+
+    @property
+    def title(self) -> str:
+        """Return `name@version`, as suites and runs name it, with what was changed: `quick@2(epochs=6)`."""
+        return f"{self.name}@{self.version}{self.changes}"
+
+
+def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
+    """Return the learning rate of a step.
+
+    Args:
+        recipe: How the network is trained.
+        step: Counts from 0.
+        steps_per_epoch: Training images divided by the batch; need not be whole.
+    """
+    epoch = step / steps_per_epoch
+    if epoch < recipe.warmup:
+        return recipe.peak * epoch / recipe.warmup
+    if recipe.decay is Decay.LINEAR:
+        return recipe.peak * max(0.0, recipe.epochs - epoch) / (recipe.epochs - recipe.warmup)
+    return recipe.peak * next((factor for start, factor in DECAY_STEPS if epoch >= start), 1.0)
+
+
+def side(recipe: Recipe, step: int, steps: int, full: int) -> int:
+    """Return height and width in pixels of the training images of a step.
+
+    Args:
+        recipe: How the network is trained.
+        step: Counts from 0.
+        steps: Of the whole training.
+        full: Height and width at full size.
+    """
+    return round(full * recipe.sides[step * len(recipe.sides) // steps])
