@@ -15,8 +15,9 @@ from functools import partial
 import torch
 
 from roarbench.devices import device, gpu_memory
-from roarbench.estimators import PAPER, SEED, find_estimator
+from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.device_ranking import planes_of

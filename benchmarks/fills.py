@@ -22,8 +22,8 @@ from torch import Tensor
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
-from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.fill import filled, interpolated
 from roarbench.terms import FILLS

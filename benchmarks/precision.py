@@ -26,8 +26,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import device
-from roarbench.estimators import PAPER, engine, find_estimator
+from roarbench.estimators import engine
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.estimators.stem import divided

@@ -19,7 +19,8 @@ from precision import moved
 from rich.console import Console
 
 from roarbench.errors import RunError
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance
 from roarbench.execution.context import RunContext
 from roarbench.execution.runner import Finished, Request, run_suite

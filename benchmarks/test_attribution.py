@@ -14,8 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from roarbench.estimators import PAPER, ensembles, find_estimator, gradients
+from roarbench.estimators import ensembles, gradients
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import Maps, Subject, importance_maps, maps_together
 from roarbench.models import build
 

@@ -10,7 +10,8 @@ from leaderboard.papers import papers
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator, split_entry
+from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
+from roarbench.estimators.catalogue import split_entry
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.plan.points import describe
 from roarbench.store.result import Result

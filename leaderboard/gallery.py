@@ -18,7 +18,7 @@ from leaderboard.source import main_rows, protocols, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.store.folders import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore

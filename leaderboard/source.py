@@ -14,7 +14,8 @@ from roarbench.analysis.load import fits, only_part
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
-from roarbench.estimators import TRUSTED, Estimator, find_estimator
+from roarbench.estimators import TRUSTED, Estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import describe
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS, leading

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import flip, random_resized_crop, shift
 from roarbench.kernels.degrade import DegradedImages, RemovedMaps

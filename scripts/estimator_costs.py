@@ -13,8 +13,9 @@ from pathlib import Path
 
 import torch
 
-from roarbench.estimators import ESTIMATORS, Estimator
+from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import written
 from roarbench.models import build

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import other_images
 from roarbench.execution.context import RunContext
 from roarbench.execution.networks import cuts_of, exchanged

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.errors import RunError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.local_workers import workers_here
 from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.plan.suite import Block, Suite

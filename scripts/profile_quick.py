@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.execution import jobs, shards

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite, leading
 from roarbench.stats.board import Board, Row
 from roarbench.stats.curves import Scores

@@ -12,7 +12,7 @@ import numpy as np
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.stats.agreement import Agreement, agreement

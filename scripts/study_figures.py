@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.panels import COLOURS, INK
 from roarbench.stats.bootstrap import Estimate
 

@@ -29,7 +29,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from leaderboard.commands import export_site
-from roarbench.estimators import ESTIMATORS, Estimator
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN

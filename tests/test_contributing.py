@@ -89,7 +89,7 @@ def test_a_patch_changes_the_package_and_a_test(patch):
 def test_the_new_estimator_gives_maps(extended):
     program = """
 import torch
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
 layer = torch.nn.Linear(4, 2, bias=False)

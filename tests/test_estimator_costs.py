@@ -6,7 +6,7 @@ from pathlib import Path
 import estimator_costs
 import pytest
 
-from roarbench.estimators import ESTIMATORS, find_estimator
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.parameters import PARAMETERS, written
 
 PAGE = (Path(__file__).parents[1] / "docs" / "estimators.md").read_text()

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample

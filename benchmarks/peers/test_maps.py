@@ -12,8 +12,9 @@ from peers.beside import Beside, Figure, core_seconds
 from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
-from roarbench.estimators import IG_STEPS, PAPER, SAMPLES, SEED, find_estimator
+from roarbench.estimators import IG_STEPS, SAMPLES, SEED
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
 from roarbench.estimators.folding import folded
 from roarbench.estimators.methods import Passes

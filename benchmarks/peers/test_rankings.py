@@ -13,8 +13,8 @@ from PIL import Image
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise

@@ -10,7 +10,8 @@ import numpy as np
 
 from roarbench.analysis.differences import ByPoint, differences_of
 from roarbench.analysis.mixtures import Dropped, differing, mixture
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, untouched_by

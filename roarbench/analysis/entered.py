@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN

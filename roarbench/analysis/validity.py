@@ -12,7 +12,7 @@ from roarbench.analysis.agreements import Compared, agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
-from roarbench.estimators import TWINS
+from roarbench.estimators.catalogue import TWINS
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.terms import Unit

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from roarbench.errors import CallerError
-from roarbench.estimators import JOINING, find_estimator, split_names
+from roarbench.estimators.catalogue import JOINING, find_estimator, split_names
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries

@@ -2,7 +2,7 @@
 
 import typer
 
-from roarbench.estimators import ESTIMATORS, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
 from roarbench.terms import PROTOCOLS, SHOWN
 

@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from roarbench.datasets.superpixels import need_slic
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.estimators import ESTIMATORS, Estimator, find_estimator
+from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.models import build

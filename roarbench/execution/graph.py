@@ -11,7 +11,8 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators import Estimator, find_estimator, ranked_by
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs, shards
 from roarbench.execution.context import RunContext

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import MachineError, RunError
-from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator, find_estimator, split_entry
+from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.folding import folded

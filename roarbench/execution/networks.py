@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from roarbench.devices import device
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.context import RunContext
 from roarbench.execution.inputs import pixels
 from roarbench.identity import fingerprint, record

@@ -13,7 +13,8 @@ from roarbench.analysis.load import find_key
 from roarbench.calls import propose
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, RunError
-from roarbench.estimators import TRUSTED, find_estimator, split_entry
+from roarbench.estimators import TRUSTED
+from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch

@@ -15,8 +15,8 @@ from roarbench.datasets import DatasetRecord
 from roarbench.datasets.images import decode_image
 from roarbench.devices import device, precision_used, uncompiled
 from roarbench.errors import NoRoom
-from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, images_at_once, suite_cost

@@ -6,7 +6,8 @@ from operator import mul
 from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import NOISY, Estimator, find_estimator
+from roarbench.estimators import NOISY, Estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Decay, Recipe

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from roarbench.datasets import DatasetRecord
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, Own, Suite

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import Estimator, find_estimator, ranked_by
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe

@@ -5,7 +5,8 @@ from math import prod
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator, find_estimator
+from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Making, Protocol, Retrain, Split, Unit

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.data_section import read_data
 from roarbench.plan.networks import named_network
 from roarbench.plan.own import own_suite

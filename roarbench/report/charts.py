@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from roarbench.analysis.published import Curve, published_curves
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.figures import Axis, Chart
 from roarbench.report.gains import Height, curve_height
 from roarbench.report.panels import Curve as PanelCurve

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.calls import propose
-from roarbench.estimators import ESTIMATORS, TWINS
+from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.identity import record
 from roarbench.plan.common import common_trainings, tuning_of, tunings

@@ -10,7 +10,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.load import find_key
 from roarbench.calls import propose
 from roarbench.errors import CallerError
-from roarbench.estimators import ESTIMATORS, find_estimator
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, describe, expand, protocol_name

@@ -8,7 +8,8 @@ from enum import StrEnum
 from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators import TRUSTED, find_estimator, split_entry
+from roarbench.estimators import TRUSTED
+from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators import find_estimator, split_entry
+from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, record
 from roarbench.plan.own import suite_of, suite_record

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.errors import StoreError
-from roarbench.estimators import split_entry
+from roarbench.estimators.catalogue import split_entry
 from roarbench.files import locked, write_whole, writing
 from roarbench.store.images import ImageNote, decoded_notes
 

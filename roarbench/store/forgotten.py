@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, delete, insert, inspect, select
 
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, chunks, matching
 from roarbench.store.leases import under_way

@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from roarbench.estimators import Estimator, find_estimator
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.terms import Making, Split, Unit

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roarbench.errors import CallerError, Refused
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.parameters import Value, written
 from roarbench.plan.runs import CLEAN
 from roarbench.sandbox.faults import Fault, SubmissionFault, fault

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import IMAGES, METRICS, score_specs
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.report.table_notes import footnote

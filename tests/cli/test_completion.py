@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.terms import PROTOCOLS, SHOWN, Unit
 

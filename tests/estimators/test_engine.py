@@ -9,18 +9,9 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from roarbench.errors import MachineError
-from roarbench.estimators import (
-    CONTROLS,
-    ESTIMATORS,
-    IG_STEPS,
-    PAPER,
-    SAMPLES,
-    SEED,
-    Estimator,
-    ensembles,
-    find_estimator,
-)
+from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, Estimator, ensembles
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import Explained, Passes, Subject, fitting, importance_maps, maps_together, passes
 from roarbench.estimators.noise import noisy_copies

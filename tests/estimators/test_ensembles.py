@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roarbench.estimators import ESTIMATORS, PAPER, SAMPLES, SEED, ensembles
+from roarbench.estimators import SAMPLES, SEED, ensembles
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER
 from roarbench.estimators.ensembles import Look, Moments, ahead, model_maps
 from roarbench.estimators.noise import noisy_copies
 

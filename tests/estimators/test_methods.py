@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.errors import RunError
-from roarbench.estimators import METHODS, SEED, find_estimator
+from roarbench.estimators import METHODS, SEED
 from roarbench.estimators.base import Batch, MethodInput
 from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.blocks import block_of, blocks_of
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.grids import count_squares, squares

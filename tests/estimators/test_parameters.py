@@ -3,7 +3,8 @@
 import pytest
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import ESTIMATORS, METHODS, NOISE, NOISY, PAPER, find_estimator, split_names
+from roarbench.estimators import METHODS, NOISE, NOISY
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator, split_names
 from roarbench.estimators.engine import Passes, job_group, passes
 
 

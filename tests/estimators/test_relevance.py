@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.errors import RunError
-from roarbench.estimators import find_estimator
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.relevance import unrolled
 from roarbench.models import build

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.estimators import CONTROLS, PAPER, find_estimator
+from roarbench.estimators import CONTROLS
 from roarbench.estimators.base import PAPERS
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.estimators.gradients import base_maps

@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from roarbench.errors import UnknownName
-from roarbench.estimators import CONTROLS, ESTIMATORS, HANDED, PAPER, TWINS, Estimator, find_estimator
+from roarbench.estimators import CONTROLS, HANDED, Estimator
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator
 
 
 def test_the_papers_18_are_six_forms_of_three_bases():

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
-from roarbench.estimators import ESTIMATORS, METHODS, engine, find_estimator
+from roarbench.estimators import METHODS, engine
 from roarbench.estimators.base import Batch, Settings
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.execution import jobs
 from roarbench.kernels.augment import augment, shrink

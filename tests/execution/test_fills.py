@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import inputs, jobs, shards
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack

@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, runner, shards
 from roarbench.forecast.workload import count_work
 from roarbench.identity import record

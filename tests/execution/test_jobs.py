@@ -11,7 +11,8 @@ import torch
 
 from roarbench import devices
 from roarbench.errors import CallerError, Diverged, StoreError
-from roarbench.estimators import engine, find_estimator
+from roarbench.estimators import engine
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train

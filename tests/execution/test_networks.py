@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from roarbench.analysis.collecting import collect
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import other_images
 from roarbench.execution import networks
 from roarbench.execution.graph import steps

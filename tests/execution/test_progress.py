@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.execution import progress as module
 from roarbench.execution.graph import Step, steps

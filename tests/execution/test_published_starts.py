@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import given_weights, jobs, networks, shards
 from roarbench.models import build
 from roarbench.plan import weights

@@ -14,7 +14,7 @@ import torch
 from sqlalchemy import select, update
 
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import PAPER, find_estimator
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.execution import beats, claims, graph, importance, jobs, scheduler, shards
 from roarbench.execution.graph import Step, steps
 from roarbench.execution.schedule import Schedule

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import graph, importance, jobs, shards
 from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, networks, shards
 from roarbench.plan.suite import Block
 from roarbench.store import networks as network_store

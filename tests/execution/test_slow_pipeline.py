@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import steps
 from roarbench.execution.jobs import Scored

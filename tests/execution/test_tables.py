@@ -7,7 +7,7 @@ import pytest
 
 from leaderboard.gallery import read_gallery
 from leaderboard.source import read_suites
-from roarbench.estimators import ESTIMATORS, find_estimator
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.common import common_network
 from roarbench.plan.suite import NO_NEIGHBOURS, controls_on
 from roarbench.plan.suites import SUITES, find_suite

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import TWINS, ensembles
+from roarbench.estimators import ensembles
+from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs, shards
 from roarbench.execution.scheduler import complete

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from roarbench.estimators import ESTIMATORS, Estimator
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.terms import KAR, MORF, ROAR

@@ -133,7 +133,7 @@ def test_a_network_trained_on_streamed_images_is_the_same(micro_batch):
 
 
 def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
-    from roarbench.estimators import find_estimator
+    from roarbench.estimators.catalogue import find_estimator
     from roarbench.execution import jobs, shards
     from roarbench.terms import Split
     from tests.helpers.tiny_suite import TEST, TRAIN, make_context, make_runs

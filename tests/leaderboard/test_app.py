@@ -22,7 +22,7 @@ from leaderboard.source import read_suites
 from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import ResultsStore

@@ -19,7 +19,7 @@ from leaderboard.source import count_runs, lookup_estimator, read_runs, read_sui
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import hooker2019
-from roarbench.estimators import ESTIMATORS, PAPER
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
 from roarbench.stats.bootstrap import Bootstrap

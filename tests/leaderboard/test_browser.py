@@ -33,7 +33,7 @@ from leaderboard.static import export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MARKS
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.stats.bootstrap import Estimate

@@ -15,7 +15,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
 from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_order
 from roarbench.plan.runs import Run

@@ -16,7 +16,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
 from roarbench.errors import CallerError
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.results import ResultsStore
 from roarbench.terms import SHOWN, Unit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint
 from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
 from roarbench.plan.points import Point, expand

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.errors import UnknownName
-from roarbench.estimators import PAPER, find_estimator
+from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.identity import fingerprint
 from roarbench.kernels.ranking import removed_count
 from roarbench.models import MODELS

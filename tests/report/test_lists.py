@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.estimators import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point, describe
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suites import FAST, SUITES, Likeness

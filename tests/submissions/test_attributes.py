@@ -11,7 +11,7 @@ from leaderboard.entry import command as command_of
 from leaderboard.entry import profile
 from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator, split_entry
+from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.conventions import _CONVENTIONS
 from roarbench.submissions.attributes import NAMES

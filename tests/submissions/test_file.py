@@ -7,7 +7,7 @@ import torch
 
 from roarbench.cli.main import app
 from roarbench.errors import CallerError
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.submissions.checks import _compare, _warnings, picture
 from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template

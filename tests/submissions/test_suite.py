@@ -17,7 +17,8 @@ from roarbench.cli.option_records import SuiteOptions
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
-from roarbench.estimators import CONTROLS, find_estimator
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.execution import entry as submitting
 from roarbench.execution import importance, jobs, local_workers

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roarbench.calls import propose
 from roarbench.errors import UnknownName
-from roarbench.estimators import find_estimator
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, paper, quick, study, tabular
 from roarbench.terms import MASK_ONLY, ROAR, ROAR_RECURSIVE, Protocol, Retrain

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roarbench.estimators import PAPER
+from roarbench.estimators.catalogue import PAPER
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
 from roarbench.terms import (
