@@ -1,6 +1,6 @@
 """Whether a network does better than a guess (docs/statistics.md)."""
 
-from scipy.special import bdtrc
+import math
 
 LEVEL = 0.01  # of the test; one network in a hundred that guesses passes for one that does not
 MARGIN = 0.1  # of the way from a guess to no error, below which an explained network is next to useless
@@ -14,6 +14,11 @@ def at_chance(correct: int, total: int, classes: int) -> bool:
         total: Number of answers, at least 1.
         classes: A guess is right once in so many times.
     """
+    above = correct / total - 1 / classes
+    if above > 0 and math.exp(-2 * total * above**2) < LEVEL:  # a bound on that chance (Hoeffding 1963, theorem 1)
+        return False
+    from scipy.special import bdtrc  # as long to import as a board takes, and seldom needed
+
     return bool(bdtrc(correct - 1, total, 1 / classes) >= LEVEL)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
+from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from roarbench.stats.bootstrap import Estimate, Sample, quantile
 from roarbench.stats.curves import Floats
@@ -107,7 +107,7 @@ def detectable(pairs: Pairs) -> float | None:
     None for fewer than two samples, and where they never differ: a handful of images, all answered alike, can tell
     nothing.
     """
-    halves = pairs.halves[pairs.upper]
+    halves, normal = pairs.halves[pairs.upper], NormalDist().inv_cdf
     if not halves.any():
         return None
-    return float(np.median(halves) * (1 + ndtri(POWER) / ndtri((1 + pairs.confidence) / 2)))
+    return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))

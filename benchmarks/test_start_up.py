@@ -1,0 +1,50 @@
+"""How long a person waits for commands that train nothing: `pytest benchmarks/test_start_up.py --benchmark-only`.
+
+Wall time of whole processes, beside that of a Python that does nothing, which no command can be faster than. What they
+should take: `--help` 0.4 s, `suites` and `estimators` 1 s, `table` on a store of 10,000 rows 1.5 s.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_results_store import ROWS, make_results
+
+from roarbench.store.results import ResultsStore, default_url
+
+SHIPPED = Path(__file__).parents[1] / "docs" / "quick-2.parquet"
+PROGRAM = "import sys; sys.argv[0] = 'roarbench'; from roarbench.cli.main import main; main()"
+
+
+def command(*words: str) -> str:
+    """Run a command in a process of its own; what it prints."""
+    found = subprocess.run([sys.executable, "-c", PROGRAM, *words], check=True, capture_output=True, text=True)
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store that holds the rows of `quick` and as many others as make 10,000."""
+    folder = tmp_path_factory.mktemp("rows")
+    command("import", str(SHIPPED), "--store", str(folder))
+    with ResultsStore.open(default_url(folder)) as results:
+        results.add_all(make_results(ROWS - len(results.keys(""))))
+        assert len(results.keys("")) == ROWS
+    return folder
+
+
+def test_python_alone(benchmark: Any) -> None:
+    words = [sys.executable, "-c", "print()"]
+    assert benchmark.pedantic(lambda: subprocess.run(words, check=True, capture_output=True).stdout, rounds=5) == b"\n"
+
+
+@pytest.mark.parametrize(("word", "shown"), (("--help", "leaderboard"), ("suites", "quick"), ("estimators", "grad")))
+def test_a_command(benchmark: Any, word: str, shown: str) -> None:
+    assert shown in benchmark.pedantic(command, (word,), rounds=5, warmup_rounds=1)
+
+
+def test_a_table(benchmark: Any, store: Path) -> None:
+    words = ("table", "--suite", "quick", "--protocol", "roar", "--store", str(store))
+    assert "var-grad" in benchmark.pedantic(command, words, rounds=5, warmup_rounds=1)
