@@ -1,0 +1,76 @@
+"""Write the second table of docs/estimators.md: what each estimator gains on photographs, beside what it costs.
+
+    roarbench run --suite examples/all-estimators.toml --store STORE
+    python scripts/estimator_verdicts.py STORE
+
+Milliseconds are those of the page's first table (`scripts/estimator_costs.py`). Rows that the store lacks are left out.
+"""
+
+import argparse
+from pathlib import Path
+
+import estimator_costs
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suite_file import read_suite
+from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import SPECIFIC, Unit
+from roarbench.text import MISSING, interval, markdown_table
+
+ROOT = Path(__file__).parents[1]
+SUITE, PAGE = ROOT / "examples" / "all-estimators.toml", estimator_costs.PAGE
+BEGIN, END = "<!-- verdicts: python scripts/estimator_verdicts.py STORE -->\n", "<!-- end of the verdicts -->\n"
+SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
+
+
+def main() -> None:
+    """Read a store and write its table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    found = held(parser.parse_args().store)
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    PAGE.write_text(before + BEGIN + table(found, milliseconds(page)) + END + rest.partition(END)[2])
+
+
+def held(store: Path) -> SuiteResults:
+    """Return what a store has of the suite."""
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        return collect(read_suite(SUITE), results)
+
+
+def milliseconds(page: str) -> dict[str, str]:
+    """Return what an image costs by each estimator, as the page's first table has it."""
+    lines = page.partition(estimator_costs.BEGIN)[2].partition(estimator_costs.END)[0].splitlines()[2:]
+    return {cells[0].strip("`"): cells[-1] for cells in (line.strip("| ").split(" | ") for line in lines)}
+
+
+def table(results: SuiteResults, costs: dict[str, str]) -> str:
+    """Return all rows as Markdown, the largest gain first."""
+    board = results.board(SPECIFIC, Unit.SCALAR)
+    rows = sorted(board.rows if board else (), key=lambda row: -(row.gain.value or 0.0))
+    lines = [
+        [
+            f"`{row.estimator}`",
+            estimator_costs.cost(find_estimator(row.estimator)),
+            costs.get(row.estimator, MISSING),
+            interval(row.gain),
+            _verdict(row.random),
+            _verdict(row.sobel),
+        ]
+        for row in rows
+        if row.gain.value is not None
+    ]
+    heads = ("estimator", "passes", "ms", "specific gain [95 %]", "against Random", "against Sobel")
+    return markdown_table(heads, lines) + "\n"
+
+
+def _verdict(comparison: Comparison | None) -> str:
+    return SIGNS[comparison.verdict] if comparison else ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The page of estimators says what the rows beside it say."""
+
+from pathlib import Path
+
+import estimator_verdicts
+import pytest
+
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.terms import SPECIFIC
+from tests.helpers.command_line import command
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "estimators.md").read_text()
+TABLE = PAGE.partition(estimator_verdicts.BEGIN)[2].partition(estimator_verdicts.END)[0]
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all-estimators")
+    assert command("import", DOCS / "all-estimators.parquet", "--store", folder) == 0
+    return estimator_verdicts.held(folder)
+
+
+@pytest.mark.slow
+def test_the_page_has_every_row_of_the_suite(held):
+    assert TABLE == estimator_verdicts.table(held, estimator_verdicts.milliseconds(PAGE))
+    asked = next(block for block in held.suite.blocks if block.protocol == SPECIFIC)
+    assert all(f"| `{name}` |" in TABLE for name in asked.estimators if find_estimator(name).placed)
+
+
+def test_the_page_has_what_each_costs():
+    costs = estimator_verdicts.milliseconds(PAGE)
+    assert len(costs) > 35
+    assert min(map(float, costs.values())) > 0
