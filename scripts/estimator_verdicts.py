@@ -15,6 +15,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite_file import read_suite
+from roarbench.stats.board import Row
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import SPECIFIC, Unit
@@ -52,20 +53,15 @@ def table(results: SuiteResults, costs: dict[str, str]) -> str:
     """Return all rows as Markdown, the largest gain first."""
     board = results.board(SPECIFIC, Unit.SCALAR)
     rows = sorted(board.rows if board else (), key=lambda row: -(row.gain.value or 0.0))
-    lines = [
-        [
-            f"`{row.estimator}`",
-            estimator_costs.cost(find_estimator(row.estimator)),
-            costs.get(row.estimator, MISSING),
-            interval(row.gain),
-            _verdict(row.random),
-            _verdict(row.sobel),
-        ]
-        for row in rows
-        if row.gain.value is not None
-    ]
+    lines = [_line(row, costs) for row in rows if row.gain.value is not None]
     heads = ("estimator", "passes", "ms", "specific gain [95 %]", "against Random", "against Sobel")
     return markdown_table(heads, lines) + "\n"
+
+
+def _line(row: Row, costs: dict[str, str]) -> list[str]:
+    estimator = find_estimator(row.estimator)
+    cost = estimator_costs.cost(estimator), costs.get(estimator.default, MISSING)
+    return [f"`{row.estimator}`", *cost, interval(row.gain), _verdict(row.random), _verdict(row.sobel)]
 
 
 def _verdict(comparison: Comparison | None) -> str:

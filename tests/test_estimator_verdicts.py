@@ -23,7 +23,7 @@ def held(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_page_has_every_row_of_the_suite(held):
-    assert TABLE == estimator_verdicts.table(held, estimator_verdicts.milliseconds(PAGE))
+    assert estimator_verdicts.table(held, estimator_verdicts.milliseconds(PAGE)) == TABLE
     asked = next(block for block in held.suite.blocks if block.protocol == SPECIFIC)
     assert all(f"| `{name}` |" in TABLE for name in asked.estimators if find_estimator(name).placed)
 
