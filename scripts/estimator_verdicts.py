@@ -1,22 +1,26 @@
-"""Write the second table of docs/estimators.md: what each estimator gains on photographs, beside what it costs.
+"""Write the tables of gains in docs/estimators.md: of each estimator beside its cost, and of some in a replication.
 
     roarbench run --suite examples/all-estimators.toml --store STORE
+    roarbench replicate --suite examples/all-estimators.toml --store STORE --estimators 'ig,ig(baseline=mean)'
     python scripts/estimator_verdicts.py STORE
 
 Milliseconds are those of the page's first table (`scripts/estimator_costs.py`). Rows that the store lacks are left out.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import estimator_costs
+from replication_table import SIGNS, boards
+from replication_table import table as table_of_runs
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite_file import read_suite
 from roarbench.stats.board import Row
-from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.stats.verdicts import Comparison
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import SPECIFIC, Unit
 from roarbench.text import MISSING, interval, markdown_table
@@ -24,23 +28,30 @@ from roarbench.text import MISSING, interval, markdown_table
 ROOT = Path(__file__).parents[1]
 SUITE, PAGE = ROOT / "examples" / "all-estimators.toml", estimator_costs.PAGE
 BEGIN, END = "<!-- verdicts: python scripts/estimator_verdicts.py STORE -->\n", "<!-- end of the verdicts -->\n"
-SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
+AGAIN, AGAIN_END = "<!-- replication: the same program -->\n", "<!-- end of the replication -->\n"
 
 
 def main() -> None:
     """Read a store and write its table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
-    found = held(parser.parse_args().store)
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    PAGE.write_text(before + BEGIN + table(found, milliseconds(page)) + END + rest.partition(END)[2])
+    runs, page = held(parser.parse_args().store), PAGE.read_text()
+    for begin, end, lines in ((BEGIN, END, table(runs[0], milliseconds(page))), (AGAIN, AGAIN_END, again(runs))):
+        before, _, rest = page.partition(begin)
+        page = before + begin + lines + end + rest.partition(end)[2]
+    PAGE.write_text(page)
 
 
-def held(store: Path) -> SuiteResults:
-    """Return what a store has of the suite."""
+def held(store: Path) -> list[SuiteResults]:
+    """Return what a store has of the suite, and of its first replication."""
+    suite = read_suite(SUITE)
     with ResultsStore.open(default_url(store), read_only=True) as results:
-        return collect(read_suite(SUITE), results)
+        return [collect(replace(suite, replication=number), results) for number in range(2)]
+
+
+def again(runs: list[SuiteResults]) -> str:
+    """Return the gains of rows that both runs have, as Markdown, the largest of the first run first."""
+    return table_of_runs(boards(runs, SPECIFIC)) + "\n"
 
 
 def milliseconds(page: str) -> dict[str, str]:

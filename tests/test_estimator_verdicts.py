@@ -6,7 +6,8 @@ import estimator_verdicts
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.terms import SPECIFIC
+from roarbench.stats.replication import replication
+from roarbench.terms import SPECIFIC, Unit
 from tests.helpers.command_line import command
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,9 +24,20 @@ def held(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_page_has_every_row_of_the_suite(held):
-    assert estimator_verdicts.table(held, estimator_verdicts.milliseconds(PAGE)) == TABLE
-    asked = next(block for block in held.suite.blocks if block.protocol == SPECIFIC)
+    assert estimator_verdicts.table(held[0], estimator_verdicts.milliseconds(PAGE)) == TABLE
+    asked = next(block for block in held[0].suite.blocks if block.protocol == SPECIFIC)
     assert all(f"| `{name}` |" in TABLE for name in asked.estimators if find_estimator(name).placed)
+
+
+@pytest.mark.slow
+def test_the_page_has_the_replication(held):
+    lines = estimator_verdicts.again(held)
+    assert "| ig(baseline=mean) |" in lines
+    assert lines == PAGE.partition(estimator_verdicts.AGAIN)[2].partition(estimator_verdicts.AGAIN_END)[0]
+    compared = replication(*(run.board(SPECIFIC, Unit.SCALAR) for run in held))
+    assert f"{compared.equal} of {compared.verdicts} verdicts against the controls are equal" in PAGE
+    assert f"{compared.inside} of {compared.gains} gains" in PAGE
+    assert not compared.opposed
 
 
 def test_the_page_has_what_each_costs():
