@@ -50,7 +50,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    for module in (jobs, importance, graph, claims):
+    for module in (shards, importance, graph, claims):
         monkeypatch.setattr(module, "EXPLAINED", 16)
     monkeypatch.setattr(graph, "SHARD", 16)
 
@@ -68,7 +68,7 @@ def done(tmp_path_factory):
     context, engine = make_context(folder), InlineEngine()
     runs = make_runs(context)
     with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
-        for module in (jobs, importance, graph, claims):
+        for module in (shards, importance, graph, claims):
             patch.setattr(module, "EXPLAINED", 16)
         patch.setattr(graph, "SHARD", 16)
         events = list(complete(context, runs, store, engine))
@@ -565,7 +565,7 @@ def test_two_at_once_do_no_run_twice(tmp_path, store):
 def test_two_at_once_share_every_kind_of_step(tmp_path, store, monkeypatch):
     """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
     monkeypatch.setattr(graph, "SHARD", 4)
-    for module in (jobs, importance, graph, claims):
+    for module in (shards, importance, graph, claims):
         monkeypatch.setattr(module, "EXPLAINED", 4)
     context = make_context(tmp_path)
     runs = make_runs(context)
@@ -744,7 +744,7 @@ def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
         return graph._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (jobs, importance, graph, claims):
+        for module in (shards, importance, graph, claims):
             patch.setattr(module, "EXPLAINED", 64)
         patch.setattr(graph, "SHARD", 512)
         assert size("random", "sobel") == 512
@@ -768,7 +768,7 @@ def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(tmp_path, s
         return maps(subjects, *rest)
 
     monkeypatch.setattr(importance, "maps_together", counted)
-    for module in (jobs, importance, graph, claims):
+    for module in (shards, importance, graph, claims):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
         monkeypatch.setattr(graph, "SHARD", size)

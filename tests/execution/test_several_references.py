@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import graph, importance, jobs, shards
+from roarbench.execution import graph, importance, shards
 from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
@@ -134,7 +134,7 @@ def test_references_are_scored_apart(done):
 @pytest.mark.slow
 def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_path, monkeypatch):
     """Also where some images of one reference, and all test images of another, were ranked before."""
-    for module in (jobs, importance, graph):
+    for module in (shards, importance, graph):
         monkeypatch.setattr(module, "EXPLAINED", 8)
     monkeypatch.setattr(graph, "SHARD", 16)
     suite = replace(TWO, blocks=(Block(ROAR, ("grad", "var-grad"), (0.9,), seeds=2),))
