@@ -124,18 +124,19 @@ def score(context: RunContext, run: Run) -> Scored:
         model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
-    removed = stage.removed[Split.TEST] if stage else None
-    if removed is None:
-        tested = _inputs(context, run, rankings, Split.TEST)
+    if stage:
+        tested: Inputs = degraded_at(context, run, stage.removed[Split.TEST], Split.TEST)
     else:
-        tested = degraded_at(context, run, removed, Split.TEST)
+        tested = _inputs(context, run, rankings, Split.TEST)
     logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
     seconds, smooth = time.perf_counter() - start, None
     if rankings:
         layout = rankings.layout
-        if removed is None:
+        if stage:
+            removed = stage.removed[Split.TEST]
+        else:
             removed = removed_bits(rankings.planes(Split.TEST), run.cell.t, run.cell.order, layout)
         smooth = smoothness(removed, layout.shape, layout.unit)
     checksum = rankings.checksum if rankings else ""
