@@ -13,15 +13,14 @@ import pytest
 from test_results_store import ROWS, make_results
 
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.commands import PROGRAM
 
 SHIPPED = Path(__file__).parents[1] / "docs" / "quick-2.parquet"
-PROGRAM = "import sys; sys.argv[0] = 'roarbench'; from roarbench.cli.main import main; main()"
 
 
 def command(*words: str) -> str:
     """Run a command in a process of its own; what it prints."""
-    found = subprocess.run([sys.executable, "-c", PROGRAM, *words], check=True, capture_output=True, text=True)
-    return found.stdout
+    return subprocess.run([PROGRAM, *words], check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,16 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from roarbench.cli.commands import terminal
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
+from tests.helpers.commands import PROGRAM
 
 pytestmark = pytest.mark.process
 
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 JSON = ("--log-format", "json")
 FIELDS = {"time", "level", "message"}
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 from roarbench.errors import StoreError
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers import forked
-from tests.helpers.commands import PATIENCE, eventually, outcomes
+from tests.helpers.commands import PATIENCE, PROGRAM, eventually, outcomes
 from tests.helpers.postgres import PrivateServer
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
 
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 SMALL = ("--suite", "planted", "--limit", "40")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
 

@@ -1,8 +1,6 @@
 """A password in a database's URL is said and kept nowhere."""
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +8,7 @@ from roarbench.calls import without_password
 from roarbench.errors import StoreError
 from roarbench.store.opening import open_database
 from tests.helpers.command_line import PART
-
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
+from tests.helpers.commands import PROGRAM
 
 
 @pytest.mark.parametrize("password", ["hush", "12@hush", "12/hush", "12#hush", "12?hush", "12:hush", "12%40hush"])

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import PATIENCE, eventually, living, rows
+from tests.helpers.commands import PATIENCE, PROGRAM, eventually, living, rows
 
 pytestmark = pytest.mark.process
 
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 SMALL = ("--suite", "planted", "--limit", "40")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
 RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels

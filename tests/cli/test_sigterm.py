@@ -2,9 +2,7 @@
 
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 from threading import Event
 
 import pytest
@@ -16,9 +14,9 @@ from roarbench.execution.scheduler import complete
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from tests.helpers.command_line import PART
+from tests.helpers.commands import PROGRAM
 from tests.helpers.tiny_suite import InlineEngine, make_context, make_runs
 
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up
 
 

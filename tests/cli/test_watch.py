@@ -4,10 +4,8 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,9 +19,9 @@ from roarbench.report.status import status_record
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import SMALL
+from tests.helpers.commands import PROGRAM
 from tests.helpers.made_up import DATA, SUITE, held
 
-PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

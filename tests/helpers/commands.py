@@ -1,6 +1,7 @@
 """What whole commands leave behind: rows, tables, processes."""
 
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from roarbench.store.results import ResultsStore
 
+PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 
 
