@@ -18,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from marked import filled
 from replication_table import boards, sums, sums_of
 
 from roarbench.analysis.boards import SuiteResults
@@ -154,8 +155,7 @@ def main() -> None:
         }
     page = options.page.read_text("utf-8")
     for start, new in made.items():
-        before, _, rest = page.partition(start)
-        page = f"{before}{start}\n{new}\n{END}{rest.partition(END)[2]}"
+        page = filled(page, start, END, new)
     options.page.write_text(page, "utf-8")
 
 

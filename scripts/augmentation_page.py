@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from augmentation_study import KINDS, LENGTHS, ROWS, RULE
+from marked import filled
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -222,8 +223,7 @@ def main() -> None:
     lines = read(options.results or [options.out / "augmentation.json"])
     (options.out / "augmentation.json").write_text("[\n" + ",\n".join(json.dumps(line) for line in lines) + "\n]\n")
     found, page = outcomes_of(lines), options.out / "augmentation.md"
-    before, rest = page.read_text().split(MARKS[0])
-    page.write_text(f"{before}{MARKS[0]}\n{outcomes_text(found)}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+    page.write_text(filled(page.read_text(), *MARKS, outcomes_text(found)))
     draw(found, options.out / "augmentation.png")
 
 

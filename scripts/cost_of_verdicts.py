@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import who_is_right
 from known_boards import QUICK, Example, Looks, Truth, networks_of, together, words
+from marked import filled
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from simulate_coverage import share_images
@@ -266,8 +267,7 @@ def record(made: Sequence[Way], on_planted: Sequence[Known]) -> dict[str, Any]:
 
 def written(page: str, made: Sequence[Way], on_planted: Sequence[Known]) -> str:
     """Return the page with these tables between its markers."""
-    before, _, rest = page.partition(START)
-    return f"{before}{START}\n{table(made, on_planted)}\n{END}{rest.partition(END)[2]}"
+    return filled(page, START, END, table(made, on_planted))
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from marked import filled
 from matplotlib.figure import Figure
 from rich.console import Console
 
@@ -293,8 +294,7 @@ def main() -> None:
             if done.failed:
                 raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
         page = options.out / "diffroar.md"
-        before, rest = page.read_text().split(MARKS[0])
-        page.write_text(f"{before}{MARKS[0]}\n{tables(store)}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+        page.write_text(filled(page.read_text(), *MARKS, tables(store)))
         draw({name: evidence for name, (_, _, evidence) in collected(store).items()}, options.out / "diffroar.png")
 
 

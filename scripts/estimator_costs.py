@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import torch
+from marked import filled
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
@@ -21,7 +22,7 @@ from roarbench.estimators.parameters import written
 from roarbench.models import build
 
 PAGE = Path(__file__).parents[1] / "docs" / "estimators.md"
-BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+MARKS = "<!-- table -->", "<!-- end of the table -->"
 _IMAGES = 16
 _PLANTED = ("truth", "leak")  # of generated images alone
 
@@ -35,8 +36,7 @@ def main() -> None:
     listed = [estimator for estimator in ESTIMATORS.values() if estimator.placed and estimator.base not in _PLANTED]
     found = table([(estimator, _milliseconds(estimator)) for estimator in listed])
     if options.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(before + BEGIN + found + END + rest.partition(END)[2])
+        PAGE.write_text(filled(PAGE.read_text(), *MARKS, found))
     else:
         print(found)
 
@@ -48,7 +48,7 @@ def table(rows: list[tuple[Estimator, float]]) -> str:
         values = ", ".join(f"{name}={written(value)}" for name, value in row.parameters.items())
         time_taken = f"{float(f'{milliseconds:.2g}'):g}"  # 260, not 2.6e+02
         lines.append(f"| `{row.id}` | {row.about} | {values} | {cost(row)} | {time_taken} |")
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def cost(estimator: Estimator) -> str:

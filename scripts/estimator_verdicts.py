@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import estimator_costs
+from marked import between, filled
 from replication_table import SIGNS, boards
 from replication_table import table as table_of_runs
 
@@ -27,8 +28,8 @@ from roarbench.text import MISSING, interval, markdown_table
 
 ROOT = Path(__file__).parents[1]
 SUITE, PAGE = ROOT / "examples" / "all-estimators.toml", estimator_costs.PAGE
-BEGIN, END = "<!-- verdicts: python scripts/estimator_verdicts.py STORE -->\n", "<!-- end of the verdicts -->\n"
-AGAIN, AGAIN_END = "<!-- replication: the same program -->\n", "<!-- end of the replication -->\n"
+MARKS = "<!-- verdicts: python scripts/estimator_verdicts.py STORE -->", "<!-- end of the verdicts -->"
+AGAIN = "<!-- replication: the same program -->", "<!-- end of the replication -->"
 
 
 def main() -> None:
@@ -36,10 +37,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     runs, page = held(parser.parse_args().store), PAGE.read_text()
-    for begin, end, lines in ((BEGIN, END, table(runs[0], milliseconds(page))), (AGAIN, AGAIN_END, again(runs))):
-        before, _, rest = page.partition(begin)
-        page = before + begin + lines + end + rest.partition(end)[2]
-    PAGE.write_text(page)
+    page = filled(page, *MARKS, table(runs[0], milliseconds(page)))
+    PAGE.write_text(filled(page, *AGAIN, again(runs)))
 
 
 def held(store: Path) -> list[SuiteResults]:
@@ -51,12 +50,12 @@ def held(store: Path) -> list[SuiteResults]:
 
 def again(runs: list[SuiteResults]) -> str:
     """Return the gains of rows that both runs have, as Markdown, the largest of the first run first."""
-    return table_of_runs(boards(runs, SPECIFIC)) + "\n"
+    return table_of_runs(boards(runs, SPECIFIC))
 
 
 def milliseconds(page: str) -> dict[str, str]:
     """Return what an image costs by each estimator, as the page's first table has it."""
-    lines = page.partition(estimator_costs.BEGIN)[2].partition(estimator_costs.END)[0].splitlines()[2:]
+    lines = between(page, *estimator_costs.MARKS).splitlines()[2:]
     return {cells[0].strip("`"): cells[-1] for cells in (line.strip("| ").split(" | ") for line in lines)}
 
 
@@ -66,7 +65,7 @@ def table(results: SuiteResults, costs: dict[str, str]) -> str:
     rows = sorted(board.rows if board else (), key=lambda row: -(row.gain.value or 0.0))
     lines = [_line(row, costs) for row in rows if row.gain.value is not None]
     heads = ("estimator", "passes", "ms", "specific gain [95 %]", "against Random", "against Sobel")
-    return markdown_table(heads, lines) + "\n"
+    return markdown_table(heads, lines)
 
 
 def _line(row: Row, costs: dict[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from familiarity_study import ExplainedRow, rankings
+from marked import filled
 from network_study import TEST_IDS, build
 from torch import Tensor
 
@@ -132,9 +133,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.store:
         study(options.store)
-    before, _, rest = PAGE.read_text("utf-8").partition(START)
     made = table(json.loads(OUTCOMES.read_text("utf-8")))
-    PAGE.write_text(f"{before}{START}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), START, END, made), "utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diffroar import images_alone
+from marked import filled
 from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
@@ -93,8 +94,7 @@ def main() -> None:
         if done.failed:
             raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
     page = options.out / "fills.md"
-    before, rest = page.read_text().split(MARKS[0])
-    page.write_text(f"{before}{MARKS[0]}\n{table(done.suite_results, rows)}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+    page.write_text(filled(page.read_text(), *MARKS, table(done.suite_results, rows)))
 
 
 if __name__ == "__main__":

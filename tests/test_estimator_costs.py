@@ -5,12 +5,13 @@ from pathlib import Path
 
 import estimator_costs
 import pytest
+from marked import between
 
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.parameters import PARAMETERS, written
 
 PAGE = (Path(__file__).parents[1] / "docs" / "estimators.md").read_text()
-TABLE = PAGE.partition(estimator_costs.BEGIN)[2].partition(estimator_costs.END)[0]
+TABLE = between(PAGE, *estimator_costs.MARKS)
 
 
 def test_the_page_has_every_estimator_with_its_passes():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import estimator_verdicts
 import pytest
+from marked import between
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.replication import replication
@@ -12,7 +13,7 @@ from tests.helpers.command_line import command
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "estimators.md").read_text()
-TABLE = PAGE.partition(estimator_verdicts.BEGIN)[2].partition(estimator_verdicts.END)[0]
+TABLE = between(PAGE, *estimator_verdicts.MARKS)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_the_page_has_every_row_of_the_suite(held):
 def test_the_page_has_the_replication(held):
     lines = estimator_verdicts.again(held)
     assert "| ig(baseline=mean) |" in lines
-    assert lines == PAGE.partition(estimator_verdicts.AGAIN)[2].partition(estimator_verdicts.AGAIN_END)[0]
+    assert lines == between(PAGE, *estimator_verdicts.AGAIN)
     compared = replication(*(run.board(SPECIFIC, Unit.SCALAR) for run in held))
     assert f"{compared.equal} of {compared.verdicts} verdicts against the controls are equal" in PAGE
     assert f"{compared.inside} of {compared.gains} gains" in PAGE
