@@ -24,7 +24,8 @@ from roarbench.stats.bootstrap import Bootstrap, estimate
 from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
 from roarbench.stats.draws import draw, image_weights
 from roarbench.stats.judging import gain_samples
-from roarbench.stats.spread import spread_of, squares
+from roarbench.stats.reference_spread import squares
+from roarbench.stats.spread import spread_of
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, SPECIFIC, Unit
 from roarbench.text import markdown_table, signed

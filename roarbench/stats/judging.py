@@ -14,8 +14,9 @@ from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
 from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
+from roarbench.stats.reference_spread import References
 from roarbench.stats.sequential import compare_watched, share
-from roarbench.stats.spread import References, Spread, Trainings, spread_of
+from roarbench.stats.spread import Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
 from roarbench.terms import OTHER_IMAGE, Protocol, Retrain
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import Bits, Floats, Point, Scores
-from roarbench.stats.spread import References, Spread, Trainings, can_vary, digest_of, row_digest
+from roarbench.stats.curves import Bits, Floats, Point, Scores, digest_of
+from roarbench.stats.reference_spread import References, row_digest
+from roarbench.stats.spread import Spread, Trainings, can_vary
 
 # streams of chance, so that none depends on how much another one draws; 0 is that of the images
 _SPREAD, _CELL, _COMMON, _OWN, _SIZES = range(1, 6)

@@ -8,7 +8,8 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Bits, Floats, Point, Scores
 from roarbench.stats.draws import draw
 from roarbench.stats.luck import luck
-from roarbench.stats.spread import References, Spread, Trainings
+from roarbench.stats.reference_spread import References
+from roarbench.stats.spread import Spread, Trainings
 
 LEVELS = (0.5, 0.9)
 MANY = Bootstrap(40_000, seed=2)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
-from roarbench.stats.spread import References, components, spread_of
+from roarbench.stats.reference_spread import References, components
+from roarbench.stats.spread import spread_of
 
 LEVELS = (0.5, 0.9)
 

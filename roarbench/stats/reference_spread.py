@@ -1,0 +1,197 @@
+"""How much curves vary from reference to reference, with the trainings on each, learnt from all rows together.
+
+What the pool is made of, and the formulas with their sources, is in `docs/statistics.md`.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roarbench.stats.curves import Bits, Floats, Scores, area_weights, digest_of
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Spread of the curve of an explained row with its reference and the trainings on it, pooled over rows.
+
+    Attributes:
+        levels: Ascending; of the columns of `factor`.
+        factor: Shape (rank, levels). Its product with itself is the covariance between levels of the curve that one
+            reference gives, in squared accuracy.
+        variance: Of what such a curve takes from its row's gain, in squared accuracy, with the noise of finitely many
+            images.
+        noise: That noise.
+        shared: Share of `variance` that all rows explained by one reference have in common, in [0, 1].
+        freedom: Degrees of freedom of `variance` (Satterthwaite).
+        own_freedom: Degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is
+            missing.
+        rows: Number of curves that it was estimated from.
+        networks: Number of references.
+        digest: Of the answers that it was estimated from.
+    """
+
+    levels: tuple[float, ...]
+    factor: Floats
+    variance: float
+    noise: float
+    shared: float
+    freedom: float
+    own_freedom: int
+    rows: int
+    networks: int
+    digest: bytes
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of a row's true gain between references, trained anew, in [0, 1]."""
+        return float(np.sqrt(max(0.0, self.variance - self.noise)))
+
+    def column(self, t: float) -> Floats:
+        """Return the column of `factor` at a level, or at the nearest one seen twice; shape (rank,)."""
+        nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
+        column: Floats = self.factor[:, nearest]
+        return column
+
+
+def references_of(boards: Sequence[Scores]) -> References | None:
+    """Do a two-way analysis of variance of the areas, rows by references.
+
+    After Searle, Casella and McCulloch, Variance Components, 1992, chapter 4.
+
+    None where no row has two references at all its levels. Rows and levels that lack some references count with those
+    that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
+    share a part rho of their variance, R references are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
+    """
+    unique = {curve.digest: curve for board in boards for curve in _curves(board)}
+    curves = [unique[digest] for digest in sorted(unique)]
+    areas = [found for curve in curves if len(found := curve.areas()) > 1]
+    if not areas:
+        return None
+    networks = sorted({name for found in areas for name in found})
+    deviations = np.full((len(areas), len(networks)), np.nan)
+    for row, found in zip(deviations, areas, strict=True):
+        means = np.array([answers.mean() for answers in found.values()])
+        row[[networks.index(name) for name in found]] = means - means.mean()
+    variance, shared, own_freedom = components(deviations)
+    noise = sum(float(squares(np.stack(list(found.values())))[1]) for found in areas)
+    rows = len(areas)
+    levels, factor = _factor(curves)
+    return References(
+        levels,
+        factor,
+        variance,
+        noise / sum(len(found) - 1 for found in areas),
+        shared,
+        (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
+        own_freedom,
+        rows,
+        len(networks),
+        hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """The answers of one explained row, averaged over the trainings on each reference.
+
+    Attributes:
+        answers: Shape (images,) by reference and level.
+        digest: Of its bits.
+    """
+
+    answers: dict[tuple[str, float], Floats]
+    digest: bytes
+
+    @property
+    def levels(self) -> list[float]:
+        return sorted({t for _, t in self.answers})
+
+    def at(self, t: float) -> dict[str, Floats]:
+        """Return the answers at a level by reference, in the order of their names."""
+        return {name: answers for (name, level), answers in sorted(self.answers.items()) if level == t}
+
+    def areas(self) -> dict[str, Floats]:
+        """Return what the curve takes from a gain for every image, of references with all its levels above 0."""
+        levels = [t for t in self.levels if t > 0]
+        whole = set.intersection(*(set(self.at(t)) for t in levels)) if levels else set()
+        curves = {name: np.stack([self.answers[name, t] for t in levels]) for name in sorted(whole)}
+        return {name: area_weights((0.0, *levels))[1:] @ curve for name, curve in curves.items()}
+
+
+def _curves(board: Scores) -> Iterator[_Curve]:
+    rows: dict[str, dict[tuple[str, float], Floats]] = {}
+    for (estimator, t), names in board.references.items():
+        for name in set(names):
+            chosen = [index for index, other in enumerate(names) if other == name]
+            answers = board.correct[estimator, t][chosen].mean(0, dtype=np.float64)
+            rows.setdefault(estimator, {})[name, t] = answers
+    for estimator, found in rows.items():
+        yield _Curve(found, row_digest(board, estimator))
+
+
+def row_digest(board: Scores, estimator: str) -> bytes:
+    """Return what tells an explained row's curve from others, 16 bytes: its answers under all references and levels."""
+    points = sorted(point for point in board.references if point[0] == estimator)
+    return hashlib.sha256(b"".join(digest_of(board.correct[point]) for point in points)).digest()[:16]
+
+
+def components(deviations: Floats) -> tuple[float, float, int]:
+    """Split deviations of rows from their own means into what a reference has in common over rows, and the rest.
+
+    By the method of moments: the mean square of all estimates the whole variance, that of what is left beside the
+    references' means the part that rows do not share.
+
+    Args:
+        deviations: Shape (rows, references), NaN where missing; every row has two or more, of mean 0.
+
+    Returns:
+        The variance between references; the share of it that rows have in common, in [0, 1]; degrees of freedom of
+        the rest.
+    """
+    freedom = np.isfinite(deviations).sum() - len(deviations)
+    own_freedom = int(freedom) - (deviations.shape[1] - 1)
+    variance = float(np.nansum(deviations**2) / freedom)
+    if own_freedom < 1 or variance == 0:  # one row shares all with itself
+        return variance, 1.0, 0
+    own = float(np.nansum((deviations - np.nanmean(deviations, axis=0)) ** 2)) / own_freedom
+    return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
+
+
+def _factor(curves: Iterable[_Curve]) -> tuple[tuple[float, ...], Floats]:
+    """Return the levels that some row has with two references, and a root of the covariance of curves between them.
+
+    A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
+    variance is unbiased and the whole is a covariance.
+    """
+    held = list(curves)
+    levels = tuple(sorted({t for curve in held for t in curve.levels if len(curve.at(t)) > 1}))
+    networks = sorted({name for curve in held for name, _ in curve.answers})
+    deviations = np.zeros((len(held), len(networks), len(levels)))
+    freedom = np.zeros(len(levels))
+    for row, curve in zip(deviations, held, strict=True):
+        for column, t in enumerate(levels):
+            means = {name: answers.mean() for name, answers in curve.at(t).items()}
+            for name, mean in means.items():
+                row[networks.index(name), column] = mean - np.mean(list(means.values()))
+            freedom[column] += max(0, len(means) - 1)
+    root: Floats = np.asarray(np.linalg.qr(deviations.reshape(-1, len(levels)) / np.sqrt(freedom), mode="r"))
+    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open
+
+
+def squares(answers: Bits | Floats) -> Floats:
+    """Sum the squares of repetitions by images, divided by the images.
+
+    Args:
+        answers: Shape (repetitions, images).
+
+    Returns:
+        That of the repetitions, and that of what is left beside repetitions and images, per degree of freedom of
+        the images; shape (2,).
+    """
+    images = answers.shape[1]
+    accuracies = answers.mean(1, dtype=np.float64)
+    between = float(((accuracies - accuracies.mean()) ** 2).sum())
+    within = float(((answers - answers.mean(0, dtype=np.float64)) ** 2).sum())  # of repetitions and rest together
+    return np.array([between, (within - images * between) / (images - 1) / images])
