@@ -57,7 +57,7 @@ def _begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]
     points = [point for point in expand(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = {point: bind(suite_results.suite, point, suite_results.data, suite_results.limit).key for point in missing}
-    tried = {*results.failures(keys.values()), *(lease.key for lease in results.running())}
+    tried = {*results.failures.history(keys.values()), *(lease.key for lease in results.running())}
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
     return {_question(cell.estimator, cell.order, cell.retrain) for cell in cells}
 

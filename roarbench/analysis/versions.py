@@ -168,7 +168,7 @@ def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
     """
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     return Versions(
-        suite, tuple(_stored_versions(suite, store)), mine, tuple(store.failed_on(suite.dataset, suite.model))
+        suite, tuple(_stored_versions(suite, store)), mine, tuple(store.failures.data_of(suite.dataset, suite.model))
     )
 
 

@@ -144,7 +144,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
             if request.until is not None and time.monotonic() >= request.until:
                 break
-    stopped = bool(store.stopped([run.key for run in todo]))
+    stopped = bool(store.failures.stopped([run.key for run in todo]))
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context, stopped)
 
 

@@ -232,7 +232,7 @@ class _Work:
         if not isinstance(outcome.error, MachineError):
             return False
         wish = self._begun[step.job.name].wanted
-        if self._store.cut_off(wish.keys[0], str(outcome.error)) >= TRIES:
+        if self._store.failures.cut_off(wish.keys[0], str(outcome.error)) >= TRIES:
             return False
         self._schedule.again(step, str(outcome.error))
         self._cut_off_at[step.job.name] = time.monotonic()
@@ -270,9 +270,9 @@ class _Work:
         """Note that a step failed, by itself or, with the same words, because of one before it."""
         begun = self._begun[step.job.name]
         if step.run:
-            self._store.add_failure(step.run, reason, begun.number)
+            self._store.failures.add(step.run, reason, begun.number)
         else:
-            self._store.stop(begun.wanted, reason, self._owner)
+            self._store.failures.stop(begun.wanted, reason, self._owner)
         self._let_go(step)
         self._schedule.ended(step, reason)
         yield Event(step, reason)

@@ -98,7 +98,7 @@ def run_of_key(store: ResultsStore, key: str) -> Run:
     """Return the run of a key that the store knows."""
     if found := store.results([key]).get(key):
         return found.run
-    failed = store.failures([key]).get(key)
+    failed = store.failures.history([key]).get(key)
     return failed[-1].run if failed else forgotten_rows(store.database, [key])[-1].run
 
 
@@ -110,7 +110,7 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
         folder: Where its rankings and references may lie.
         key: Of the run, whole.
     """
-    result, failed = store.results([key]).get(key), store.failures([key]).get(key, [])
+    result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = forgotten_rows(store.database, [key])
     run = run_of_key(store, key)
     return {
@@ -136,7 +136,7 @@ def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
     """Return the state of a run without a result; one that failed and is due again is missing."""
     if key in {lease.key for lease in store.running()}:
         return "running"
-    if store.stopped([key]):
+    if store.failures.stopped([key]):
         return "failed"
     return "missing" if failed else "forgotten"
 

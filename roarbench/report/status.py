@@ -90,7 +90,7 @@ def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, 
     """Return the state of every point, with the reason where it failed and was not done since."""
     keys = suite_results.keys
     running = {lease.key for lease in store.running()}
-    stopped = store.stopped([key for point, key in keys.items() if point not in suite_results.results])
+    stopped = store.failures.stopped([key for point, key in keys.items() if point not in suite_results.results])
     return {
         point: _state(point in suite_results.results, key in running, stopped.get(key, ""))
         for point, key in keys.items()

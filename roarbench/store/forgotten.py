@@ -17,9 +17,9 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, chunks, matching
+from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import under_way
 from roarbench.store.provenance import code_version
-from roarbench.store.results import REASON_LENGTH
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.text import one_line
 

@@ -4,20 +4,17 @@ A row has the raw outcome, one bit per test image, so that every table and every
 """
 
 import json
-import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Select, Table, delete, func, insert, inspect, select
+from sqlalchemy import URL, Connection, Select, Table, func, select
 
 from roarbench.errors import LostLease, StoreError
-from roarbench.identity import canonical, record
-from roarbench.plan.runs import Run
-from roarbench.store.database import Database, chunks, insert_new, matching
+from roarbench.store.database import Database, insert_new, matching
+from roarbench.store.failures import Failures, clear
 from roarbench.store.images import ImageNotes
 from roarbench.store.leases import (
     Lease,
@@ -33,16 +30,13 @@ from roarbench.store.leases import (
     under_way,
 )
 from roarbench.store.opening import open_database
-from roarbench.store.provenance import code_version
-from roarbench.store.result import Failure, Result, row_of, stored_result, stored_run
-from roarbench.store.schema import failures, imports, reproductions, results, stopped, tries
+from roarbench.store.result import Result, row_of, stored_result
+from roarbench.store.schema import failures, imports, reproductions, results
 from roarbench.store.scores import ScoresStore
-from roarbench.text import one_line
 
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
 OUTAGE = 900.0  # seconds for which work waits for a server that is gone
-REASON_LENGTH = 500  # characters kept of a failure's reason
 
 
 def default_url(store: Path) -> str:
@@ -78,6 +72,11 @@ class ResultsStore:
     def where(self) -> str:
         """Return the file, or the URL without its password."""
         return self._database.where
+
+    @property
+    def failures(self) -> Failures:
+        """Return what failed, and what is not tried again until somebody asks for it."""
+        return Failures(self._database)
 
     @property
     def scores(self) -> ScoresStore:
@@ -166,81 +165,10 @@ class ResultsStore:
                 raise LostLease(f"the lease on {ordered[0]['key']} went to another process")
             fresh = insert_new(connection, results, ordered)
             drop(connection, rows)
-            for table in (stopped, tries):
-                for chunk in chunks(rows):
-                    connection.execute(delete(table).where(table.c.key.in_(chunk)))
+            clear(connection, rows)
             return fresh
 
         return self._database.change(work) if rows else set()
-
-    def add_failure(self, run: Run, reason: str, number: int | None = None) -> None:
-        """Note that a run failed, so that it is not tried until somebody asks for it; its lease is given up.
-
-        Its history stays when it succeeds later.
-
-        Args:
-            run: What was tried.
-            reason: Why it failed.
-            number: Of the lease under which it was tried; None for none.
-
-        Raises:
-            LostLease: That lease is no longer there; nothing is written.
-        """
-        why = one_line(reason, REASON_LENGTH)
-        row = {"key": run.key, "record": canonical(record(run)), "reason": why, "code_version": code_version()}
-
-        def work(connection: Connection) -> None:
-            if number is not None and not redeem(connection, run.key, number):
-                raise LostLease(f"the lease on {run.key} went to another process")
-            connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
-            _stop(connection, [run.key], "", run.data, why)
-
-        self._database.change(work)
-
-    def stop(self, step: Wanted, reason: str, owner: Owner) -> None:
-        """Release a step that is no run and failed; it is not tried until somebody asks for it."""
-
-        def work(connection: Connection) -> None:
-            _stop(connection, step.keys, step.what, step.data, one_line(reason, REASON_LENGTH))
-            drop(connection, step.keys, owner)
-
-        self._database.change(work)
-
-    def stopped(self, keys: Collection[str]) -> dict[str, str]:
-        """Return why, for those of these runs or steps that failed and are not tried until somebody asks for it."""
-
-        def work(connection: Connection) -> dict[str, str]:
-            if not inspect(connection).has_table(stopped.name):  # a store of an older version, which is only read
-                newest = select(failures).order_by(failures.c.id)
-                return {row.key: row.reason for row in matching(connection, newest, failures.c.key, keys)}
-            return {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
-
-        return self._database.ask(work)
-
-    def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Make failed runs due again, and all failed steps before runs on these images; return those runs' keys."""
-
-        def work(connection: Connection) -> set[str]:
-            due = {row.key for row in matching(connection, select(stopped.c.key), stopped.c.key, keys)}
-            for table in (stopped, tries):
-                for chunk in chunks(due):
-                    connection.execute(delete(table).where(table.c.key.in_(chunk)))
-            steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
-            connection.execute(delete(tries).where(tries.c.key.in_(steps)))
-            connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
-            return due
-
-        return self._database.change(work)
-
-    def cut_off(self, key: str, reason: str) -> int:
-        """Note that a machine cut a step off; how often that happened to it, by whichever process."""
-        row = {"key": key, "reason": one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
-
-        def work(connection: Connection) -> int:
-            connection.execute(insert(tries), {**row, "created": datetime.now(UTC)})
-            return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
-
-        return self._database.change(work)
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return those of the keys that have a result."""
@@ -256,23 +184,6 @@ class ResultsStore:
         """Return the results that there are of these keys."""
         with self._database.read() as connection:
             return {row.key: stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
-
-    def failures(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """Return failures of these keys, oldest first; a run that succeeded later is still among them."""
-        found: dict[str, list[Failure]] = {}
-        with self._database.read() as connection:
-            for row in matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
-                failure = Failure(stored_run(row), row.reason, row.code_version, row.created)
-                found.setdefault(row.key, []).append(failure)
-        return found
-
-    def failed_on(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return fingerprints of the data that runs failed on, each with the images per split, oldest first."""
-        records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
-        with self._database.read() as connection:
-            runs = [stored_run(row) for row in connection.execute(records)]
-        asked = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
-        return list(dict.fromkeys((run.data, run.limit) for run in asked))
 
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
@@ -332,15 +243,6 @@ class ResultsStore:
 
 def _stored(connection: Connection, keys: Collection[str]) -> set[str]:
     return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
-
-
-def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
-    now = datetime.now(UTC)
-    rows = [{"key": key, "what": what, "data": data, "reason": reason, "created": now} for key in sorted(keys)]
-    for table in (stopped, tries):
-        for chunk in chunks(keys):
-            connection.execute(delete(table).where(table.c.key.in_(chunk)))
-    insert_new(connection, stopped, rows)
 
 
 def _growth(table: Table) -> Select[int, Any]:

@@ -64,7 +64,7 @@ def begun(store: ResultsStore, point: Point) -> None:
 
 
 def failed(store: ResultsStore, point: Point) -> None:
-    store.add_failure(bind(SECOND, point, next(iter(store.versions(SECOND.dataset, SECOND.model)))[0], None), "no")
+    store.failures.add(bind(SECOND, point, next(iter(store.versions(SECOND.dataset, SECOND.model)))[0], None), "no")
 
 
 @pytest.mark.parametrize("how", [begun, failed])

@@ -249,7 +249,7 @@ def test_plan_counts_what_run_would_do(call, made, tmp_path):
     with ResultsStore.open(default_url(folder)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=Retrain.IMAGES, t=0.5)
-        results.add_failure(replace(row.run, cell=cell), "died")
+        results.failures.add(replace(row.run, cell=cell), "died")
     assert json.loads(call("status", *PART[:-4], "--store", folder, "--format", "json").out)["failed"] == 0
     done = f"{title}: all {RUNS} runs are done"
     assert " ".join(call("plan", *PART, "--store", folder).out.split()) == done

@@ -39,7 +39,7 @@ def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateSer
     assert table("--store", tmp_path / "store", "--db", url) == table("--store", tmp_path / "calm")
     with ResultsStore.open(url, read_only=True) as store:
         assert store.running() == []
-        assert store.stopped(store.keys("")) == {}
+        assert store.failures.stopped(store.keys("")) == {}
 
 
 def rows(url: str) -> int:

@@ -36,7 +36,7 @@ def fail(store: Path) -> str:
         suite = with_entries(SUITES["planted"], [MINE])
         points = (point for point in expand(suite) if point.cell.estimator == MINE)
         run = bind(suite, next(points), row.run.data, row.run.limit)
-        results.add_failure(run, "died of it")
+        results.failures.add(run, "died of it")
     return run.key
 
 
@@ -141,7 +141,7 @@ def test_failed_runs_are_due_again_once_somebody_asks(call, store):
         runs = [bind(suite, point, row.run.data, row.run.limit) for point in expand(suite)]
         one, two = [run for run in runs if run.cell.estimator == "truth-inverted" and not results.done([run.key])][:2]
         for run in (one, two):
-            results.add_failure(run, "died of it")
+            results.failures.add(run, "died of it")
     states = {row["key"]: row["state"] for row in listed(call, store)}
     assert (states[one.key], states[two.key]) == ("failed", "failed")
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", store, "--estimators", "random").err

@@ -41,7 +41,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(tmp_pa
         owner, run = Owner.here(), bind(SUITE, points[9], DATA, None)
         store.claim([Wanted(("a", "b", "c"), "rank trained test 0", DATA), Wanted((run.key,), "", DATA)], owner, 2)
         store.claim([Wanted(("d",), "rank of other images", "other")], owner, 1)
-        store.add_failure(bind(SUITE, points[8], DATA, None), "loss nan")
+        store.failures.add(bind(SUITE, points[8], DATA, None), "loss nan")
         found = record_of(store)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]

@@ -84,7 +84,7 @@ def test_the_rest_is_done_and_no_store_learns_of_what_was_left_out(tmp_path):
         assert len(failed) == 4
         assert {event.failure for event in ended} == {"", WHY}
         assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in failed}
-        assert not store.failures([run.key for run in runs])
+        assert not store.failures.history([run.key for run in runs])
     assert "reference" not in engine.done
     lines = [line for line in said.getvalue().splitlines() if WHY in line]
     assert lines == [f"4 of {len(runs)} runs are left out here: {WHY}"]

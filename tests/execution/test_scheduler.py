@@ -337,14 +337,14 @@ def test_a_run_that_fails_is_recorded_and_the_others_go_on(tmp_path, store, monk
     events = list(complete(context, runs, store, engine))
     assert [(event.step.run, event.failure) for event in events if event.failure] == [(bad, "the loss went away")]
     assert store.done([run.key for run in runs]) == {run.key for run in runs} - {bad.key}
-    assert [failure.reason for failure in store.failures([bad.key])[bad.key]] == ["the loss went away"]
+    assert [failure.reason for failure in store.failures.history([bad.key])[bad.key]] == ["the loss went away"]
     assert engine.done.count(bad.key) == 1  # by one call tried once
     assert store.running() == []  # its claim is given up
     monkeypatch.setattr(jobs, "score", score)
     again = InlineEngine()
     (event,) = complete(context, runs, store, again)  # it is told of, and not tried
     assert (event.step.run, event.failure, again.done) == (bad, "the loss went away", [])
-    assert store.retry([run.key for run in runs], context.data.fingerprint) == {bad.key}
+    assert store.failures.retry([run.key for run in runs], context.data.fingerprint) == {bad.key}
     assert [event.step.run for event in complete(context, runs, store, InlineEngine())] == [bad]
 
 
@@ -358,7 +358,7 @@ def test_a_training_that_diverges_fails_alone(tmp_path, store, monkeypatch):
     assert trained
     assert store.done([run.key for run in (*tame, *wild)]) == {run.key for run in tame}
     for run in trained:
-        (failure,) = store.failures([run.key])[run.key]
+        (failure,) = store.failures.history([run.key])[run.key]
         assert failure.reason.startswith("loss ")
         assert "expected a finite number; lower the peak rate" in failure.reason
 
@@ -375,7 +375,7 @@ def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(tmp_path, sto
     assert store.done([run.key for run in runs]) == {run.key for run in runs if not run.reference}
     assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
     assert engine.done.count("reference") == 1
-    reasons = {failure.reason for run in failed for failure in store.failures([run.key])[run.key]}
+    reasons = {failure.reason for run in failed for failure in store.failures.history([run.key])[run.key]}
     assert all("reference failed: loss " in reason for reason in reasons)
 
 
@@ -394,9 +394,8 @@ def test_a_failed_shard_fails_the_runs_of_its_rankings(tmp_path, store, monkeypa
     failed = {event.step.run for event in events if event.failure and event.step.run}
     assert failed == {run for run in runs if run.cell.estimator == "grad"}
     assert store.done([run.key for run in runs]) == {run.key for run in runs} - {run.key for run in failed}
-    (reason,) = {
-        failure.reason for run in failed if (failure := store.failures([run.key])[run.key][0]).run.cell.unit == "pixel"
-    }
+    pixels = [run.key for run in failed if run.cell.unit == "pixel"]
+    (reason,) = {store.failures.history([key])[key][0].reason for key in pixels}
     assert reason == "rank trained test 16 failed: importance of image 3 is not finite"
 
 
@@ -414,7 +413,7 @@ def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(tmp_path, s
     with pytest.raises(CallerError, match="the disk is full"):
         list(complete(context, runs, store, InlineEngine()))
     assert len(store.keys("")) == 3
-    assert store.failures([run.key for run in runs]) == {}
+    assert store.failures.history([run.key for run in runs]) == {}
 
 
 def test_leases_tell_what_is_prepared(tmp_path, store, monkeypatch):
@@ -460,7 +459,7 @@ def test_a_job_that_its_machine_cut_off_is_tried_again(tmp_path, store):
     events = list(complete(context, runs, store, engine))
     assert not any(event.failure for event in events)
     assert store.done([run.key for run in runs]) == {run.key for run in runs}
-    assert store.failures([run.key for run in runs]) == {}
+    assert store.failures.history([run.key for run in runs]) == {}
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
     told = {event.step.job.name: event.note for event in events if event.note}
     words = "its process died (signal SIGKILL); tried {} times"
@@ -479,11 +478,11 @@ def test_after_three_tries_a_job_counts_as_failed(tmp_path, store):
     assert reason == "rank trained test 0 failed: its process died (signal SIGKILL); tried 3 times"
     again = FailingMachine({bad.key: 9})
     assert all(event.failure for event in complete(context, runs, store, again)) and again.done == []
-    assert bad.key in store.retry([run.key for run in runs], context.data.fingerprint)
+    assert bad.key in store.failures.retry([run.key for run in runs], context.data.fingerprint)
     events = list(complete(context, runs, store, again))
     assert [event.step.run for event in events if event.failure] == [bad]
     assert again.done.count(bad.key) == 3
-    assert store.failures([bad.key])[bad.key][-1].reason == "its process died (signal SIGKILL); tried 3 times"
+    assert store.failures.history([bad.key])[bad.key][-1].reason == "its process died (signal SIGKILL); tried 3 times"
     assert store.running() == []
 
 
@@ -519,7 +518,7 @@ def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
 def test_tries_count_whichever_process_made_them(tmp_path, store):
     context = make_context(tmp_path)
     run = make_runs(context)[0]
-    assert [store.cut_off(run.key, "killed") for _ in range(2)] == [1, 2]
+    assert [store.failures.cut_off(run.key, "killed") for _ in range(2)] == [1, 2]
     engine = FailingMachine({run.key: 9})
     (event,) = complete(context, [run], store, engine)
     assert event.failure == "its process died (signal SIGKILL); tried 3 times"
@@ -638,7 +637,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(tmp_path, store):
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
     assert [event.step.run for event in events] == [runs[1], runs[0]]
-    assert store.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
+    assert store.failures.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
 
 
 def test_leases_are_renewed_while_nothing_can_be_printed(tmp_path, store, monkeypatch):
@@ -799,7 +798,7 @@ def test_maps_that_are_not_finite_fail_their_own_runs_alone(tmp_path, store, mon
     truth = {run for run in runs if run.cell.estimator == "truth"}
     assert {event.step.run for event in events if event.failure and event.step.run} == truth
     assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in truth}
-    reasons = {failure.reason for run in truth for failure in store.failures([run.key])[run.key]}
+    reasons = {failure.reason for run in truth for failure in store.failures.history([run.key])[run.key]}
     (reason,) = reasons
     assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
 

@@ -151,7 +151,7 @@ def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path
         assert set(commands.acknowledged) <= outcomes(url).keys()
         assert (outcomes(url), tables(folder, *place)) == calm
         with ResultsStore.open(url, read_only=True) as store:
-            assert (store.running(), store.stopped(store.keys(""))) == ([], {})
+            assert (store.running(), store.failures.stopped(store.keys(""))) == ([], {})
 
 
 def test_commands_that_end_again_and_again_are_a_failure_with_what_they_said(tmp_path: Path):

@@ -43,5 +43,5 @@ def test_one_poisoned_worker_of_eight_fails_no_run(tmp_path: Path):
     with ResultsStore.open(default_url(store), read_only=True) as results:
         keys = results.keys("")
         assert len(keys) == RUNS
-        assert (results.failures(keys), results.stopped(keys), results.running()) == ({}, {}, [])
+        assert (results.failures.history(keys), results.failures.stopped(keys), results.running()) == ({}, {}, [])
     assert "its process died (exit code 9); tried 2 times" in log.read_text()

@@ -101,7 +101,7 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
         suite_results = read_suites(store, tmp_path)["planted-v1"]
         from roarbench.plan.keys import bind
 
-        store.add_failure(bind(suite, points[1], suite_results.data, None), "disk \x1b[31mfull")
+        store.failures.add(bind(suite, points[1], suite_results.data, None), "disk \x1b[31mfull")
         runs = read_runs(suite_results, store)
     counts = {row["protocol"]: row for row in count_runs(runs)}
     assert counts["all"] == {

@@ -723,7 +723,7 @@ def test_app_runs_are_live(driver: webdriver.Chrome, address: str, folder: Path)
     before = until(driver, lambda d: re.search(r"(\d+) of (\d+) runs are done", texts(d)))
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store:
         store.add_all(absent[:1])
-        store.add_failure(absent[1].run, "the disk is full <b>![x](y)")
+        store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
     wanted = f"{int(before[1]) + 1} of {before[2]} runs are done"
     until(driver, lambda d: wanted in texts(d))
     script = "return [...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.textContent)"

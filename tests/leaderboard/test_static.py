@@ -167,7 +167,7 @@ def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     with ResultsStore.open(url) as store:
         suite_results = read_suites(store, tmp_path)["hostile-v1"]
         run = next(iter(suite_results.results.values())).run
-        store.add_failure(run, "<script>window.hurt=1</script>")
+        store.failures.add(run, "<script>window.hurt=1</script>")
         export(read_views(store, tmp_path), store, tmp_path / "site")
     return tmp_path / "site"
 

@@ -60,9 +60,9 @@ def test_each_run_is_in_one_state(store):
     results = held().results
     store.add_all([results[done], results[repaired]])
     lease(store, [run_of(running).key], Owner.here())
-    store.add_failure(run_of(failed), "first reason")
-    store.add_failure(run_of(failed), "loss nan at step 3")
-    store.add_failure(run_of(repaired), "no memory")
+    store.failures.add(run_of(failed), "first reason")
+    store.failures.add(run_of(failed), "loss nan at step 3")
+    store.failures.add(run_of(repaired), "no memory")
     found = collect(SUITE, store, data=DATA)
     states = run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -91,8 +91,8 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
 
 
 def test_what_failed_is_seen_though_nothing_is_done_and_no_images_are_here(store, tmp_path):
-    store.add_failure(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
-    store.add_failure(run_of(expand(SUITE)[0]), "loss nan at step 3")
+    store.failures.add(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
+    store.failures.add(run_of(expand(SUITE)[0]), "loss nan at step 3")
     found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
     assert [failure["reason"] for failure in found["failures"]] == ["loss nan at step 3"]
 
@@ -112,8 +112,8 @@ def test_rows_that_do_not_belong_together_are_told(store):
 
 def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
     point = expand(SUITE)[1]
-    store.add_failure(run_of(point), "no memory")
-    store.retry([run_of(point).key], DATA)
+    store.failures.add(run_of(point), "no memory")
+    store.failures.retry([run_of(point).key], DATA)
     lease(store, [run_of(point).key], Owner.here())
     assert run_states(collect(SUITE, store, data=DATA), store)[point] == ("running", "")
 

@@ -75,9 +75,9 @@ def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
 
 def test_submissions_of_a_place_are_those_that_ran_or_failed_there(store: ResultsStore) -> None:
     store.add_all(rows("grad", f"{ENTRY.id}~trusted"))
-    store.add_failure(make_run(estimator=OTHER.id), "no @ here")
-    store.add_failure(make_run(estimator="grad", t=0.5), "someone@0123abcd")
-    store.add_failure(make_run(estimator="far@0123abcd", dataset="cifar10"), "no")
+    store.failures.add(make_run(estimator=OTHER.id), "no @ here")
+    store.failures.add(make_run(estimator="grad", t=0.5), "someone@0123abcd")
+    store.failures.add(make_run(estimator="far@0123abcd", dataset="cifar10"), "no")
     assert entered_ids(store.database, "planted", "resnet8") == [f"{ENTRY.id}~trusted", OTHER.id]
     assert entered_ids(store.database, "planted", "resnet18") == []
 

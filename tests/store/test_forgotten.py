@@ -37,13 +37,13 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     mine, other, grad = (make_result(make_run(estimator=name)) for name in (MINE, OTHER, "grad"))
     store.add_all([mine, other, grad])
     failed = make_run(seed=1, estimator=f"{MINE}~blurred")  # a check of it
-    store.add_failure(failed, "died")
-    store.add_failure(make_run(seed=1, estimator=OTHER), "died, too")
+    store.failures.add(failed, "died")
+    store.failures.add(make_run(seed=1, estimator=OTHER), "died, too")
     keys = keys_of(store.database, MINE)
     assert set(keys) == {mine.run.key, failed.key}
     assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(1, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
-    assert store.failures(keys) == {}
+    assert store.failures.history(keys) == {}
     assert entered_ids(store.database, "planted", "resnet8") == [OTHER]
     result, failure = sorted(forgotten_rows(store.database, keys), key=lambda row: row.kind, reverse=True)
     assert (result.kind, failure.kind) == ("result", "failure")
@@ -87,10 +87,10 @@ def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
     row, failed = make_result(make_run(estimator=MINE)), make_run(seed=1, estimator=MINE)
     store.add(row)
     lease(store, [failed.key], Owner.here())
-    store.add_failure(failed, "died")
+    store.failures.add(failed, "died")
     with pytest.raises(CallerError, match="1 of these runs are being done right now"):
         forget(store.database, [row.run.key, failed.key], "in haste")
-    assert store.done([row.run.key]) and store.failures([failed.key])
+    assert store.done([row.run.key]) and store.failures.history([failed.key])
     assert forgotten_rows(store.database, [row.run.key]) == []
 
 

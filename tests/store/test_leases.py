@@ -79,29 +79,29 @@ def test_a_result_ends_the_lease(store: ResultsStore):
 def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store: ResultsStore):
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
-    store.add_failure(RUNS[0], "no", number)
+    store.failures.add(RUNS[0], "no", number)
     assert store.running() == []
     answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
     assert answer.stopped == {KEYS[0]: "no"}
     assert [wish.keys for wish in answer.granted] == [(KEYS[1],)]
-    assert store.retry(KEYS, RUNS[0].data) == {KEYS[0]}
+    assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
-    assert [failure.reason for failure in store.failures(KEYS)[KEYS[0]]] == ["no"], "its history stays"
+    assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == ["no"], "its history stays"
 
 
 def test_a_result_makes_what_failed_a_success(store: ResultsStore):
-    store.add_failure(RUNS[0], "no")
-    assert store.cut_off(KEYS[0], "killed") == 1
+    store.failures.add(RUNS[0], "no")
+    assert store.failures.cut_off(KEYS[0], "killed") == 1
     store.add(make_result(RUNS[0]))
-    assert store.stopped(KEYS) == {}
-    assert store.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
+    assert store.failures.stopped(KEYS) == {}
+    assert store.failures.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
 def test_what_machines_cut_off_is_counted_whoever_tried(store: ResultsStore):
-    assert [store.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0], KEYS[0])] == [1, 1, 2, 3]
-    store.add_failure(RUNS[0], "killed; tried 3 times")
-    store.retry(KEYS, RUNS[0].data)
-    assert store.cut_off(KEYS[0], "killed") == 1
+    assert [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0], KEYS[0])] == [1, 1, 2, 3]
+    store.failures.add(RUNS[0], "killed; tried 3 times")
+    store.failures.retry(KEYS, RUNS[0].data)
+    assert store.failures.cut_off(KEYS[0], "killed") == 1
 
 
 def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store: ResultsStore):
@@ -125,12 +125,12 @@ def test_no_more_is_leased_than_can_be_done(store: ResultsStore):
 def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store: ResultsStore):
     owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
     store.claim([shard], owner, 1)
-    store.stop(shard, "loss nan", owner)
+    store.failures.stop(shard, "loss nan", owner)
     assert store.running() == []
     assert store.claim([shard], owner, 1).stopped == dict.fromkeys(KEYS[:2], "loss nan")
-    assert store.retry([], "other images") == set()
+    assert store.failures.retry([], "other images") == set()
     assert not store.claim([shard], owner, 1).granted
-    store.retry([], "da7a")
+    store.failures.retry([], "da7a")
     assert store.claim([shard], owner, 1).granted
 
 
@@ -153,8 +153,8 @@ def test_whoever_has_lost_its_lease_writes_nothing(store: ResultsStore):
     with pytest.raises(LostLease):
         store.add(make_result(RUNS[0]), number)
     with pytest.raises(LostLease):
-        store.add_failure(RUNS[0], "no", number)
-    assert store.done(KEYS) == set() and store.failures(KEYS) == {} and store.stopped(KEYS) == {}
+        store.failures.add(RUNS[0], "no", number)
+    assert store.done(KEYS) == set() and store.failures.history(KEYS) == {} and store.failures.stopped(KEYS) == {}
     assert store.beat(heir) == {KEYS[0]: later}
     assert store.add(make_result(RUNS[0]), later)
     assert not store.add(make_result(RUNS[0]), number), "it is there, though not by this lease"

@@ -146,10 +146,10 @@ def test_many_keys_at_once(store: ResultsStore):
 
 def test_failures_stay_when_the_run_succeeds_later(store: ResultsStore):
     run = make_run()
-    store.add_failure(run, "the loss is nan")
-    store.add_failure(run, "the loss is inf")
+    store.failures.add(run, "the loss is nan")
+    store.failures.add(run, "the loss is inf")
     store.add(make_result(run))
-    found = store.failures([run.key, make_run(1).key])
+    found = store.failures.history([run.key, make_run(1).key])
     assert [failure.reason for failure in found[run.key]] == ["the loss is nan", "the loss is inf"]
     assert found[run.key][0].run == run
     assert abs(datetime.now(UTC) - found[run.key][0].created) < timedelta(minutes=5)
@@ -170,8 +170,8 @@ def test_failures_stay_when_the_run_succeeds_later(store: ResultsStore):
 )
 def test_a_reason_is_one_clean_line(store: ResultsStore, reason: str, stored: str):
     run = make_run()
-    store.add_failure(run, reason)
-    assert store.failures([run.key])[run.key][0].reason == stored
+    store.failures.add(run, reason)
+    assert store.failures.history([run.key])[run.key][0].reason == stored
 
 
 def test_the_state_changes_with_every_addition_alone(store: ResultsStore):
@@ -181,7 +181,7 @@ def test_the_state_changes_with_every_addition_alone(store: ResultsStore):
     states.append(store.state())
     store.add(make_result(make_run()))
     assert store.state() == states[-1]
-    store.add_failure(make_run(1), "no")
+    store.failures.add(make_run(1), "no")
     states.append(store.state())
     store.add(make_result(make_run(1)))
     states.append(store.state())

@@ -74,11 +74,11 @@ def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, 
     results = {result.run.key: result for result in (make_result(make_run(seed)) for seed in range(20))}
     with ResultsStore.open(store_url) as store:
         store.add_all(results.values())
-        store.add_failure(make_run(), "no")
+        store.failures.add(make_run(), "no")
     next_release()
     with ResultsStore.open(store_url) as store:
         assert store.results(results) == results
-        assert len(store.failures([make_run().key])[make_run().key]) == 1
+        assert len(store.failures.history([make_run().key])[make_run().key]) == 1
         assert store.add(make_result(make_run(20)))
         with store._database.read() as connection:
             assert connection.exec_driver_sql("SELECT DISTINCT origin FROM results").scalars().all() == ["own"]

@@ -210,7 +210,7 @@ def test_reading_changes_nothing(filled: Path):
         with pytest.raises(StoreError):
             store.add(make_result(make_run(1)))
         with pytest.raises(StoreError):
-            store.add_failure(make_run(1), "no")
+            store.failures.add(make_run(1), "no")
     assert filled.read_bytes() == before
 
 

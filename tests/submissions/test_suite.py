@@ -84,7 +84,7 @@ def store(tmp_path: Path):
 def do(context: RunContext, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
     """Do runs; failures by the estimator's id."""
     list(complete(context, runs, store, InlineEngine()))
-    failures = store.failures([run.key for run in runs])
+    failures = store.failures.history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
 

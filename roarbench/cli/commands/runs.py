@@ -55,7 +55,7 @@ def retry(
         chosen = chosen_estimators(suite_results.suite, estimators)
         failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
-        due = results.retry(keys, suite_results.data)
+        due = results.failures.retry(keys, suite_results.data)
     words = f"{counted(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
     err.print(f"{words}; `{propose('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True)
 
