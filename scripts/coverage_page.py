@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from marked import filled
 from synthetic_boards import DESIGNS
 
 Summary = dict[str, tuple[float, float]]  # mean and standard error of every share
@@ -75,7 +76,5 @@ def write_tables(page: Path, record: dict[str, Any]) -> None:
     """Put the tables into a page, each between its marks."""
     text = page.read_text()
     for name, lines in tables(record).items():
-        start, rest = text.split(f"<!-- {name}: python scripts/simulate_coverage.py -->\n", 1)
-        end = rest[rest.index("<!-- end -->") :]
-        text = f"{start}<!-- {name}: python scripts/simulate_coverage.py -->\n" + "\n".join(lines) + f"\n{end}"
+        text = filled(text, f"<!-- {name}: python scripts/simulate_coverage.py -->", "<!-- end -->", "\n".join(lines))
     page.write_text(text)

@@ -12,13 +12,14 @@ CIFAR-10 in the hub's layout.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from marked import filled
 from matplotlib.figure import Figure
 from rich.console import Console
+from shah_2021 import CIFAR_10, IMAGENET_10, LEVELS, ReportedCurve
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
@@ -39,28 +40,10 @@ from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED,
 from roarbench.text import interval, markdown_table, percent, signed
 
 ROW = "grad-sq"
-LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 TWICE = (0.1, 0.9)  # levels with two trainings, from which all have the spread over trainings
 MASKED = (0.1, 0.9)  # the least important tenth goes at t = .1 of KAR: its mask is that of ROAR at .9, turned round
 EXCHANGED = 0.9  # level at which networks are trained on masks of other images, too
 MARKS = ("<!-- tables: python scripts/diffroar.py -->", "<!-- end of the tables -->")
-
-
-@dataclass(frozen=True)
-class ReportedCurve:
-    """One curve of Shah et al. 2021, read off the vector figures of harshays/inputgradients at 3770469.
-
-    Attributes:
-        name: Data, network and how it was trained.
-        points: Accuracy with the most important pixels kept minus with the least important kept, at `LEVELS` removed.
-        deviations: Of these over pairs of runs.
-        robust: Trained on adversarial examples.
-    """
-
-    name: str
-    points: tuple[float, ...]
-    deviations: tuple[float, ...]
-    robust: bool = False
 
 
 class Trial(NamedTuple):
@@ -85,29 +68,8 @@ def _suite(base: str, name: str) -> Suite:
 
 
 TRIALS = {
-    "imagenette64": Trial(
-        "Imagenette at 64 pixels",
-        _suite("quick@2", "imagenette64"),
-        (
-            ReportedCurve("ImageNet-10, ResNet-18", (3.91, 1.07, 5.05, 0.65, -4.55), (2.92, 3.06, 2.29, 2.63, 2.40)),
-            ReportedCurve(
-                "the same, robust (4/255)", (1.78, 3.20, 5.08, 7.62, 11.13), (2.53, 2.26, 3.40, 4.36, 3.23), robust=True
-            ),
-        ),
-    ),
-    "cifar10": Trial(
-        "CIFAR-10",
-        _suite("study-cifar10@2", "cifar10"),
-        (
-            ReportedCurve("CIFAR-10, ResNet-50", (0.98, 1.15, 1.00, -0.62, -4.75), (0.45, 1.04, 0.55, 0.52, 0.30)),
-            ReportedCurve(
-                "the same, robust (8/255)",
-                (1.48, 4.49, 9.35, 14.91, 22.75),
-                (0.36, 0.37, 0.47, 0.29, 0.40),
-                robust=True,
-            ),
-        ),
-    ),
+    "imagenette64": Trial("Imagenette at 64 pixels", _suite("quick@2", "imagenette64"), IMAGENET_10),
+    "cifar10": Trial("CIFAR-10", _suite("study-cifar10@2", "cifar10"), CIFAR_10),
 }
 
 
