@@ -14,7 +14,8 @@ from roarbench.datasets.decoded import Images
 from roarbench.datasets.loading import decode_dataset
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit

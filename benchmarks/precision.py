@@ -35,7 +35,8 @@ from roarbench.estimators.stem import divided
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

@@ -17,7 +17,8 @@ from roarbench.kernels import held, train
 from roarbench.kernels.augment import shrink
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.references import checksum

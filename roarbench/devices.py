@@ -3,7 +3,9 @@
 import errno
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +34,11 @@ def device() -> torch.device:
     return torch.device("cpu")
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return where a network lies, by its first parameter."""
+    return next(model.parameters()).device
+
+
 def gpus() -> tuple[str, ...]:
     """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
     count = torch.cuda.device_count()
@@ -55,9 +62,51 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """Send a tensor from the processor to a device, without waiting for the device.
 
     A copy from ordinary memory to a GPU waits until the GPU has done all that was launched: then it has nothing to do.
-    From pinned memory nothing waits; torch keeps that memory until the copy is done.
+    From pinned memory nothing waits; torch keeps that memory until the copy is done. What lies there stays as it is.
     """
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+    there = device.type != "cuda" or tensor.device.type == "cuda"
+    return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def generator_state(device: torch.device) -> bytes:
+    """Return the state of the generator that layers on a device draw from."""
+    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    return state.numpy().tobytes()
+
+
+@contextmanager
+def own_stream() -> Iterator[None]:
+    """Launch on a stream of this process's own, as recording wants, after what was launched before and before the rest.
+
+    One stream for all: the memory that is kept for one is not given to another.
+    """
+    stream, before = _own_stream(), torch.cuda.current_stream()
+    stream.wait_stream(before)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        before.wait_stream(stream)
+
+
+@lru_cache(maxsize=1)
+def _own_stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream(device())  # type: ignore[no-untyped-call]
+
+
+def recorded(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+    """Record what some work launches on this stream, without doing it, as a CUDA graph.
+
+    Returns:
+        What does it, as often as it is called, and the tensor that the work returned, which each call writes anew.
+
+    Raises:
+        RuntimeError: It cannot be recorded: it waits for the GPU, or there is no room.
+    """
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+        made = work()
+    return graph.replay, made
 
 
 def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -26,11 +26,12 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.kernels.augment import flip, random_resized_crop, shift
+from roarbench.kernels.augment import crop, crops, flip, heads, shift, shifts
 from roarbench.kernels.degrade import DegradedImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
@@ -70,10 +71,10 @@ class Augmented:
             case ["none"]:
                 return images
             case ["shift", reach]:
-                images = shift(images, int(reach), self.generator)
+                images = shift(images, shifts(len(images), int(reach), self.generator))
             case ["crop"]:
-                images = random_resized_crop(images, self.generator)
-        return flip(images, self.generator)
+                images = crop(images, crops(len(images), 1.0, self.generator))
+        return flip(images, heads(len(images), self.generator))
 
 
 class Study:

@@ -27,8 +27,9 @@ from roarbench.execution.networks import EXCHANGE, exchanged
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.store.folders import Workspace

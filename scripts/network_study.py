@@ -27,7 +27,8 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.networks import cuts_of, exchanged
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.models.small import SmallResNet, Stem
 from roarbench.plan.common import tuning_of
 from roarbench.plan.recipe import Recipe

@@ -27,7 +27,7 @@ from roarbench.execution.inputs import pixels
 from roarbench.execution.networks import row_rankings, scoring_network
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits
-from roarbench.kernels.train import predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand, select
 from roarbench.plan.runs import Run

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.models import build
 from roarbench.terms import Order, Unit
 

@@ -26,9 +26,10 @@ from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.provenance import Provenance, provenance

@@ -24,7 +24,8 @@ from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.plan.runs import Run
 from roarbench.store.rankings import Rankings
 from roarbench.terms import PAPER_LEVELS, Split, Unit

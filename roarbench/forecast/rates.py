@@ -23,7 +23,8 @@ from roarbench.forecast.workload import Work, images_at_once, suite_cost
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.keys import stored_levels
 from roarbench.plan.recipes import find_recipe

@@ -18,6 +18,9 @@ NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy
 SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
 
 
+Draws = tuple[Tensor, ...]  # by chance alone, for the images of a batch, wherever they lie
+
+
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
     """Return degraded images as the network sees them in training, before they are normalised.
 
@@ -29,19 +32,41 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
     Returns:
         Float32 (n, c, h, w), on the device of the images.
     """
+    drawn = draw(tuple(images.shape), kind, generator)
+    return augment_by(images, kind, tuple(sent(part, images.device) for part in drawn))
+
+
+def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
+    """Draw all that `augment` leaves to chance, for images of this shape, (n, c, h, w), on the processor."""
+    n, _, height, width = shape
+    match kind:
+        case Augmentation.NONE:
+            return ()
+        case Augmentation.FLIP:
+            return (heads(n, generator),)
+        case Augmentation.SHIFT:
+            return (shifts(n, reach(height), generator),)
+        case Augmentation.SHIFT_FLIP:
+            return shifts(n, reach(height), generator), heads(n, generator)
+        case Augmentation.NOISE_FLIP:
+            return noise(shape, generator), heads(n, generator)
+        case Augmentation.CROP_FLIP:
+            return crops(n, width / height, generator), heads(n, generator)
+
+
+def augment_by(images: Tensor, kind: Augmentation, drawn: Draws) -> Tensor:
+    """Return what `augment` does, by what `draw` returned, on the device of the images."""
     match kind:
         case Augmentation.NONE:
             return images
         case Augmentation.FLIP:
-            return flip(images, generator)
-        case Augmentation.SHIFT:
-            return shift(images, reach(images.shape[2]), generator)
-        case Augmentation.SHIFT_FLIP:
-            return shift(images, reach(images.shape[2]), generator, flipped=True)
+            return flip(images, *drawn)
+        case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
+            return shift(images, *drawn)
         case Augmentation.NOISE_FLIP:
-            return flip(add_noise(images, generator), generator)
+            return flip(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
-            return flip(random_resized_crop(images, generator), generator)
+            return flip(crop(images, drawn[0]), drawn[1])
 
 
 def shrink(images: Tensor, side: int) -> Tensor:
@@ -69,23 +94,22 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
     return total.reshape(n, channels, groups * kept, groups * kept).div_(4)
 
 
-def add_noise(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Add normal noise, its standard deviation drawn uniformly from [0, `NOISE`] for each image; not clipped.
+def noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Draw normal noise, its standard deviation uniformly from [0, `NOISE`] for each image; it is not clipped.
 
     A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
     """
-    strength = NOISE * torch.rand(len(images), 1, 1, 1, generator=generator)
-    return images + sent(strength * torch.randn(images.shape, generator=generator), images.device)
+    strength = NOISE * torch.rand(shape[0], 1, 1, 1, generator=generator)
+    return strength * torch.randn(shape, generator=generator)
 
 
-def flip(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror each image (n, c, h, w) left to right with probability 1/2."""
-    mirrored = sent(heads(len(images), generator), images.device)
+def flip(images: Tensor, mirrored: Tensor) -> Tensor:
+    """Mirror those images (n, c, h, w) left to right whose place in `mirrored`, bool (n,), is True."""
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
 def heads(n: int, generator: torch.Generator) -> Tensor:
-    """Return which of n images are mirrored, bool (n,)."""
+    """Draw which of n images are mirrored, each with probability 1/2: bool (n,)."""
     return torch.rand(n, generator=generator) < 0.5
 
 
@@ -94,30 +118,28 @@ def reach(height: int) -> int:
     return max(1, height // SHIFT)
 
 
-def shift(images: Tensor, most: int, generator: torch.Generator, flipped: bool = False) -> Tensor:
+def shift(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
     """Return each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap.
 
     Args:
         images: Float32 (n, c, h, w); not changed.
-        most: Pixels in each direction, less than the height and the width.
-        generator: On the CPU, the only source of chance.
-        flipped: Mirror each image left to right as well, with probability 1/2: in one pass, the same as `flip` of the
+        moves: Pixels down and to the right, int64 (2, n, 1), less than the height and the width.
+        mirrored: Which images are mirrored left to right as well, bool (n,): in one pass, the same as `flip` of the
             outcome.
     """
-    n, channels, height, width = images.shape
-    down, right = shifts(n, most, generator)
-    rows = _mirrored(torch.arange(height) + down, height)  # (n, h): where each row of the outcome comes from
-    columns = _mirrored(torch.arange(width) + right, width)
-    if flipped:
-        columns = torch.where(heads(n, generator)[:, None], columns.flip(1), columns)
-    lines = (torch.arange(n * channels) * height).view(n, channels, 1) + rows[:, None]
-    lines, columns = sent(lines.flatten(), images.device), sent(columns, images.device)
-    moved = images.reshape(-1, width).index_select(0, lines).view(n, channels * height, width)
+    (n, channels, height, width), device = images.shape, images.device
+    down, right = moves
+    rows = _mirrored(torch.arange(height, device=device) + down, height)  # (n, h): where each row comes from
+    columns = _mirrored(torch.arange(width, device=device) + right, width)
+    if mirrored is not None:
+        columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    lines = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
+    moved = images.reshape(-1, width).index_select(0, lines.flatten()).view(n, channels * height, width)
     return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)
 
 
 def shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
-    """Return by how many pixels n images are moved down and to the right, int64 (2, n, 1)."""
+    """Draw by how many pixels n images are moved down and to the right, at most `most`: int64 (2, n, 1)."""
     return torch.randint(-most, most + 1, (2, n, 1), generator=generator)
 
 
@@ -127,19 +149,27 @@ def _mirrored(places: Tensor, size: int) -> Tensor:
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
-def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Stretch a random part of each image (n, c, h, w) to the full size with bicubic interpolation.
+def crop(images: Tensor, parts: Tensor) -> Tensor:
+    """Stretch a part of each image (n, c, h, w), as `crops` draws it, to the full size with bicubic interpolation.
+
+    Parts need not start at whole pixels. Bicubic interpolation can leave the range of the pixels by a little, which is
+    not cut off: neither do the paper's authors.
+    """
+    grid = affine_grid(parts, list(images.shape), align_corners=False)
+    return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
+
+
+def crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
+    """Draw parts of n images as affine maps into them, float32 (n, 2, 3); `shape` is width / height.
 
     The part covers a uniform share of the area, with a log-uniform aspect ratio, at a uniform place; a part that does
-    not fit is made narrower or lower, where torchvision draws again. Parts need not start at whole pixels. Bicubic
-    interpolation can leave the range of the pixels by a little, which is not cut off: neither do the paper's authors.
+    not fit is made narrower or lower, where torchvision draws again.
     """
-    centres, sizes = _crops(len(images), images.shape[3] / images.shape[2], generator)
-    transform = torch.zeros(len(images), 2, 3)
+    centres, sizes = _crops(n, shape, generator)
+    transform = torch.zeros(n, 2, 3)
     transform[:, 0, 0], transform[:, 1, 1] = sizes[:, 0], sizes[:, 1]
     transform[:, :, 2] = centres
-    grid = affine_grid(sent(transform, images.device), list(images.shape), align_corners=False)
-    return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
+    return transform
 
 
 def _crops(n: int, shape: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -43,12 +43,21 @@ def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """
     grid = unit.grid(shape)
     d = prod(grid)
-    if packed.is_cuda:
-        shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
-        bits = ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
-    else:  # NumPy's loop takes a tenth of the time
-        bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))
+    bits = _unpacked(packed, d)
     return over_pixels(bits.view(torch.bool).view(len(packed), *grid), shape, unit)
+
+
+def _unpacked(packed: Tensor, d: int) -> Tensor:
+    """Return the first `d` bits of each row, uint8 (n, d)."""
+    if packed.is_cuda:
+        return _shifted(packed, d)
+    return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # a tenth of the time
+
+
+def _shifted(packed: Tensor, d: int) -> Tensor:
+    """Return what `_unpacked` does, by torch alone."""
+    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
+    return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
 
 
 def over_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:

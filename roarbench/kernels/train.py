@@ -1,12 +1,13 @@
-"""Training by a frozen recipe, and the logits of a trained network.
+"""Training by a frozen recipe.
 
 The order of operations is the protocol's: test-time crop and degrade (both done by `Inputs`), then augment, then
-normalise. At test time nothing follows degrade but normalise. The last epoch counts; no test image is seen.
+normalise. The last epoch counts; no test image is seen.
 """
 
 import math
 import time
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, Protocol
 
@@ -14,27 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from roarbench.devices import compiled, sent, uses_bf16
+from roarbench.devices import compiled, device_of, generator_state, own_stream, sent, uses_bf16
 from roarbench.errors import Diverged
-from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
+from roarbench.kernels.graphs import LARGEST, Graphs, Part
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
-from roarbench.kernels.inputs import (
-    Batches,
-    DeviceNormalisation,
-    Inputs,
-    Normalisation,
-    Redrawn,
-    Streamed,
-    on_device,
-    scaled,
-)
+from roarbench.kernels.inputs import Batches, Inputs, Normalisation, Redrawn, Streamed, on_device, scaled
 from roarbench.kernels.room import find_room
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
-_READ = 32  # inputs that are made at once for a test on a processor
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -83,11 +75,11 @@ def fit(
     training = _Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
-    if _device(model).type == "cuda":
-        find_room(training)
-    saved = time.monotonic()
-    look_every = 1 if _device(model).type == "cpu" else _LOOK_EVERY
-    with deferred():
+    look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
+    with deferred(), training.stream():
+        if device_of(model).type == "cuda":
+            find_room(training)
+        saved = time.monotonic()
         while training.step < training.steps:
             with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
                 training.advance()
@@ -115,6 +107,7 @@ class _Training:
         losses: Of the last epoch's steps, scalars on the device.
         at_once: Images that go through the network together; see `find_room`.
         full_size: The next step takes images at full size, whatever the recipe says of it.
+        draws: The network has drawn by chance itself.
     """
 
     def __init__(
@@ -122,7 +115,7 @@ class _Training:
     ) -> None:
         self._inputs, self._recipe, self._seed = inputs, recipe, seed
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-        self._device = _device(model)
+        self._device = device_of(model)
         self._bf16 = uses_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), on_device(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
@@ -130,28 +123,59 @@ class _Training:
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
-        self.full_size = False
+        self.full_size = self.draws = False
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
+        self._graphs = Graphs(self, self._device) if self._recordable(inputs) else None
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def advance(self) -> None:
-        """Do one step of the optimiser; what a network draws itself, in dropout, hangs on seed and step alone."""
+        """Do one step of the optimiser."""
         rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate
         index = self._batches.next()
         if isinstance(self._inputs, Streamed):
             self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
-        self._optimiser.zero_grad()
+        self.losses.append(self._do(self._parts(index), rate))
+        self.step += 1
+
+    def _do(self, parts: list[Tensor], rate: float) -> Tensor:
+        """Do a step on the images of a batch, by a graph where there is one; return its loss."""
+        if self._graphs is None or self.full_size:
+            return self.by_itself([Part(index) for index in parts], rate)
+        channels, full, _ = self._inputs.shape  # type: ignore[attr-defined]
+        size, kind = self._side(full), self._recipe.augmentation
+        drawn = [draw((len(index), channels, size, size), kind, self._generator) for index in parts]
+        return self._graphs.step(size, [Part(*pair) for pair in zip(parts, drawn, strict=True)], rate)
+
+    def by_itself(self, parts: list[Part], rate: float) -> Tensor:
+        """Do a step on these images; return its loss. What a network draws itself hangs on seed and step alone."""
         with torch.random.fork_rng(devices=[]):  # layers have no other generator than the global one
             torch.manual_seed(self._seed * _DRAWS + self.step)
-            self.losses.append(torch.stack([self._add_gradients(part) for part in self._parts(index)]).sum())
+            before = generator_state(self._device)
+            loss = self.compute(parts, rate)
+            self.draws |= generator_state(self._device) != before
+        return loss
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad()
+        loss = torch.stack([self._add_gradients(*part) for part in parts]).sum()
         self._optimiser.step()
-        self.step += 1
+        return loss
+
+    def changing(self) -> list[Tensor]:
+        """Return all tensors that a step changes: weights, what batch norm counts, momenta."""
+        momenta = (value for state in self._optimiser.state.values() for value in state.values())
+        return [*self._model.parameters(), *self._model.buffers(), *momenta]
+
+    def stream(self) -> AbstractContextManager[None]:
+        """Return where steps are to be launched."""
+        return own_stream() if self._graphs else nullcontext()
 
     @property
     def normed(self) -> bool:
@@ -171,6 +195,8 @@ class _Training:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where this state was taken."""
+        if self._graphs:
+            self._graphs.forget()
         self._optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
@@ -190,9 +216,9 @@ class _Training:
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
-    def _add_gradients(self, index: Tensor) -> Tensor:
+    def _add_gradients(self, index: Tensor, drawn: Draws | None) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
-        images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
+        images, labels = self._images(index, drawn), self._labels.index_select(0, sent(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
 
@@ -204,9 +230,11 @@ class _Training:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _images(self, index: Tensor) -> Tensor:
+    def _images(self, index: Tensor, drawn: Draws | None = None) -> Tensor:
         """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
+        if drawn is not None:
+            return scaled(augment_by(self._read(index), kind, drawn), self._scale)
         if self._held is not None and kind in MOVING:
             size = self._side(self._held.full)
             return moved(self._held.at(size), index, size, kind, self._generator)
@@ -230,54 +258,16 @@ class _Training:
     def _side(self, full: int) -> int:
         return full if self.full_size else side(self._recipe, self.step, self.steps, full)
 
+    def _recordable(self, inputs: Inputs) -> bool:
+        """Return whether a step can be recorded, and its kernels are so small that it pays."""
+        small = isinstance(inputs, Fixed) and inputs.shape[2] <= LARGEST
+        return self._device.type == "cuda" and small and self._recipe.optimiser is Optimiser.SGD
+
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
         if self._device.type != "cpu" or not fits(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
-
-
-def scored_at_once(size: int) -> int:
-    """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
-
-    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
-    photographs should not wait for 128, while 32 keep a GPU busy.
-    """
-    return 128 if size <= 64 else 32
-
-
-def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
-    """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
-
-    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
-    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
-    batch size: `scored_at_once` says which.
-    """
-    device = _device(model)
-    model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-    starts = range(0, len(inputs), batch)
-    indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    scale, logits = on_device(norm, device), []
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        for number, index in enumerate(indices):
-            if isinstance(inputs, Streamed):
-                inputs.expect(indices[number:])
-            logits.append(model(_normalised(inputs, index, scale)))
-        return torch.cat(logits)[: len(inputs)].cpu()
-
-
-def _normalised(inputs: Inputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
-    """Return some inputs as a network takes them, on the device of the normalisation.
-
-    On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
-    """
-    device = scale.mean.device
-    if device.type != "cpu" or not isinstance(inputs, Fixed):
-        return scaled(inputs.batch(index).to(device), scale)
-    made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
-    for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
-        room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
-    return made
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
@@ -287,10 +277,6 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

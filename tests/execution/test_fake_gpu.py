@@ -15,7 +15,8 @@ from roarbench.execution import jobs
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.suite import Block
@@ -99,13 +100,27 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert short.waits.count("item") == 2
     drawn = {
         Augmentation.NONE: 0,
-        Augmentation.SHIFT: 2,
         Augmentation.SHIFT_FLIP: 2,
         Augmentation.NOISE_FLIP: 2,
         Augmentation.CROP_FLIP: 2,
     }
     parts = 3 if micro_batch else 1
-    assert long.sent - short.sent == 2 * parts * (3 + drawn.get(kind, 1))  # the index: pixels, bits and labels
+    assert long.sent - short.sent == 2 * parts * (1 + drawn.get(kind, 1))  # the index, and what is drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", Augmentation)
+def test_a_recorded_step_neither_waits_nor_reads_what_lies_on_the_processor(kind):
+    gpu, steps = steps_of(replace(RECIPE, augmentation=kind, micro_batch=3, sides=(0.5, 1.0)))
+    assert (steps, gpu.recordings) == (10, 2)
+    assert gpu.unrecordable == 0
+    assert gpu.waits.count("item") == 2 + gpu.recordings  # each is held against a step by itself, once
+
+
+@pytest.mark.slow
+def test_trainings_on_what_is_redrawn_are_not_recorded():
+    gpu, _ = steps_of(RECIPE, "redrawn")
+    assert gpu.recordings == 0
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.train import fit
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN

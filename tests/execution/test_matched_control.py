@@ -12,7 +12,8 @@ from roarbench.datasets.planted import GREY, draw_centres, draw_strengths, gener
 from roarbench.estimators.noise import other_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Split, Unit

@@ -18,8 +18,9 @@ from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.ranking import removed_count
+from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import fit, predict, scored_at_once
+from roarbench.kernels.train import fit
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand

@@ -15,12 +15,15 @@ from roarbench.kernels.augment import (
     AREA,
     ASPECT,
     NOISE,
-    add_noise,
     augment,
+    crop,
+    crops,
     flip,
-    random_resized_crop,
+    heads,
+    noise,
     reach,
     shift,
+    shifts,
     shrink,
 )
 from roarbench.kernels.degrade import DegradedImages
@@ -84,7 +87,7 @@ def test_none_draws_nothing() -> None:
 def test_flip_by_hand() -> None:
     images = torch.arange(6.0).reshape(1, 1, 2, 3).expand(64, -1, -1, -1)
     mirrored = torch.tensor([[[2.0, 1.0, 0.0], [5.0, 4.0, 3.0]]])
-    out = flip(images, seeded(0))
+    out = flip(images, heads(64, seeded(0)))
     turned = [torch.equal(image, mirrored) for image in out]
     assert all(torch.equal(image, images[0]) for image, was in zip(out, turned, strict=True) if not was)
     assert abs(sum(turned) - 32) < 5 * math.sqrt(64 / 4)  # five standard deviations of 64 coins
@@ -98,19 +101,22 @@ def test_shift_slowly() -> None:
     for image, y, x in zip(images.numpy(), down, right, strict=True):
         padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
         expected.append(padded[:, y : y + 32, x : x + 32])
-    torch.testing.assert_close(shift(images, 2, seeded(6)), torch.tensor(np.stack(expected)), rtol=0, atol=0)
+    torch.testing.assert_close(
+        shift(images, shifts(10, 2, seeded(6))), torch.tensor(np.stack(expected)), rtol=0, atol=0
+    )
 
 
 def test_shift_and_flip_at_once_is_one_after_the_other() -> None:
     images, generator = pictures(40, size=32), seeded(3)
-    apart = flip(shift(images, 2, generator), generator)
-    torch.testing.assert_close(shift(images, 2, seeded(3), flipped=True), apart, rtol=0, atol=0)
+    moves, mirrored = shifts(40, 2, generator), heads(40, generator)
+    apart = flip(shift(images, moves), mirrored)
+    torch.testing.assert_close(shift(images, moves, mirrored), apart, rtol=0, atol=0)
 
 
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([16, 28, 32, 64]))
 def test_shift_makes_no_new_values(seed: int, size: int) -> None:
     images = torch.randint(0, 256, (3, 2, size, size), generator=seeded(seed)).float()
-    out = shift(images, reach(size), seeded(seed))
+    out = shift(images, shifts(3, reach(size), seeded(seed)))
     for before, after in zip(images, out, strict=True):
         assert set(after.unique().tolist()) <= set(before.unique().tolist())
 
@@ -118,7 +124,7 @@ def test_shift_makes_no_new_values(seed: int, size: int) -> None:
 def test_shift_reaches_every_place() -> None:
     dot = torch.zeros(800, 1, 32, 32)
     dot[:, :, 16, 16] = 1
-    places = shift(dot, reach(32), seeded(0)).flatten(1).argmax(1)
+    places = shift(dot, shifts(800, reach(32), seeded(0))).flatten(1).argmax(1)
     expected = {32 * y + x for y in range(14, 19) for x in range(14, 19)}
     assert set(places.tolist()) == expected
 
@@ -131,7 +137,7 @@ def test_crop_agrees_with_torch_interpolate(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "_crops", lambda n, shape, generator: (centre, size))
     part = images[:, :, top : top + height, left : left + width]
     expected = interpolate(part, size=(64, 64), mode="bicubic", align_corners=False)
-    out = random_resized_crop(images, seeded(0))
+    out = crop(images, crops(1, 1.0, seeded(0)))
     # near its edge our crop reads the real neighbours, and interpolate repeats the edge
     inner = (..., slice(8, -8), slice(8, -8))
     torch.testing.assert_close(out[inner], expected[inner], rtol=0, atol=0.01)  # float32 positions, pixels to 255
@@ -140,7 +146,7 @@ def test_crop_agrees_with_torch_interpolate(monkeypatch: pytest.MonkeyPatch) -> 
 def test_crop_of_a_ramp_is_a_ramp() -> None:
     ramp = torch.arange(64.0).expand(5, 1, 64, 64)
     centres, sizes = module._crops(5, 1.0, seeded(7))
-    out = random_resized_crop(ramp, seeded(7))
+    out = crop(ramp, crops(5, 1.0, seeded(7)))
     for image, centre, size in zip(out[:, 0], centres[:, 0], sizes[:, 0], strict=True):
         steps = (torch.arange(64) + 0.5) / 64 * 2 - 1  # pixel centres in [-1, 1]
         expected = ((centre + size * steps + 1) * 64 - 1) / 2
@@ -169,20 +175,18 @@ def test_crop_area_is_uniform() -> None:
 
 
 def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
-    images = torch.full((4000, 1, 16, 16), 128.0)
-    noise = add_noise(images, seeded(1)) - images
-    strengths = noise.flatten(1).std(1)
+    drawn = noise((4000, 1, 16, 16), seeded(1))
+    strengths = drawn.flatten(1).std(1)
     # uniform in [0, NOISE]: mean 45, standard deviation 26, so 0.41 for the mean of 4,000; five of them
     assert abs(strengths.mean() - NOISE / 2) < 5 * NOISE / math.sqrt(12 * 4000)
     assert strengths.min() < 0.01 * NOISE
     assert NOISE * 0.95 < strengths.max() < NOISE * 1.2  # the largest of sample deviations of 256 values
-    assert abs(noise.mean()) < 5 * NOISE / math.sqrt(3 * noise.numel())  # around nothing
+    assert abs(drawn.mean()) < 5 * NOISE / math.sqrt(3 * drawn.numel())  # around nothing
 
 
 def test_noise_is_normal() -> None:
-    images = torch.zeros(500, 3, 16, 16)
-    noise = add_noise(images, seeded(2)).flatten(1)
-    scaled = noise / noise.std(1, keepdim=True)
+    drawn = noise((500, 3, 16, 16), seeded(2)).flatten(1)
+    scaled = drawn / drawn.std(1, keepdim=True)
     # fourth moment 3, with a standard error of sqrt(96 / n)
     assert abs((scaled**4).mean() - 3) < 5 * math.sqrt(96 / scaled.numel())
 

@@ -9,11 +9,13 @@ from roarbench.errors import NoRoom
 from roarbench.estimators.engine import exact
 from roarbench.estimators.gradients import logit_gradients
 from roarbench.estimators.noise import noise_draws
+from roarbench.kernels import graphs, train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, unpack
 from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import _Training, fit, predict
+from roarbench.kernels.train import _Training, fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
@@ -93,15 +95,36 @@ def test_no_step_waits_for_the_gpu(kind):
     model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
     recipe = replace(RECIPE, augmentation=kind, precision=Precision.BF16)
     training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
-    for _ in range(3):  # compiles, and fills the stores of memory
-        training.advance()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for _ in range(12):
+    with training.stream():
+        for _ in range(5):  # compiles, fills the stores of memory, and records a step
             training.advance()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert training.step == 3 + 12
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(12):
+                training.advance()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert training.step == 5 + 12
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize("kind", Augmentation)
+def test_a_step_by_its_graph_is_the_step_by_itself(kind, micro_batch, monkeypatch):
+    """Twenty steps at two sizes, in float32: to the order of sums."""
+    _, held = both(n=40)
+    recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
+    weights = []
+    for largest in (graphs.LARGEST, 0):
+        monkeypatch.setattr(train, "LARGEST", largest)
+        model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
+        training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+        with training.stream():
+            while training.step < training.steps:
+                training.advance()
+        assert sorted(training._graphs._graphs if training._graphs else ()) == ([4, 8] if largest else [])
+        weights.append([tensor.cpu() for tensor in training.changing()])
+    for one, other in zip(*weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
 
 
 def test_evaluation_is_float32_on_a_gpu_too():

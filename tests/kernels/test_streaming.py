@@ -12,8 +12,9 @@ from roarbench.execution import inputs
 from roarbench.kernels import streaming
 from roarbench.kernels.inputs import Normalisation, Streamed
 from roarbench.kernels.ranking import Layout
+from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import RING, StreamedImages
-from roarbench.kernels.train import fit, predict
+from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
-from roarbench.kernels import held, train
+from roarbench.kernels import held, scoring, train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.held import MOVING
 from roarbench.kernels.inputs import Batches, Normalisation, normalise
-from roarbench.kernels.train import decay_groups, fit, predict, scored_at_once
+from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.train import decay_groups, fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate
 from roarbench.plan.recipes import find_recipe
@@ -239,9 +240,9 @@ def test_reading_inputs_in_parts_changes_no_bit(monkeypatch: pytest.MonkeyPatch)
     inputs, _ = degraded_pictures()
     model = build("resnet-planted", 4, 3, 16, seeded(0))
     in_parts = predict(model, inputs, NORM, batch=128)
-    read = [len(part) for part in torch.arange(128).split(train._READ)]
+    read = [len(part) for part in torch.arange(128).split(scoring._READ)]
     assert len(read) > 1
-    monkeypatch.setattr(train, "_READ", 128)
+    monkeypatch.setattr(scoring, "_READ", 128)
     torch.testing.assert_close(in_parts, predict(model, inputs, NORM, batch=128), rtol=0, atol=0)
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, removed_count, sort_keys, tie_order
-from roarbench.kernels.train import predict
+from roarbench.kernels.scoring import predict
 from roarbench.terms import Order, Unit
 
 quantus = pytest.importorskip("quantus")

@@ -1,0 +1,53 @@
+"""The logits of a trained network: nothing follows degrade but normalise."""
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.devices import device_of
+from roarbench.kernels.held import Fixed
+from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, Streamed, on_device, scaled
+
+_READ = 32  # inputs that are made at once for a test on a processor
+
+
+def scored_at_once(size: int) -> int:
+    """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
+
+    Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
+    photographs should not wait for 128, while 32 keep a GPU busy.
+    """
+    return 128 if size <= 64 else 32
+
+
+def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
+    """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+
+    Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
+    The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
+    batch size: `scored_at_once` says which.
+    """
+    device = device_of(model)
+    model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    starts = range(0, len(inputs), batch)
+    indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
+    scale, logits = on_device(norm, device), []
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        for number, index in enumerate(indices):
+            if isinstance(inputs, Streamed):
+                inputs.expect(indices[number:])
+            logits.append(model(_normalised(inputs, index, scale)))
+        return torch.cat(logits)[: len(inputs)].cpu()
+
+
+def _normalised(inputs: Inputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
+    """Return some inputs as a network takes them, on the device of the normalisation.
+
+    On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
+    """
+    device = scale.mean.device
+    if device.type != "cpu" or not isinstance(inputs, Fixed):
+        return scaled(inputs.batch(index).to(device), scale)
+    made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
+    for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
+        room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
+    return made

@@ -1,0 +1,187 @@
+"""Steps as graphs, on a processor: a recording is launched again by `recorder`, and has to do what the step does."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from roarbench.kernels import degrade, graphs, train
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.graphs import Graphs, Part
+from roarbench.kernels.inputs import Normalisation
+from roarbench.models import build
+from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
+from roarbench.terms import Precision, Unit
+from tests.helpers.recorder import recorded
+
+NORM = Normalisation((120.0, 100.0, 90.0), (60.0, 70.0, 50.0))
+RECIPE = Recipe("test", 1, 4, 50, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, sides=(0.5, 1.0, 1.0))
+CPU = torch.device("cpu")
+RECORDED = "steps are launched kernel by kernel"
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def recordable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a processor take the path of a GPU; round learning rates to the float32 that a graph reads."""
+    exact = train.learning_rate
+    monkeypatch.setattr(train, "learning_rate", lambda *asked: torch.tensor(exact(*asked)).item())
+    monkeypatch.setattr(train, "fits", lambda inputs: False)
+    monkeypatch.setattr(degrade, "_unpacked", degrade._shifted)  # NumPy's operations are not dispatched
+    monkeypatch.setattr(graphs, "recorded", recorded)
+
+
+def training(recipe: Recipe, model: nn.Module | None = None) -> train._Training:
+    pixels = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8, generator=seeded(1))
+    removed = torch.randint(0, 256, (300, 96), dtype=torch.uint8, generator=seeded(2))
+    inputs = DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR)
+    model = model or build("resnet-planted", 4, 3, 16, seeded(0))
+    return train._Training(model, inputs, torch.arange(300) % 4, NORM, recipe, seed=5)
+
+
+def done(begun: train._Training, by_graph: bool) -> tuple[list[Tensor], list[Tensor]]:
+    """Do all its steps; return the tensors that they changed, and the losses."""
+    begun._graphs = Graphs(begun, CPU) if by_graph else None
+    while begun.step < begun.steps:
+        begun.advance()
+    return begun.changing(), list(begun.losses)
+
+
+def sizes_recorded(begun: train._Training) -> list[int]:
+    assert begun._graphs is not None
+    return sorted(begun._graphs._graphs)
+
+
+@pytest.mark.parametrize("micro_batch", [0, 20])
+@pytest.mark.parametrize("kind", Augmentation)
+def test_trainings_by_graphs_are_those_without_bit_for_bit(kind: Augmentation, micro_batch: int) -> None:
+    recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch)
+    by_graph, alone = training(recipe), training(recipe)
+    torch.testing.assert_close(done(by_graph, True), done(alone, False), rtol=0, atol=0)
+    assert sizes_recorded(by_graph) == [8, 16]
+    torch.testing.assert_close(by_graph._generator.get_state(), alone._generator.get_state(), rtol=0, atol=0)
+
+
+def test_a_training_that_went_on_from_a_checkpoint_records_its_steps_anew() -> None:
+    whole, first, second = training(RECIPE), training(RECIPE), training(RECIPE)
+    first._graphs, second._graphs = Graphs(first, CPU), Graphs(second, CPU)
+    for _ in range(12):
+        first.advance()
+    second.restore(copy.deepcopy(first.state()))
+    assert sizes_recorded(first) == [8, 16]
+    for begun in (first, second):
+        while begun.step < begun.steps:
+            begun.advance()
+    torch.testing.assert_close(second.changing(), done(whole, False)[0], rtol=0, atol=0)
+    torch.testing.assert_close(first.changing(), second.changing(), rtol=0, atol=0)
+
+
+def test_a_state_that_is_taken_back_is_no_longer_the_graphs() -> None:
+    """Momenta are other tensors then, and a graph would go on with the old ones."""
+    begun, alone = training(RECIPE), training(RECIPE)
+    begun._graphs = Graphs(begun, CPU)
+    for _ in range(12):
+        begun.advance()
+    begun.restore(begun.state())
+    assert sizes_recorded(begun) == []
+    while begun.step < begun.steps:
+        begun.advance()
+    torch.testing.assert_close(begun.changing(), done(alone, False)[0], rtol=0, atol=0)
+
+
+class ByNumber(train._Training):
+    """A training whose learning rate goes into the graph as a number."""
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        return super().compute(parts, float(rate))
+
+
+class ByIndex(train._Training):
+    """A training whose images go into the graph as numbers."""
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        return super().compute([part._replace(images=torch.tensor(part.images.tolist())) for part in parts], rate)
+
+
+class Stale(train._Training):
+    """A training that looks at the same images in every step."""
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        return super().compute([part._replace(images=part.images.clone().fill_(7)) for part in parts], rate)
+
+
+class Unsteady(train._Training):
+    """A training that does not do twice the same."""
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        loss = super().compute(parts, rate)
+        with torch.no_grad():
+            next(self._model.parameters()).add_(0.001 * self.step * isinstance(rate, float))
+        return loss
+
+
+class Unrecordable(train._Training):
+    """A training with a kernel that cannot be recorded."""
+
+    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+        if isinstance(rate, Tensor):
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return super().compute(parts, rate)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (ByNumber, "differs from the step"),
+        (ByIndex, "differs from the step"),
+        (Unsteady, "differs from the step"),
+        (Unrecordable, "not permitted"),
+    ],
+)
+def test_a_graph_that_does_something_else_is_not_believed(
+    kind: type[train._Training], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, alone = training(RECIPE), training(RECIPE)
+    begun.__class__ = alone.__class__ = kind
+    torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
+    assert sizes_recorded(begun) == []
+    assert [RECORDED in line and reason in line for line in caplog.messages] == [True]
+
+
+def test_a_network_that_draws_itself_is_not_recorded() -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Dropout(0.5), build("resnet-planted", 4, 3, 16, seeded(0)))
+
+    begun, alone = training(RECIPE, network()), training(RECIPE, network())
+    torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
+    assert (sizes_recorded(begun), begun.draws) == ([], True)
+
+
+@pytest.mark.parametrize(("kind", "count"), [(train._Training, 1), (Stale, 0)])
+def test_the_recorder_tells_what_a_graph_holds_fast(kind: type[train._Training], count: int) -> None:
+    """A launch reads the images that it is given, unless the recording made its own."""
+    begun = training(replace(RECIPE, augmentation=Augmentation.NONE, sides=(1.0,)))
+    begun.__class__ = kind
+    graph = graphs._Graph(begun, [Part(torch.arange(50), ())])
+    before = [tensor.clone() for tensor in begun.changing()]
+    losses = set()
+    for start in (0, 50):
+        graphs._put_back(begun.changing(), before)
+        losses.add(graph.step([Part(torch.arange(start, start + 50), ())], 0.1).item())
+    assert len(losses) == 1 + count
+
+
+def test_only_small_resident_images_are_recorded_and_by_sgd_alone() -> None:
+    begun = training(RECIPE)
+    assert begun._graphs is None  # on a processor
+    begun._device = torch.device("cuda")
+    inputs = begun._inputs
+    large = replace(inputs, pixels=torch.zeros(4, 3, 65, 65, dtype=torch.uint8), removed=None)
+    assert [begun._recordable(some) for some in (inputs, large)] == [True, False]
+    begun._recipe = replace(RECIPE, optimiser=Optimiser.ADAMW, precision=Precision.FLOAT32)
+    assert not begun._recordable(inputs)
