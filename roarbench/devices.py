@@ -76,7 +76,7 @@ def generator_state(device: torch.device) -> bytes:
 
 @contextmanager
 def own_stream() -> Iterator[None]:
-    """Launch on a stream of this process's own, as recording wants, after what was launched before and before the rest.
+    """Use a stream of this process's own, as recording wants, after what was launched before and before the rest.
 
     One stream for all: the memory that is kept for one is not given to another.
     """

@@ -27,7 +27,7 @@ _ROUNDING = 1e-5  # of the tensor itself, by which it may differ as well
 _log = logging.getLogger(__name__)
 
 
-class Part(NamedTuple):
+class DrawnPart(NamedTuple):
     """Images that go through a network at once.
 
     Attributes:
@@ -43,10 +43,10 @@ class Part(NamedTuple):
         """Return all that differs from step to step."""
         return self.images, *(self.drawn or ())
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Part":
+    def each(self, change: Callable[[Tensor], Tensor]) -> "DrawnPart":
         """Return these with each tensor changed."""
         images, *drawn = map(change, self.tensors)
-        return Part(images, tuple(drawn))
+        return DrawnPart(images, tuple(drawn))
 
 
 class Recordable(Protocol):
@@ -58,10 +58,10 @@ class Recordable(Protocol):
 
     draws: bool
 
-    def by_itself(self, parts: list[Part], rate: float) -> Tensor:
+    def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         """Do what `by_itself` does, but for what the network draws."""
 
     def changing(self) -> list[Tensor]:
@@ -71,12 +71,12 @@ class Recordable(Protocol):
 class _Graph:
     """One step as a graph: the tensors that it reads, and how it is launched."""
 
-    def __init__(self, training: Recordable, parts: list[Part]) -> None:
+    def __init__(self, training: Recordable, parts: list[DrawnPart]) -> None:
         self._rate = torch.zeros((), device=parts[0].images.device)
         self._parts = [part.each(torch.zeros_like) for part in parts]  # a number of theirs in the graph is found out
         self._launch, self._loss = recorded(lambda: training.compute(self._parts, self._rate))
 
-    def step(self, parts: list[Part], rate: float) -> Tensor:
+    def step(self, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on these images; return its loss."""
         self._rate.fill_(rate)
         for room, part in zip(self._parts, parts, strict=True):
@@ -105,7 +105,7 @@ class Graphs:
         self._graphs.clear()
         self._met.clear()
 
-    def step(self, size: int, parts: list[Part], rate: float) -> Tensor:
+    def step(self, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on images of a size: by its graph, or by itself as long as there is none; return its loss."""
         parts = [part.each(lambda tensor: sent(tensor, self._device)) for part in parts]
         if graph := self._graphs.get(size):
@@ -115,7 +115,7 @@ class Graphs:
             return self._training.by_itself(parts, rate)
         return self._recorded(size, parts, rate)
 
-    def _recorded(self, size: int, parts: list[Part], rate: float) -> Tensor:
+    def _recorded(self, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Record a step, do it by the graph, take it back, and do it by itself, which is what counts."""
         changing = self._training.changing()
         before = [tensor.clone() for tensor in changing]

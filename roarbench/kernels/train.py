@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from roarbench.devices import compiled, device_of, generator_state, own_stream, sent, uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
-from roarbench.kernels.graphs import LARGEST, Graphs, Part
+from roarbench.kernels.graphs import LARGEST, DrawnPart, Graphs
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.kernels.inputs import Batches, Inputs, Normalisation, Redrawn, Streamed, on_device, scaled
 from roarbench.kernels.room import find_room
@@ -144,13 +144,13 @@ class _Training:
     def _do(self, parts: list[Tensor], rate: float) -> Tensor:
         """Do a step on the images of a batch, by a graph where there is one; return its loss."""
         if self._graphs is None or self.full_size:
-            return self.by_itself([Part(index) for index in parts], rate)
+            return self.by_itself([DrawnPart(index) for index in parts], rate)
         channels, full, _ = self._inputs.shape  # type: ignore[attr-defined]
         size, kind = self._side(full), self._recipe.augmentation
         drawn = [draw((len(index), channels, size, size), kind, self._generator) for index in parts]
-        return self._graphs.step(size, [Part(*pair) for pair in zip(parts, drawn, strict=True)], rate)
+        return self._graphs.step(size, [DrawnPart(*pair) for pair in zip(parts, drawn, strict=True)], rate)
 
-    def by_itself(self, parts: list[Part], rate: float) -> Tensor:
+    def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on these images; return its loss. What a network draws itself hangs on seed and step alone."""
         with torch.random.fork_rng(devices=[]):  # layers have no other generator than the global one
             torch.manual_seed(self._seed * _DRAWS + self.step)
@@ -159,7 +159,7 @@ class _Training:
             self.draws |= generator_state(self._device) != before
         return loss
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
         for group in self._optimiser.param_groups:
             group["lr"] = rate

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,11 @@ from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_cont
 pytestmark = pytest.mark.slow
 
 WILD = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
+
+
+def clock(sleep):
+    """The module `time` of the scheduler alone: what waits for a process sleeps, too."""
+    return SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 
 
 @contextmanager
@@ -537,7 +543,7 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(tmp_path, stor
         if len(looks) == 3:
             store.leave(other)
 
-    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    monkeypatch.setattr(scheduler, "time", clock(sleep))
     assert not any(event.failure for event in complete(context, [bad, others], store, engine))
     assert looks == [1, 1, 1]
     assert engine.done.count(bad.key) == 2
@@ -596,7 +602,7 @@ def test_a_step_in_other_hands_is_skipped_and_seen_as_done_when_it_is(tmp_path, 
             shards.rank_shard(*shard.job.arguments)
             store.leave(other)
 
-    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    monkeypatch.setattr(scheduler, "time", clock(sleep))
     assert not any(event.failure for event in complete(context, runs, store, engine))
     assert shard.job.name not in engine.done
     assert "rank controls train 16" in names[0] and "seal grad scalar" in names[0], "the work moves on"
@@ -631,7 +637,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(tmp_path, store):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduler.Heartbeat, "__enter__", lambda self: beats.append(self) or enter(self))
-        patch.setattr(scheduler.time, "sleep", lambda seconds: store.leave(heir))
+        patch.setattr(scheduler, "time", clock(lambda seconds: store.leave(heir)))
         engine = Losing()
         events = list(complete(context, runs, store, engine))
     assert told == [runs[0].key]
@@ -685,7 +691,7 @@ def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_
         if len(looks) == 3:
             store.release([runs[0].key], living)
 
-    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+    monkeypatch.setattr(scheduler, "time", clock(sleep))
     events = list(complete(context, runs, store, engine))
     assert [event.step.run for event in events] == [runs[1], runs[0]]
     assert len(looks) == 3
@@ -812,7 +818,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monk
     blocked = [run for run in make_runs(context) if run.cell.retrain is Retrain.NONE][:2]
     living = Owner.here()
     lease(store, [blocked[0].key], living)
-    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: store.release([blocked[0].key], living))
+    monkeypatch.setattr(scheduler, "time", clock(lambda seconds: store.release([blocked[0].key], living)))
     failed = [event.step.run for event in complete(context, blocked, store, InlineEngine()) if event.step.run]
     assert failed == [blocked[1], blocked[0]]  # the first one only once it was free
     assert store.running() == []

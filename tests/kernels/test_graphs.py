@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from roarbench.kernels import degrade, graphs, train
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.graphs import Graphs, Part
+from roarbench.kernels.graphs import DrawnPart, Graphs
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
@@ -97,28 +97,28 @@ def test_a_state_that_is_taken_back_is_no_longer_the_graphs() -> None:
 class ByNumber(train._Training):
     """A training whose learning rate goes into the graph as a number."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         return super().compute(parts, float(rate))
 
 
 class ByIndex(train._Training):
     """A training whose images go into the graph as numbers."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         return super().compute([part._replace(images=torch.tensor(part.images.tolist())) for part in parts], rate)
 
 
 class Stale(train._Training):
     """A training that looks at the same images in every step."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         return super().compute([part._replace(images=part.images.clone().fill_(7)) for part in parts], rate)
 
 
 class Unsteady(train._Training):
     """A training that does not do twice the same."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         loss = super().compute(parts, rate)
         with torch.no_grad():
             next(self._model.parameters()).add_(0.001 * self.step * isinstance(rate, float))
@@ -128,7 +128,7 @@ class Unsteady(train._Training):
 class Unrecordable(train._Training):
     """A training with a kernel that cannot be recorded."""
 
-    def compute(self, parts: list[Part], rate: float | Tensor) -> Tensor:
+    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         if isinstance(rate, Tensor):
             raise RuntimeError("operation not permitted when stream is capturing")
         return super().compute(parts, rate)
@@ -167,12 +167,12 @@ def test_the_recorder_tells_what_a_graph_holds_fast(kind: type[train._Training],
     """A launch reads the images that it is given, unless the recording made its own."""
     begun = training(replace(RECIPE, augmentation=Augmentation.NONE, sides=(1.0,)))
     begun.__class__ = kind
-    graph = graphs._Graph(begun, [Part(torch.arange(50), ())])
+    graph = graphs._Graph(begun, [DrawnPart(torch.arange(50), ())])
     before = [tensor.clone() for tensor in begun.changing()]
     losses = set()
     for start in (0, 50):
         graphs._put_back(begun.changing(), before)
-        losses.add(graph.step([Part(torch.arange(start, start + 50), ())], 0.1).item())
+        losses.add(graph.step([DrawnPart(torch.arange(start, start + 50), ())], 0.1).item())
     assert len(losses) == 1 + count
 
 
