@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Layout:
     unit: Unit
     levels: tuple[float, ...]
 
-    @property
+    @cached_property
     def features(self) -> int:
         """Return the number of features of one image (d)."""
         return prod(self.unit.grid(self.shape))
@@ -228,14 +229,17 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
     Raises:
         CallerError: The planes do not hold this level.
     """
-    d = layout.features
-    count = removed_count(t, d)
-    boundary = count if order is Order.MORF else d - count
-    if boundary not in (0, d, *layout.boundaries):
-        stored = ", ".join(f"{level:g}" for level in layout.levels)
-        raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
-    before = _before(planes, boundary, layout)
-    return (before if order is Order.MORF else ~before) & _existing(d)
+    reading, d = _reading(t, order, layout), layout.features
+    if reading is None:
+        return np.tile(_existing(d) if removed_count(t, d) else np.zeros(layout.width, np.uint8), (len(planes), 1))
+    removed = planes[:, reading.lowest].copy()
+    for plane, combine in reading.above:
+        combine(planes[:, plane], removed, out=removed)
+    if order is Order.MORF:
+        np.invert(removed, out=removed)
+        if d % 8:
+            removed &= _existing(d)
+    return removed
 
 
 @cache
@@ -244,17 +248,30 @@ def _existing(d: int) -> NDArray[np.uint8]:
     return np.packbits(np.ones(d, bool))
 
 
-def _before(planes: NDArray[np.uint8], boundary: int, layout: Layout) -> NDArray[np.uint8]:
-    """Return packed bits (n, width), 1 where a feature's code is below the boundary's; those beyond are undefined."""
+class _Reading(NamedTuple):
+    """Planes that say which features lie beyond a boundary: the lowest, and those above it with how they join it.
+
+    A code is no less than the boundary's where it has the lowest bit of that one and all above it, or a higher bit that
+    the boundary's lacks; the planes after the lowest set bit decide nothing.
+    """
+
+    lowest: int
+    above: tuple[tuple[int, np.ufunc], ...]
+
+
+@cache
+def _reading(t: float, order: Order, layout: Layout) -> _Reading | None:
+    """Return how a level is read; None where it removes all or nothing."""
+    count = removed_count(t, layout.features)
+    boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
-        return np.full((len(planes), layout.width), 255 if boundary else 0, np.uint8)
-    code = layout.codes[layout.boundaries.index(boundary)]
-    *upper, lowest = _set_bits(code, layout.planes)
-    below = ~planes[:, lowest]  # the planes after the lowest set bit decide nothing
-    for plane in reversed(range(lowest)):
-        clear = ~planes[:, plane]
-        below = clear | below if plane in upper else clear & below
-    return below
+        return None
+    if boundary not in layout.boundaries:
+        stored = ", ".join(f"{level:g}" for level in layout.levels)
+        raise CallerError(f"level {t} is not in these rankings; stored: {stored} (0 and 1 always)")
+    *upper, lowest = _set_bits(layout.codes[layout.boundaries.index(boundary)], layout.planes)
+    above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
+    return _Reading(lowest, tuple(above))
 
 
 def _codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
