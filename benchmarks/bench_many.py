@@ -20,7 +20,7 @@ import torch
 from roarbench.devices import device, gpus
 from roarbench.kernels import train
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.graphs import LARGEST
+from roarbench.kernels.graphs import LARGEST, Graphs
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
@@ -42,11 +42,23 @@ def held(images: int) -> DegradedImages:
 
 
 def training(images: int, epochs: float, seed: int, graphs: bool) -> None:
-    """Do one training of the suite `cifar10`, on a GPU with or without graphs."""
+    """Do one training of the suite `cifar10`, on a GPU with or without graphs.
+
+    Raises:
+        RuntimeError: No step was recorded.
+    """
     model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
-    with patch.object(train, "LARGEST", LARGEST if graphs else 0):
+    sizes, forget = set[int](), Graphs.forget
+
+    def note_and_forget(some: Graphs) -> None:
+        sizes.update(some.sizes)
+        forget(some)
+
+    with patch.object(Graphs, "forget", note_and_forget), patch.object(train, "LARGEST", LARGEST if graphs else 0):
         train.fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)
+    if graphs and not sizes:
+        raise RuntimeError("no step was recorded as a graph; what a worker logs says why")
 
 
 def per_minute(at_once: int, trainings: int, images: int, epochs: float, graphs: bool) -> float:

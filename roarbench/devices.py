@@ -1,6 +1,7 @@
 """Where tensors are computed."""
 
 import errno
+import gc
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -69,9 +70,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def generator_state(device: torch.device) -> bytes:
-    """Return the state of the generator that layers on a device draw from."""
-    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return state.numpy().tobytes()
+    """Return the state of the generators that layers on a device, or what chooses among them, draw from."""
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    return b"".join(state.numpy().tobytes() for state in states)
 
 
 @contextmanager
@@ -103,9 +104,14 @@ def recorded(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
     Raises:
         RuntimeError: It cannot be recorded: it waits for the GPU, or there is no room.
     """
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-        made = work()
+    graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+    gc.disable()  # what Python collects meanwhile may call CUDA as it ends, which spoils a recording
+    try:
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+            made = work()
+    finally:
+        if collects:
+            gc.enable()
     return graph.replay, made
 
 

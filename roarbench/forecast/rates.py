@@ -32,7 +32,7 @@ from roarbench.plan.suite import Suite
 from roarbench.terms import Unit
 
 _TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
-_STEPS = 8  # training steps that are timed at most
+_STEPS = {"cpu": 8, "cuda": 200}  # training steps that are timed at most: on a GPU the first few are recorded
 _BUDGET = {"cpu": 1e10, "cuda": 1e13}  # operations that each measurement may take: a part of a second
 _FEW = 2  # images that are measured at least
 _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
@@ -172,7 +172,8 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
-    steps = min(_STEPS, _affordable(_TRAIN * flops, _STEPS * batch, where) // batch)
+    most = _STEPS[where.type]
+    steps = min(most, _affordable(_TRAIN * flops, most * batch, where) // batch)
     explained = _affordable(_EXPLAIN * flops, EXPLAINED, where)
     n = max(batch * steps, explained)
     inputs, trained = _made_up(record, n, where), max(batch, math.ceil(steps * batch / recipe.epochs))

@@ -24,6 +24,7 @@ _WARM = 3  # steps of a size before it is recorded, in which libraries choose ke
 _APART = 0.05  # of what a step changes in a tensor, by which a graph may differ: sums on a GPU have no fixed order
 _ROUNDING = 1e-5  # of the tensor itself, by which it may differ as well
 
+_FAILED: list[str] = []  # why recording failed in this process; each try costs memory that no process gets back
 _log = logging.getLogger(__name__)
 
 
@@ -89,57 +90,67 @@ class _Graph:
 class Graphs:
     """The graphs of a training, one for each size of its images.
 
+    They do not hold the training: a graph that outlives its training, until Python collects what holds itself, keeps
+    the GPU's memory, and must not end while another is recorded.
+
     Args:
-        training: Whose steps they are.
         device: Where it computes.
     """
 
-    def __init__(self, training: Recordable, device: torch.device) -> None:
-        self._training, self._device = training, device
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._graphs: dict[int, _Graph] = {}
         self._met: Counter[int] = Counter()
-        self._off = ""  # why steps are not recorded
+        self._off = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the sizes of images whose steps are recorded, ascending."""
+        return tuple(sorted(self._graphs))
 
     def forget(self) -> None:
-        """Let go of all graphs: the tensors that they change are no longer those of the training."""
+        """Let go of all graphs: the training is over, or the tensors that they change are no longer its own."""
         self._graphs.clear()
         self._met.clear()
 
-    def step(self, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
+    def step(self, training: Recordable, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on images of a size: by its graph, or by itself as long as there is none; return its loss."""
         parts = [part.each(lambda tensor: sent(tensor, self._device)) for part in parts]
         if graph := self._graphs.get(size):
             return graph.step(parts, rate)
         self._met[size] += 1
-        if self._off or self._training.draws or self._met[size] <= _WARM:
-            return self._training.by_itself(parts, rate)
-        return self._recorded(size, parts, rate)
+        if self._off or _FAILED or training.draws or self._met[size] <= _WARM:
+            return training.by_itself(parts, rate)
+        return self._recorded(training, size, parts, rate)
 
-    def _recorded(self, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
+    def _recorded(self, training: Recordable, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Record a step, do it by the graph, take it back, and do it by itself, which is what counts."""
-        changing = self._training.changing()
-        before = [tensor.clone() for tensor in changing]
-        by_graph: list[Tensor] = []
+        changing = training.changing()
+        before, by_graph = _copies(changing), None
         try:
-            graph = _Graph(self._training, parts)
+            graph = _Graph(training, parts)
             _put_back(changing, before)
             graph.step(parts, rate)
-            by_graph = [tensor.clone() for tensor in changing]
+            by_graph = _copies(changing)
         except RuntimeError as error:  # a kernel that cannot be recorded, or no room for a second copy
             if gpu_is_dead():
                 raise
-            self._stop(str(error))
+            _FAILED.append(str(error))
+            _log.warning("steps are launched kernel by kernel: %s", error, exc_info=True)  # its cause is what counts
         _put_back(changing, before)
-        loss = self._training.by_itself(parts, rate)
-        if by_graph and not _alike(by_graph, changing, before):
-            self._stop(f"at {size} pixels a graph of a step differs from the step by more than {_APART:.0%}")
-        elif by_graph:
+        loss = training.by_itself(parts, rate)
+        if by_graph is not None and _alike(by_graph, changing, before):
             self._graphs[size] = graph
+        elif by_graph is not None:
+            self._off = True
+            self.forget()  # a graph that ends may take along what those beside it use
+            what = f"at {size} pixels a graph of a step differs from the step by more than {_APART:.0%}"
+            _log.warning("steps are launched kernel by kernel: %s", what)
         return loss
 
-    def _stop(self, why: str) -> None:
-        self._off = why
-        _log.warning("steps are launched kernel by kernel: %s", why)
+
+def _copies(tensors: list[Tensor]) -> list[Tensor]:
+    return [tensor.detach().clone() for tensor in tensors]
 
 
 def _put_back(tensors: list[Tensor], before: list[Tensor]) -> None:

@@ -7,7 +7,8 @@ normalise. The last epoch counts; no test image is seen.
 import math
 import time
 from collections import deque
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import Any, Protocol
 
@@ -127,7 +128,7 @@ class _Training:
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
-        self._graphs = Graphs(self, self._device) if self._recordable(inputs) else None
+        self._graphs = Graphs(self._device) if self._recordable(inputs) else None
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
@@ -148,7 +149,7 @@ class _Training:
         channels, full, _ = self._inputs.shape  # type: ignore[attr-defined]
         size, kind = self._side(full), self._recipe.augmentation
         drawn = [draw((len(index), channels, size, size), kind, self._generator) for index in parts]
-        return self._graphs.step(size, [DrawnPart(*pair) for pair in zip(parts, drawn, strict=True)], rate)
+        return self._graphs.step(self, size, [DrawnPart(*pair) for pair in zip(parts, drawn, strict=True)], rate)
 
     def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on these images; return its loss. What a network draws itself hangs on seed and step alone."""
@@ -173,9 +174,15 @@ class _Training:
         momenta = (value for state in self._optimiser.state.values() for value in state.values())
         return [*self._model.parameters(), *self._model.buffers(), *momenta]
 
-    def stream(self) -> AbstractContextManager[None]:
-        """Return where steps are to be launched."""
-        return own_stream() if self._graphs else nullcontext()
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Let steps be recorded: on a stream of their own, until this ends."""
+        with own_stream() if self._graphs else nullcontext():
+            try:
+                yield
+            finally:
+                if self._graphs:
+                    self._graphs.forget()
 
     @property
     def normed(self) -> bool:

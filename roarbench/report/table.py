@@ -122,14 +122,36 @@ class SuiteTable:
         return (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
 
     @property
+    def _seeds(self) -> str:
+        """Return how many seeds the rows have, and how many all of them have where the suite asks for more."""
+        counts = sorted({row.seeds for row in self.board.rows if row.seeds})
+        here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
+        done = min((row.seeds for row in self.board.rows if row.seeds and not row.stopped), default=self._asked)
+        if done >= self._asked:
+            return here
+        many = f"{here}, complete at {done}" if len(counts) > 1 else f"complete at {here}"
+        return f"{many} of {self._asked}"
+
+    @property
+    def _asked(self) -> int:
+        """Return how many seeds the suite asks for of a row of this board."""
+        protocol = self.board.protocol
+        asked = [
+            block.seeds
+            for block in self.suite_results.suite.blocks
+            if (block.protocol.order, block.protocol.retrain) == (protocol.order, protocol.retrain)
+            and (block.unit, block.fill) == (self.unit, "mean")
+        ]
+        return max(asked, default=0)
+
+    @property
     def caption(self) -> str:
         """Return in one sentence what was measured: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
-        seeds = sorted({row.seeds for row in board.rows if row.seeds})
         parts = [
             f"{board.protocol.name.upper()} on {suite.dataset} with {suite.model}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
-            _seeds(seeds) if suite_trains(board) else "the reference as it is",
+            self._seeds if suite_trains(board) else "the reference as it is",
             f"{board.images} test images",
             f"unit {self.unit}",
             "fill mean",
@@ -137,10 +159,6 @@ class SuiteTable:
         ]
         parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []
         return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
-
-
-def _seeds(counts: list[int]) -> str:
-    return "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
 
 
 def suite_trains(board: Board) -> bool:

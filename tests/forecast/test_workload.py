@@ -97,7 +97,9 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
             return maps_together(subjects, *arguments)
 
     step = train._Training._add_gradients
-    monkeypatch.setattr(train._Training, "_add_gradients", counting("trained", step, lambda self, index: len(index)))
+    monkeypatch.setattr(
+        train._Training, "_add_gradients", counting("trained", step, lambda self, index, drawn: len(index))
+    )
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
     monkeypatch.setattr(
         shards, "planes_of", counting("ranked", shards.planes_of, lambda importance, *_: len(importance))

@@ -1,10 +1,12 @@
 """What a GPU computes is what a processor computes, to rounding; skipped where there is none."""
 
+import gc
 from dataclasses import replace
 
 import pytest
 import torch
 
+from roarbench.devices import gpu_is_dead
 from roarbench.errors import NoRoom
 from roarbench.estimators.engine import exact
 from roarbench.estimators.gradients import logit_gradients
@@ -89,8 +91,10 @@ def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_b
     torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
 
 
+@pytest.mark.parametrize("largest", [graphs.LARGEST, 0])
 @pytest.mark.parametrize("kind", Augmentation)
-def test_no_step_waits_for_the_gpu(kind):
+def test_no_step_waits_for_the_gpu(kind, largest, monkeypatch):
+    monkeypatch.setattr(train, "LARGEST", largest)
     _, held = both(n=40)
     model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
     recipe = replace(RECIPE, augmentation=kind, precision=Precision.BF16)
@@ -98,6 +102,7 @@ def test_no_step_waits_for_the_gpu(kind):
     with training.stream():
         for _ in range(5):  # compiles, fills the stores of memory, and records a step
             training.advance()
+        assert bool(training._graphs and training._graphs.sizes) == bool(largest)
         torch.cuda.set_sync_debug_mode("error")
         try:
             for _ in range(12):
@@ -118,13 +123,67 @@ def test_a_step_by_its_graph_is_the_step_by_itself(kind, micro_batch, monkeypatc
         monkeypatch.setattr(train, "LARGEST", largest)
         model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
         training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
-        with training.stream():
+        with training.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             while training.step < training.steps:
                 training.advance()
-        assert sorted(training._graphs._graphs if training._graphs else ()) == ([4, 8] if largest else [])
+            assert (training._graphs.sizes if training._graphs else ()) == ((4, 8) if largest else ())
         weights.append([tensor.cpu() for tensor in training.changing()])
     for one, other in zip(*weights, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
+
+
+def begun():
+    _, held = both(n=40)
+    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
+    return _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, RECIPE, seed=3)
+
+
+def weights_after(training, steps):
+    with training.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        for _ in range(steps):
+            training.advance()
+        recorded = training._graphs.sizes
+    return recorded, [tensor.cpu() for tensor in training.changing()]
+
+
+class Waiting(_Training):
+    """A training that waits for the GPU while its step is recorded."""
+
+    def compute(self, parts, rate):
+        loss = super().compute(parts, rate)
+        if isinstance(rate, torch.Tensor):
+            loss.item()
+        return loss
+
+
+def test_a_recording_that_fails_leaves_the_process_as_it_was(monkeypatch):
+    monkeypatch.setattr(graphs, "_FAILED", [])
+    failing = begun()
+    failing.__class__ = Waiting
+    recorded, weights = weights_after(failing, 12)
+    assert (recorded, len(graphs._FAILED), gpu_is_dead()) == ((), 1, False)
+    monkeypatch.setattr(graphs, "_FAILED", [])
+    recorded, same = weights_after(begun(), 12)
+    assert recorded == (8,)
+    for one, other in zip(weights, same, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
+
+
+def test_graphs_of_a_training_that_is_over_leave_the_next_ones_alone():
+    first, second = begun(), begun()
+    weights_after(first, 12)
+    with second.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        for _ in range(6):
+            second.advance()
+        del first
+        gc.collect()
+        torch.cuda.empty_cache()
+        for _ in range(6):
+            second.advance()
+        assert second._graphs.sizes == (8,)
+    _, expected = weights_after(begun(), 12)
+    for one, other in zip(second.changing(), expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
 
 
 def test_evaluation_is_float32_on_a_gpu_too():

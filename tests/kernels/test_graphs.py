@@ -1,6 +1,9 @@
 """Steps as graphs, on a processor: a recording is launched again by `recorder`, and has to do what the step does."""
 
 import copy
+import gc
+import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -34,6 +37,7 @@ def recordable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "fits", lambda inputs: False)
     monkeypatch.setattr(degrade, "_unpacked", degrade._shifted)  # NumPy's operations are not dispatched
     monkeypatch.setattr(graphs, "recorded", recorded)
+    monkeypatch.setattr(graphs, "_FAILED", [])
 
 
 def training(recipe: Recipe, model: nn.Module | None = None) -> train._Training:
@@ -46,7 +50,7 @@ def training(recipe: Recipe, model: nn.Module | None = None) -> train._Training:
 
 def done(begun: train._Training, by_graph: bool) -> tuple[list[Tensor], list[Tensor]]:
     """Do all its steps; return the tensors that they changed, and the losses."""
-    begun._graphs = Graphs(begun, CPU) if by_graph else None
+    begun._graphs = Graphs(CPU) if by_graph else None
     while begun.step < begun.steps:
         begun.advance()
     return begun.changing(), list(begun.losses)
@@ -54,7 +58,7 @@ def done(begun: train._Training, by_graph: bool) -> tuple[list[Tensor], list[Ten
 
 def sizes_recorded(begun: train._Training) -> list[int]:
     assert begun._graphs is not None
-    return sorted(begun._graphs._graphs)
+    return list(begun._graphs.sizes)
 
 
 @pytest.mark.parametrize("micro_batch", [0, 20])
@@ -69,7 +73,7 @@ def test_trainings_by_graphs_are_those_without_bit_for_bit(kind: Augmentation, m
 
 def test_a_training_that_went_on_from_a_checkpoint_records_its_steps_anew() -> None:
     whole, first, second = training(RECIPE), training(RECIPE), training(RECIPE)
-    first._graphs, second._graphs = Graphs(first, CPU), Graphs(second, CPU)
+    first._graphs, second._graphs = Graphs(CPU), Graphs(CPU)
     for _ in range(12):
         first.advance()
     second.restore(copy.deepcopy(first.state()))
@@ -84,7 +88,7 @@ def test_a_training_that_went_on_from_a_checkpoint_records_its_steps_anew() -> N
 def test_a_state_that_is_taken_back_is_no_longer_the_graphs() -> None:
     """Momenta are other tensors then, and a graph would go on with the old ones."""
     begun, alone = training(RECIPE), training(RECIPE)
-    begun._graphs = Graphs(begun, CPU)
+    begun._graphs = Graphs(CPU)
     for _ in range(12):
         begun.advance()
     begun.restore(begun.state())
@@ -151,6 +155,50 @@ def test_a_graph_that_does_something_else_is_not_believed(
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
     assert sizes_recorded(begun) == []
     assert [RECORDED in line and reason in line for line in caplog.messages] == [True]
+
+
+def test_where_recording_failed_once_a_process_tries_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    failed, other = training(RECIPE), training(RECIPE)
+    failed.__class__ = Unrecordable
+    done(failed, True)
+    assert len(graphs._FAILED) == 1
+    done(other, True)
+    assert (sizes_recorded(other), len(caplog.messages)) == ([], 1)
+
+
+def test_a_graph_of_another_size_ends_with_the_one_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = training(RECIPE)
+    begun._graphs = Graphs(CPU)
+    while not sizes_recorded(begun):
+        begun.advance()
+    monkeypatch.setattr(graphs, "_alike", lambda *tensors: False)
+    while begun.step < begun.steps:
+        begun.advance()
+    assert sizes_recorded(begun) == []
+
+
+def test_a_training_ends_when_nobody_holds_it_any_more() -> None:
+    """Not when Python next looks for what holds itself: till then it would keep a GPU's memory."""
+    begun = training(RECIPE)
+    done(begun, True)
+    watched = weakref.ref(begun)
+    gc.disable()
+    try:
+        del begun
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+def test_graphs_end_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "own_stream", nullcontext)
+    begun = training(RECIPE)
+    begun._graphs = Graphs(CPU)
+    with begun.stream():
+        for _ in range(6):
+            begun.advance()
+        assert sizes_recorded(begun) == [8]
+    assert sizes_recorded(begun) == []
 
 
 def test_a_network_that_draws_itself_is_not_recorded() -> None:

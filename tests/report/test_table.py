@@ -237,8 +237,8 @@ def test_markdown_is_a_table_with_its_caption():
 
 def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
     assert TABLE.caption == (
-        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds; 2000 test images; unit scalar; fill mean; "
-        "untouched images (t=0) 90.0%; chance 25.0%"
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
+        "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"
     )
     assert footnote(TABLE) == (
         "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold together, among the "
@@ -397,10 +397,15 @@ def test_the_footnote_says_what_is_known():
 
 
 def test_the_caption_counts_seeds_where_something_was_trained():
-    assert "; 2 seeds; " in TABLE.caption
+    assert "; complete at 2 seeds of 3; " in TABLE.caption
     one = tuple(replace(row, seeds=1) for row in ROWS)
-    assert "; 1 seed; " in replace(TABLE, board=replace(BOARD, rows=one)).caption
-    assert "; 1 or 2 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*one, *ROWS))).caption
+    assert "; complete at 1 seed of 3; " in replace(TABLE, board=replace(BOARD, rows=one)).caption
+    mixed = replace(TABLE, board=replace(BOARD, rows=(*one, *ROWS)))
+    assert "; 1 or 2 seeds, complete at 1 of 3; " in mixed.caption
+    whole = tuple(replace(row, seeds=3) for row in ROWS)
+    none, stopped = replace(ROWS[0], seeds=0), replace(ROWS[0], seeds=2, looks=3)
+    assert "; 3 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*whole, none))).caption, "of rows that are here"
+    assert "; 2 or 3 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*whole, stopped))).caption, "on purpose"
     assert "; no seeds; " in replace(TABLE, board=replace(BOARD, rows=())).caption
     assert "; the reference as it is; " in replace(TABLE, board=replace(BOARD, protocol=MORF)).caption
 
