@@ -123,26 +123,28 @@ class SuiteTable:
 
     @property
     def _seeds(self) -> str:
-        """Return how many seeds the rows have, and how many all of them have where the suite asks for more."""
+        """Return how many seeds the rows have, and at how many all are complete where the suite asks for more."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        done = min((row.seeds for row in self.board.rows if row.seeds and not row.stopped), default=self._asked)
-        if done >= self._asked:
+        asked = self._asked
+        most = max(asked.values(), default=0)  # of a row that came later, such as a submission's
+        lacking = [
+            row.seeds for row in self.board.rows if 0 < row.seeds < asked.get(row.estimator, most) and not row.stopped
+        ]
+        if not lacking:
             return here
-        many = f"{here}, complete at {done}" if len(counts) > 1 else f"complete at {here}"
-        return f"{many} of {self._asked}"
+        return f"{here}, complete at {min(lacking)} of {most}" if len(counts) > 1 else f"complete at {here} of {most}"
 
     @property
-    def _asked(self) -> int:
-        """Return how many seeds the suite asks for of a row of this board."""
+    def _asked(self) -> dict[str, int]:
+        """Return how many seeds the suite asks for, by row of this board."""
         protocol = self.board.protocol
-        asked = [
-            block.seeds
-            for block in self.suite_results.suite.blocks
-            if (block.protocol.order, block.protocol.retrain) == (protocol.order, protocol.retrain)
-            and (block.unit, block.fill) == (self.unit, "mean")
-        ]
-        return max(asked, default=0)
+        kind = (protocol.order, protocol.retrain, self.unit, "mean")
+        asked: dict[str, int] = {}
+        for block in self.suite_results.suite.blocks:
+            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == kind:
+                asked |= {name: max(block.seeds, asked.get(name, 0)) for name in block.estimators}
+        return asked
 
     @property
     def caption(self) -> str:

@@ -26,7 +26,7 @@ from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
 from roarbench.text import interval, percent, place_interval
-from tests.helpers.made_up import MAIN, SUITE, held
+from tests.helpers.made_up import MAIN, SUITE, TWINS, held
 
 DEMO = Path(__file__).parents[2] / "demo"
 NONE = Estimate()
@@ -403,6 +403,8 @@ def test_the_caption_counts_seeds_where_something_was_trained():
     mixed = replace(TABLE, board=replace(BOARD, rows=(*one, *ROWS)))
     assert "; 1 or 2 seeds, complete at 1 of 3; " in mixed.caption
     whole = tuple(replace(row, seeds=3) for row in ROWS)
+    twin = replace(ROWS[0], estimator=TWINS[0], seeds=1)
+    assert "; 1 or 3 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*whole, twin))).caption, "asked for once"
     none, stopped = replace(ROWS[0], seeds=0), replace(ROWS[0], seeds=2, looks=3)
     assert "; 3 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*whole, none))).caption, "of rows that are here"
     assert "; 2 or 3 seeds; " in replace(TABLE, board=replace(BOARD, rows=(*whole, stopped))).caption, "on purpose"
