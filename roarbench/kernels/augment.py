@@ -17,8 +17,7 @@ ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform
 NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy copies which SmoothGrad explains
 SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
 
-
-Draws = tuple[Tensor, ...]  # by chance alone, for the images of a batch, wherever they lie
+Draws = tuple[Tensor, ...]  # what chance decides for the images of a batch; which are mirrored comes last
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.kernels.augment import heads, reach, shifts, shrink
+from roarbench.kernels.augment import draw, reach, shrink
 from roarbench.plan.recipe import Augmentation
 
 MOST = 2e9  # bytes of inputs at full size, as float32, of which any are held
@@ -103,9 +103,10 @@ def moved(images: Tensor, index: Tensor, size: int, kind: Augmentation, generato
         (b, c, size, size), of the images' type, channels last in memory.
     """
     n, most = len(index), (images.shape[1] - size) // 2
+    drawn = draw((n, images.shape[3], size, size), kind, generator)
     still = torch.zeros(2, n, 1, dtype=torch.int64)
-    down, right = (shifts(n, most, generator) if kind in _SHIFTING else still)[..., 0].add(most).tolist()
-    mirrored = heads(n, generator).tolist() if kind in _FLIPPING else [False] * n
+    down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
+    mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n
     pixel = np.dtype((np.void, images.shape[3] * images.element_size()))  # NumPy copies all its channels in one piece
     source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
     for place, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):

@@ -18,6 +18,7 @@ from roarbench.kernels.augment import (
     augment,
     crop,
     crops,
+    draw,
     flip,
     heads,
     noise,
@@ -82,6 +83,22 @@ def test_none_draws_nothing() -> None:
     generator = seeded(0)
     augment(pictures(), Augmentation.NONE, generator)
     torch.testing.assert_close(generator.get_state(), seeded(0).get_state(), rtol=0, atol=0)
+
+
+def test_what_is_drawn_first_is_as_ever() -> None:
+    """Trainings that were published rest on this order."""
+    one = seeded(9)
+    moves, turned = torch.randint(-2, 3, (2, 6, 1), generator=one), torch.rand(6, generator=one) < 0.5
+    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.SHIFT_FLIP, seeded(9)), (moves, turned))
+    one = seeded(9)
+    torch.rand(6, 1, 1, 1, generator=one)
+    torch.randn(6, 3, 32, 32, generator=one)
+    turned = torch.rand(6, generator=one) < 0.5
+    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.NOISE_FLIP, seeded(9))[1], turned)
+    one = seeded(9)
+    torch.rand(4, 6, generator=one)
+    turned = torch.rand(6, generator=one) < 0.5
+    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.CROP_FLIP, seeded(9))[1], turned)
 
 
 def test_flip_by_hand() -> None:
