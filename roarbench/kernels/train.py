@@ -108,7 +108,7 @@ class _Training:
         losses: Of the last epoch's steps, scalars on the device.
         at_once: Images that go through the network together; see `find_room`.
         full_size: The next step takes images at full size, whatever the recipe says of it.
-        draws: The network has drawn by chance itself.
+        draws: The network has drawn by chance itself; looked at where steps may be recorded.
     """
 
     def __init__(
@@ -155,6 +155,8 @@ class _Training:
         """Do a step on these images; return its loss. What a network draws itself hangs on seed and step alone."""
         with torch.random.fork_rng(devices=[]):  # layers have no other generator than the global one
             torch.manual_seed(self._seed * _DRAWS + self.step)
+            if self._graphs is None:
+                return self.compute(parts, rate)
             before = generator_state(self._device)
             loss = self.compute(parts, rate)
             self.draws |= generator_state(self._device) != before
