@@ -5,6 +5,7 @@ from importlib import import_module
 
 import pytest
 import torch
+from marked import between
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_the_page_has_the_table_of_what_was_measured(program):
     found = json.loads(program.OUTCOMES.read_text("utf-8"))
     assert len(found) == len(program.NETWORKS) * len(program.ROWS) * len(program.MASKS)
     page = program.PAGE.read_text("utf-8")
-    assert page.partition(program.START)[2].partition(program.END)[0].strip() == program.table(found)
+    assert between(page, program.START, program.END) == program.table(found)
 
 
 def test_what_was_not_trained_is_missing(program):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from marked import between
 
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
@@ -118,7 +119,7 @@ def test_the_tables_are_those_of_the_rows_beside_them(program, tmp_path):
         )
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     assert f"**By the rule `{first[0]}` leads**" in page
-    assert page.partition(program.START)[2].partition(program.END)[0].strip() == made
+    assert between(page, program.START, program.END) == made
 
 
 @pytest.mark.slow
@@ -128,7 +129,7 @@ def test_the_table_of_networks_tuned_on_test_images_masks_is_that_of_the_rows_be
         lent = program.read(store, [read_suite(path) for path in program.FILES])
         made = program.lent_table(lent, program.read(store))
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
-    assert page.partition(program.LENT_START)[2].partition(program.LENT_END)[0].strip() == made
+    assert between(page, program.LENT_START, program.LENT_END) == made
 
 
 @pytest.mark.slow
@@ -144,7 +145,7 @@ def test_the_tables_of_photographs_are_those_of_the_rows_in_docs(agreements, tmp
         }
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     for start, table in made.items():
-        assert page.partition(start)[2].partition(agreements.END)[0].strip() == table
+        assert between(page, start, agreements.END) == table
     words = (ROOT / "README.md").read_text("utf-8").partition("--suite quick-class`")[2].partition("\n")[0]
     for name, row in (("GB", "gb"), ("IG", "ig"), ("Sobel", "sobel")):
         said = words.partition(f"{name} ")[2].removeprefix("has ").partition("]")[0] + "] better"

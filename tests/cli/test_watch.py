@@ -6,6 +6,7 @@ import signal
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_a_log_has_a_line_for_each_change_and_it_ends_when_nothing_is_left(tmp_p
             if len(looks) > 2:
                 store.add_all(made[: 10 * len(looks)] if len(looks) < 6 else made)
 
-        monkeypatch.setattr(watching.time, "sleep", work)
+        monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=work))
         watching.watch_suite(store, SUITE, Question(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
     assert counts == ["0", "30", "40", "50", str(len(made))]
