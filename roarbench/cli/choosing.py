@@ -10,7 +10,7 @@ from roarbench.plan.suites import with_entries
 from roarbench.terms import Protocol
 
 
-def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Suite:
+def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:
     """Return a suite with what is added to it.
 
     Args:
@@ -26,7 +26,7 @@ def with_added(suite: Suite, estimators: str, entries: Iterable[str] = ()) -> Su
     return with_entries(suite, [*entries, *(find_estimator(part).id for part in added)])
 
 
-def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
+def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] | None:
     """Return the ids of the estimators that `--estimators` names; None for all.
 
     Raises:
@@ -34,7 +34,9 @@ def chosen_estimators(suite: Suite, estimators: str) -> list[str] | None:
     """
     listed = _listed(estimators)
     if estimators and not listed:
-        raise CallerError(f"--estimators '{estimators}' names none; write ids with commas between, or leave it out")
+        raise CallerError(
+            f"--estimators '{','.join(estimators)}' names none; write ids with commas between, or leave it out"
+        )
     chosen = [find_estimator(name, suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.why_not(estimator):
@@ -57,5 +59,5 @@ def chosen_protocol(suite: Suite, name: str) -> Protocol:
     return protocol
 
 
-def _listed(estimators: str) -> list[str]:
-    return [part.strip() for part in split_names(estimators) if part.strip()]
+def _listed(estimators: list[str] | None) -> list[str]:
+    return [part.strip() for listed in estimators or () for part in split_names(listed) if part.strip()]

@@ -18,7 +18,7 @@ from roarbench.cli.options import (
     Detectable,
     Device,
     EngineName,
-    File,
+    Files,
     Interesting,
     Limit,
     MapDevice,
@@ -47,7 +47,7 @@ class SuiteOptions:
     """Options that say what is run: a suite, or a part of it."""
 
     suite: SuiteName
-    estimators: Chosen = ""
+    estimators: Chosen = None
     protocol: OneProtocol = ""
     seeds: Seeds = None
 
@@ -102,9 +102,9 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class SubmissionOptions:
-    """A submitted estimator, and how its maps are made."""
+    """Submitted estimators, and how their maps are made."""
 
-    submission: File = None
+    submission: Files = None
     trust: Trust = False
     device: MapDevice = Device.CPU
 
@@ -181,7 +181,7 @@ class ResultsOptions:
 class BoardOptions:
     """Options that say which board of a suite is shown, and which of its rows."""
 
-    estimators: Rows = ""
+    estimators: Rows = None
     protocol: ProtocolName = ""
     unit: UnitName = None
 

@@ -121,19 +121,21 @@ OnlyReference = Annotated[
     ),
 ]
 Chosen = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         "--estimators",
         metavar="A,B",
+        show_default="all",
         help="Only these and the controls, by id, with commas between; also 'var-grad(noise=0.05)'.",
         autocompletion=completion.estimators,
     ),
 ]
 Rows = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         "--estimators",
         metavar="A,B",
+        show_default="all",
         help="Show only these, by id, with commas between.",
         autocompletion=completion.estimators,
     ),
@@ -165,9 +167,14 @@ ProtocolName = Annotated[
     ),
 ]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
-File = Annotated[
-    Path | None,
-    typer.Option("--submission", metavar="FILE", help="Also this estimator, or 'FILE(samples=50)'; see submissions/."),
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--submission",
+        metavar="FILE",
+        show_default="none",
+        help="Also this estimator, or 'FILE(samples=50)'; see submissions/. Once for each file.",
+    ),
 ]
 Trust = Annotated[
     bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")

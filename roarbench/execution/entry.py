@@ -1,6 +1,8 @@
 """From a submitted file to an entry of a store."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -28,43 +30,42 @@ class SubmissionMode(NamedTuple):
     cuda: bool
 
 
-class SubmittedEntry(NamedTuple):
-    """A checked submission: the id of its rows, and how fast its maps are made, where that was measured."""
+class SubmittedEntries(NamedTuple):
+    """Checked submissions: the ids of their rows, and how fast an average map is made, where that was measured."""
 
-    id: str
+    ids: list[str]
     pace: Pace | None
 
 
 def submit(
-    path: Path, mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
-) -> SubmittedEntry:
-    """Check a file and keep it.
+    paths: Sequence[Path], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
+) -> SubmittedEntries:
+    """Check files and keep them; none is kept where one is refused.
 
     Args:
-        path: The submission.
-        mode: How it is run.
-        store: Keeps it for ever.
-        workspace: Keeps it where workers find it.
+        paths: The submissions.
+        mode: How they are run.
+        store: Keeps them for ever.
+        workspace: Keeps them where workers find them.
         console: Told of what was found.
 
-    Returns:
-        The id that its rows will have, and how fast its maps are made, where that was measured.
-
     Raises:
-        Refusal: It is not accepted.
+        Refusal: One is not accepted.
         SandboxError: No sandbox holds on this machine.
         CallerError: There is no GPU here.
     """
-    submission, pace = read_submission(path), None
+    submissions = _read(paths)
     if mode.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
-    if not mode.trust:
+    paces = []
+    for submission in () if mode.trust else submissions:
         accepted = checked(submission, console)  # a kept one, too: imported or trusted, it never was
         console.print(accepted.text(), soft_wrap=True)
-        pace = None if mode.cuda else accepted.pace  # it was measured on a processor
-    keep_entry(store.database, submission)
-    workspace.keep_submission(submission.file_id, submission.source)
-    return SubmittedEntry(_id(submission, mode), pace)
+        paces.append(accepted.pace)
+    for submission in submissions:
+        keep_entry(store.database, submission)
+        workspace.keep_submission(submission.file_id, submission.source)
+    return _entries(submissions, mode, paces)
 
 
 def checked(submission: Submission, console: Console) -> Accepted:
@@ -77,15 +78,24 @@ def checked(submission: Submission, console: Console) -> Accepted:
         return validate(submission, stages.begin)
 
 
-def inspect_file(path: Path, mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntry:
-    """Check a file without keeping anything; it is run only to be measured.
+def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
+    """Check files without keeping anything; they are run only to be measured.
 
     Raises:
         Refusal, SandboxError: As `submit`.
     """
-    submission = read_submission(path)
-    pace = checked(submission, console).pace if measured and not (mode.trust or mode.cuda) else None
-    return SubmittedEntry(_id(submission, mode), pace)
+    submissions = _read(paths)
+    run = measured and not (mode.trust or mode.cuda)
+    return _entries(submissions, mode, [checked(each, console).pace for each in submissions if run])
+
+
+def _read(paths: Sequence[Path]) -> list[Submission]:
+    return list(dict.fromkeys(map(read_submission, paths)))
+
+
+def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
+    mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None  # timed on a processor
+    return SubmittedEntries([_id(each, mode) for each in submissions], mean)
 
 
 def _id(submission: Submission, mode: SubmissionMode) -> str:

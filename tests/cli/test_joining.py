@@ -18,7 +18,7 @@ BLOCKS = (Block(ROAR, ("random", "grad", "grad~blurred"), (0.9,), seeds=1), Bloc
 
 def test_they_stand_wherever_the_suite_has_random_and_change_no_key():
     suite = find_suite("quick")
-    joined = with_added(find_suite("quick"), ",".join(JOINED))
+    joined = with_added(find_suite("quick"), list(JOINED))
     assert set(expand(suite)) < set(expand(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):
         expected = JOINED if "random" in block.estimators or block.protocol is MASK_ONLY else ()
@@ -26,7 +26,7 @@ def test_they_stand_wherever_the_suite_has_random_and_change_no_key():
 
 
 def test_what_explains_a_model_has_the_twins_of_the_suite():
-    joined = with_added(find_suite("quick@1"), "gradcam,centre").estimators
+    joined = with_added(find_suite("quick@1"), ["gradcam,centre"]).estimators
     assert {"gradcam", "gradcam~blurred", "centre"} <= set(joined)
     assert "centre~blurred" not in joined
 

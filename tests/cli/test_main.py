@@ -257,17 +257,23 @@ def test_plan_counts_what_run_would_do(call, made, tmp_path):
 
 
 def test_a_plan_with_a_submission_is_that_of_its_run(call, made, tmp_path):
-    """Ten runs more, which a sandbox would have to be there for; nothing is run and nothing is kept."""
-    (tmp_path / "mine.py").write_text('NAME = "mine"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n')
-    submission = ("--submission", tmp_path / "mine.py", "--format", "json")
-    found = json.loads(call("plan", *PART, "--store", made, *submission).out)
-    assert (found["runs"], found["done"], found["work"]["trainings"]) == (RUNS + 10, RUNS, 11)  # and the reference
-    assert (found["work"]["images_submitted"], found["estimates"][0]["parts"]["submission"]) == (16, None)
+    """Ten runs more for each file, which a sandbox would have to be there for; nothing is run and nothing is kept."""
+    for name in ("mine", "yours"):
+        source = f'NAME = "{name}"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n'
+        (tmp_path / f"{name}.py").write_text(source)
+    files = [word for name in ("mine", "yours") for word in ("--submission", tmp_path / f"{name}.py")]
+    planned = ("plan", *PART, "--store", made, "--format", "json")
+    for count, words in ((1, files[:2]), (2, files)):
+        found = json.loads(call(*planned, *words).out)
+        assert (found["runs"], found["done"]) == (RUNS + 10 * count, RUNS)
+        assert found["work"]["trainings"] == 10 * count + 1  # and the reference
+        assert (found["work"]["images_submitted"], found["estimates"][0]["parts"]["submission"]) == (16 * count, None)
+    assert json.loads(call(*planned, "--estimators", "truth-inverted").out)["runs"] > RUNS  # beside PART
     again = json.loads(call("plan", *PART, "--store", made, "--format", "json").out)
     assert (again["runs"], again["done"]) == (RUNS, RUNS)
     assert call("plan", *PART, "--store", made, "--trust-submission").code == 2
-    refused = call("plan", *PART, "--store", made, "--submission", tmp_path / "none.py")
-    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    refused = call(*planned, "--submission", tmp_path / "none.py", *files)
+    assert (refused.code, refused.err.count("none.py"), len(refused.err.splitlines())) == (2, 1, 1)
 
 
 def test_status_counts(call, made):
@@ -392,7 +398,7 @@ def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
         assert example in " ".join(answer.out.split())
         context = command.make_context(name, words[2:])
         if suite := context.params.get("suite"):
-            chosen_estimators(find_suite(suite), context.params.get("estimators") or "")
+            chosen_estimators(find_suite(suite), context.params.get("estimators"))
 
 
 STORED = {"--store", "--db"}

@@ -37,14 +37,14 @@ def test_it_stands_wherever_the_suite_has_the_default_and_changes_no_key():
 
 def test_a_suite_without_the_default_has_none_of_its_variants():
     with pytest.raises(CallerError, match=r"suite 'quick' has no 'sg-ig\(noise=0.05\)'; it has: random"):
-        chosen_estimators(with_added(find_suite("quick"), "sg-ig(noise=.05)"), "sg-ig(noise=.05)")
+        chosen_estimators(with_added(find_suite("quick"), ["sg-ig(noise=.05)"]), ["sg-ig(noise=.05)"])
 
 
 def test_ids_are_chosen_by_the_name_that_rows_have():
-    asked = "random, var-grad( noise=.050 )~blurred,grad,var-grad(noise=.15)"
+    asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
     chosen = chosen_estimators(with_added(find_suite("quick@1"), asked), asked)
     assert chosen == ["random", f"{NAME}~blurred", "grad", "var-grad"]
-    assert NAME not in with_added(find_suite("quick@1"), "random,grad").estimators
+    assert NAME not in with_added(find_suite("quick@1"), ["random,grad"]).estimators
 
 
 # --- the shell

@@ -148,9 +148,9 @@ def test_an_id_has_parameters_before_marks_and_twins():
 def test_rows_of_one_file_stand_beside_each_other_and_the_file_brings_them():
     names = ["mine@0123abcd", "mine@0123abcd(samples=50)"]
     suite = with_entries(find_suite("quick"), names)
-    assert chosen_estimators(suite, ",".join(names)) == names
+    assert chosen_estimators(suite, names) == names
     with pytest.raises(CallerError, match=r"suite 'quick' has no 'mine@0123abcd\(samples=50\)'"):
-        chosen_estimators(with_added(find_suite("quick"), names[1]), names[1])
+        chosen_estimators(with_added(find_suite("quick"), names[1:]), names[1:])
 
 
 def test_the_board_names_values_and_a_command_that_asks_for_them():

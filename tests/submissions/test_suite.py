@@ -39,7 +39,7 @@ from roarbench.store.entries import Origin, ReproductionOutcome, keep_entry, ori
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
-from roarbench.submissions.file import Submission, check_source
+from roarbench.submissions.file import Refusal, Submission, check_source
 from roarbench.terms import ROAR, Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
@@ -126,7 +126,9 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
 
 
 def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
-    chosen = requested_suite(find_suite("quick@1"), SuiteOptions("quick@1", "random,sobel"), entry="mine@0123abcd")
+    chosen = requested_suite(
+        find_suite("quick@1"), SuiteOptions("quick@1", ["random,sobel"]), entries=["mine@0123abcd"]
+    )
     assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
 
 
@@ -154,18 +156,24 @@ def test_a_kept_file_is_checked_before_it_is_run(
     tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been imported, or run without the sandbox, and then nobody ever checked it."""
-    path, asked = tmp_path / "good.py", []
-    path.write_bytes(GOOD)
+    paths, asked = [tmp_path / "good.py", tmp_path / "late.py"], []
+    for path, source in zip(paths, (GOOD, LATE), strict=True):
+        path.write_bytes(source)
     keep_entry(store.database, check_source(GOOD))
+    paces = iter((Pace(0.1, 2.0), Pace(0.3, 1.0)))
     monkeypatch.setattr(
         submitting,
         "validate",
-        lambda entry, begin: asked.append(entry) or SimpleNamespace(text=str, pace=Pace(0.1, 2.0)),
+        lambda entry, begin: asked.append(entry) or SimpleNamespace(text=str, pace=next(paces)),
     )
     mode = submitting.SubmissionMode(trust=False, cuda=False)
-    made = submitting.submit(path, mode, store, Workspace(tmp_path), CONSOLE)
-    assert asked == [check_source(GOOD)]
-    assert made == (check_source(GOOD).id, Pace(0.1, 2.0))  # what was measured is what its maps are charged
+    with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
+        submitting.submit([*paths, tmp_path / "none.py"], mode, store, Workspace(tmp_path), CONSOLE)
+    assert asked == []
+    made = submitting.submit([*paths, paths[0]], mode, store, Workspace(tmp_path), CONSOLE)
+    assert asked == [check_source(GOOD), check_source(LATE)]
+    assert made.ids == [entry.id for entry in asked]
+    assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
 
 
 def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> None:
@@ -181,9 +189,8 @@ def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeyp
     path.write_bytes(GOOD)
     monkeypatch.setattr(submitting, "validate", lambda entry, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
     entry, how = check_source(GOOD).id, submitting.SubmissionMode
-    assert submitting.inspect_file(path, how(False, cuda=False), True, CONSOLE) == (entry, Pace(0.1, 2.0))
-    assert submitting.inspect_file(path, how(False, cuda=False), False, CONSOLE) == (entry, None)
-    assert submitting.inspect_file(path, how(True, cuda=True), True, CONSOLE) == (f"{entry}~trusted~cuda", None)
+    found = [submitting.inspect_files([path], how(cuda, cuda), run, CONSOLE) for cuda, run in ((0, 1), (0, 0), (1, 1))]
+    assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
 
 
 def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

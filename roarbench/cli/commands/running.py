@@ -74,8 +74,8 @@ def run(
         if submitted.submission:
             from roarbench.execution.entry import submit
 
-            entry, pace = submit(submitted.submission, _mode(submitted), results, workspace, console)
-            suite = requested_suite(named, asked, work.references, entry)
+            entries, pace = submit(submitted.submission, _mode(submitted), results, workspace, console)
+            suite = requested_suite(named, asked, work.references, entries)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
         wish = Wish(course.difference, budget) if course.until_decided else None
         finished = _run(request, wish, workspace, results, console)
@@ -225,10 +225,10 @@ def plan(
     if data:
         decoded = decoded_already(suite.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.entry import inspect_file
+        from roarbench.execution.entry import inspect_files
 
-        entry, pace = inspect_file(submitted.submission, _mode(submitted), measured, err)
-        suite = requested_suite(named, asked, work.references, entry)
+        entries, pace = inspect_files(submitted.submission, _mode(submitted), measured, err)
+        suite = requested_suite(named, asked, work.references, entries)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
@@ -272,7 +272,9 @@ def _keep(suite: Suite, results: "ResultsStore", console: Console) -> None:
         console.print(f"left out: {name}: {why}", soft_wrap=True)
 
 
-def requested_suite(suite: Suite, asked: SuiteOptions, references: Sequence[str] = (), entry: str = "") -> Suite:
+def requested_suite(
+    suite: Suite, asked: SuiteOptions, references: Sequence[str] = (), entries: Sequence[str] = ()
+) -> Suite:
     """Return the suite, or the part of it that was chosen, with the controls that every estimator is compared with.
 
     Args:
@@ -280,13 +282,13 @@ def requested_suite(suite: Suite, asked: SuiteOptions, references: Sequence[str]
         asked: The suite, its estimators and its seeds.
         references: File or name of the weights of each network that it explains; empty for those that its recipe
             trains.
-        entry: A submission's id, which is always part of it, with its twins.
+        entries: Ids of submissions, which are always part of it, with their twins.
     """
     from roarbench.plan.weights import explaining
 
-    suite = with_added(suite, asked.estimators, [entry] if entry else [])
+    suite = with_added(suite, asked.estimators, entries)
     chosen = chosen_estimators(suite, asked.estimators)
-    own = [row.id for row in suite.estimator_records if row.parent == entry]
+    own = [row.id for row in suite.estimator_records if row.parent in entries]
     if asked.seeds and asked.seeds < len(references):
         seen = f"--seeds {asked.seeds} and {len(references)} references"
         raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(references)} or more")

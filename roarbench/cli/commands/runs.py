@@ -19,7 +19,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Of a run, or its first 
 def keys(
     *,
     suite: SuiteName,
-    estimators: Rows = "",
+    estimators: Rows = None,
     source: ResultsOptions,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
@@ -41,7 +41,7 @@ def keys(
 def retry(
     *,
     suite: SuiteName,
-    estimators: Rows = "",
+    estimators: Rows = None,
     source: ResultsOptions,
 ) -> None:
     """Make failed runs due again; the next `run` of the suite tries them."""
