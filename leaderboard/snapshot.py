@@ -199,7 +199,8 @@ class LiveSnapshot:
                     self._read(suite)
                 self._views = {suite: self._views[suite] for suite in order}
                 self._state = state
-            return {view.slug: view for found in self._views.values() for view in found}
+            views = [view for found in self._views.values() for view in found]
+            return {view.slug: view for view in sorted(views, key=lambda view: not view.suite_results.has_rows)}
 
     def _read(self, suite: Suite) -> None:
         stamp = self.store.stamp(suite.dataset, suite.model)

@@ -51,7 +51,7 @@ def shown_order(store: ResultsStore) -> list[Suite]:
 
 
 def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
-    """Return every suite that has at least one result, by slug, in the order of the pages.
+    """Return every suite that has at least one result, by slug, in the order of the pages, those with rows first.
 
     Args:
         store: The results.
@@ -59,7 +59,7 @@ def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -
         selection: Which boards are shown.
     """
     found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
-    return {slug(each): each for each in found}
+    return {slug(each): each for each in sorted(found, key=lambda each: not each.has_rows)}
 
 
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:

@@ -92,6 +92,11 @@ class SuiteResults:
         return {point: bind(self.suite, point, self.data, self.limit).key for point in expand(self.suite)}
 
     @property
+    def has_rows(self) -> bool:
+        """Return whether anything but untouched images was scored."""
+        return any(point.cell.estimator != CLEAN for point in self.results)
+
+    @property
     def classes(self) -> int:
         """Return the number of classes of the data set."""
         return self.suite.dataset_record.classes

@@ -15,6 +15,7 @@ from roarbench.errors import CallerError, EmptyStore
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
@@ -157,13 +158,17 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
     shared = {other.title: _done(with_entered(other, results), suite_results, results) for other in kin}
-    return any(own < theirs or (own == theirs and title in before) for title, theirs in shared.items())
+    return any(own < theirs or (own and own == theirs and title in before) for title, theirs in shared.items())
 
 
 def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
-    """Return the keys of what is stored of a suite on the images and the reference of these results."""
+    """Return the keys of what is stored of a suite's rows on the images and the reference of these results.
+
+    Runs on untouched images begin no suite: any that explains the same references has them.
+    """
     asked = with_given(suite, suite_results.suite.given)
-    return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in expand(asked)})
+    rows = (point for point in expand(asked) if point.cell.estimator != CLEAN)
+    return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in rows})
 
 
 def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:

@@ -11,6 +11,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.points import Point
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.results import ResultsStore
@@ -67,6 +68,15 @@ def test_the_newest_version_of_a_suite_comes_first(tmp_path: Path) -> None:
     assert list(live.suites()) == wanted
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite", read_only=True) as store:
         assert list(read_suites(store, tmp_path)) == wanted
+
+
+def test_the_first_board_has_rows(tmp_path: Path) -> None:
+    """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
+    make_store(tmp_path, SUITES["quick"], lambda point: point.cell.estimator == CLEAN, images=20)
+    live = LiveSnapshot(make_store(tmp_path, SUITES["planted"], early, images=20), tmp_path)
+    assert list(live.suites())[:2] == ["planted-v1", "quick-v2"] == list(read_suites(live.store, tmp_path))[:2]
+    make_store(tmp_path, SUITES["quick-specific"], early, images=20)
+    assert list(live.suites()) == ["planted-v1", "quick-specific-v1"] == list(read_suites(live.store, tmp_path))
 
 
 def test_there_is_one_of_each_store(snapshot: LiveSnapshot, tmp_path: Path) -> None:
