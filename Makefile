@@ -2,7 +2,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-STORE ?= store
 SUITE ?= quick-specific
 
 PORT ?= 8501
@@ -10,8 +9,8 @@ PORT ?= 8501
 .PHONY: run demo test first-gpu quick-test soak install install-test check benchmark release-check clean
 
 run: install
-	$(BIN)/roarbench run --suite $(SUITE) --store $(STORE)
-	$(BIN)/roarbench plot --suite $(SUITE) --protocol specific --store $(STORE) -o $(STORE)/$(SUITE).png
+	$(BIN)/roarbench run --suite $(SUITE)
+	$(BIN)/roarbench plot --suite $(SUITE) --protocol specific -o $(SUITE).png
 
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"
@@ -64,4 +63,4 @@ $(VENV)/installed-test: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(STORE) dist
+	rm -rf $(VENV) dist

@@ -49,3 +49,12 @@ def test_types_are_checked_in_all_of_them():
     checked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
     assert {path.parent.name for path in FILES} <= set(checked["files"])
     assert checked["strict"] is True
+
+
+def test_make_run_and_the_readmes_commands_use_the_default_store():
+    """What `make run` did is there for `table`, and a newcomer's row stands beside it."""
+    recipe = (ROOT / "Makefile").read_text().partition("\nrun:")[2].partition("\n\n")[0]
+    commands = (ROOT / "README.md").read_text().partition("A new estimator takes five commands")[2].split("\n\n")[1]
+    assert recipe.count("roarbench ") == 2
+    assert commands.count("roarbench ") == 5
+    assert "--store" not in recipe + commands
