@@ -5,7 +5,6 @@ Nothing here imports torch.
 
 import socket
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Connection, and_, select, update
@@ -13,6 +12,7 @@ from sqlalchemy import Connection, and_, select, update
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.folders import Workspace
+from roarbench.store.leases import SILENCE, clock, under_way
 from roarbench.store.schema import checksums, imports, results
 
 
@@ -64,12 +64,13 @@ class Checksums:
     def check(self, found: Collection[Artifact], noted: Collection[Noted] = ()) -> None:
         """Note what the folder has and the database does not know yet, unless its own results say otherwise.
 
-        What the folder lacks can be made there, unless several machines may share the database and another folder has
-        it: most likely the folder is the wrong one.
+        What the folder lacks is to be made there, which is noted, too: no other folder may make it while any command is
+        at work on the database. It is refused where several machines may share the database and another folder has it:
+        most likely the folder is the wrong one.
 
         Raises:
-            StoreError: The folder has something else, or lacks it, or none of the results that say on what they rest is
-                one of the folder's; nothing is noted.
+            StoreError: The folder has something else, or lacks it, or another is to make it, or none of the results
+                that say on what they rest is one of the folder's; nothing is noted.
         """
         self._note(found, made_here=False, noted=noted)
 
@@ -86,25 +87,31 @@ class Checksums:
         here = {"folder": self._workspace.identity, "place": f"{socket.gethostname()}:{self._workspace.root.resolve()}"}
 
         def work(connection: Connection) -> None:
-            known = [each for each in sorted(made.values()) if each.checksum]
-            rows = [{"key": each.key, "what": each.what, "checksum": each.checksum} for each in known]
-            insert_new(connection, checksums, rows, {**here, "created": datetime.now(UTC)})
-            there = {row.key: row for row in matching(connection, select(checksums), checksums.c.key, made)}
+            new = [each for each in sorted(made.values()) if each.checksum or not made_here]
+            rows = [{"key": each.key, "what": each.what, "checksum": each.checksum} for each in new]
+            insert_new(connection, checksums, rows, {**here, "created": clock(connection)})
+            held = select(checksums, clock(connection).label("now")).order_by(checksums.c.key).with_for_update()
+            there = {row.key: row for row in matching(connection, held, checksums.c.key, made)}
             for row, each in ((there[key], each) for key, each in made.items() if key in there):
-                own = made_here and row.folder == here["folder"] and each.checksum
-                if own and each.checksum != row.checksum and not _rests_on(connection, row, each):
+                own = row.folder == here["folder"]
+                if _may_change(connection, row, each, own, made_here):
                     mine = update(checksums).where(checksums.c.key == row.key)
-                    connection.execute(mine.values(checksum=each.checksum, created=datetime.now(UTC)))
+                    connection.execute(mine.values(**here, checksum=each.checksum, created=clock(connection)))
                 else:
-                    self._compare(row, each, here["folder"])
+                    self._compare(row, each, own)
             self._hear(connection, noted)
 
         if made:
             self._database.change(work)
 
-    def _compare(self, row: Any, here: Artifact, folder: str) -> None:
+    def _compare(self, row: Any, here: Artifact, own: bool) -> None:
         """Raise where the folder's and the database's are not the same."""
-        elsewhere = row.folder != folder and not self._database.is_file
+        if not row.checksum:
+            raise StoreError(
+                f"{self._database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
+                f"name that --store instead of {self._workspace.root}, or another --db"
+            )
+        elsewhere = not (own or self._database.is_file)
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
         seen = f"has another {here.what} than the one made in {row.place}"
@@ -125,6 +132,14 @@ class Checksums:
             f"{self._workspace.root} {seen}, on which {self._database.where} rests; name that --store, copy its "
             "references, rankings and networks here, or name a fresh --store and --db"
         )
+
+
+def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, made_here: bool) -> bool:
+    """Return whether a folder may note what it has in place of what is noted."""
+    if not row.checksum:  # a folder's to make: its command may have leased nothing yet, or have ended
+        return own or not (row.now - row.created < SILENCE or under_way(connection))
+    made = made_here and each.checksum not in ("", row.checksum)
+    return own and made and not _rests_on(connection, row, each)
 
 
 def _rests_on(connection: Connection, row: Any, made: Artifact) -> bool:

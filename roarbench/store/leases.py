@@ -164,7 +164,7 @@ def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: 
     numbers = {wish: secrets.randbits(62) for wish in free}
     fresh = {key: _row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
     taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
-    now = _clock(connection)
+    now = clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = _done(connection, taken)  # meanwhile, by whoever held it until then
@@ -186,14 +186,14 @@ def _row(wish: Wanted, owner: Owner, number: int) -> dict[str, Any]:
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
     """Take the lease of a dead owner; False if it is no longer that one."""
-    now = _clock(connection)
+    now = clock(connection)
     dead = update(leases).where(leases.c.key == key, leases.c.number == number)
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
 
 
 def renew(connection: Connection, owner: Owner) -> dict[str, int]:
     """Say that an owner still works; return the numbers of its leases by key."""
-    mine = update(leases).where(leases.c.owner == owner.id).values(beat=_clock(connection))
+    mine = update(leases).where(leases.c.owner == owner.id).values(beat=clock(connection))
     return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
@@ -247,10 +247,10 @@ def _clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[A
     up: ColumnElement[Any] = leases.c.beat  # SQLite is there whenever its file is
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
-    return _clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
+    return clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
 
 
-def _clock(connection: Connection) -> ColumnElement[Any]:
+def clock(connection: Connection) -> ColumnElement[Any]:
     """Return the present by the database's clock: hosts need not agree on theirs."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)

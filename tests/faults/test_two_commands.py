@@ -14,7 +14,7 @@ from roarbench.execution import claims, graph, importance, shards
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
 from tests.helpers import forked
-from tests.helpers.commands import PATIENCE
+from tests.helpers.commands import PATIENCE, eventually
 
 PART = ("--suite", "planted", "--limit", "40", "--estimators", "truth", "--seeds", "1", "--workers", "1")
 IMAGES = 4  # of a shard
@@ -33,12 +33,17 @@ def slow_shard(*arguments: object) -> object:
     return rank_shard(*arguments)
 
 
-def begin_together(barrier: Barrier) -> None:
-    """Make shards small and slow, and the first claim wait for that of the other command."""
-    claim = ResultsStore.claim
+def slow_down() -> None:
+    """Make shards small and slow."""
     graph.SHARD, shards.rank_shard = IMAGES, slow_shard
     for module in (shards, importance, graph, claims):
         module.EXPLAINED = IMAGES
+
+
+def begin_together(barrier: Barrier) -> None:
+    """Make shards small and slow, and the first claim wait for that of the other command."""
+    claim = ResultsStore.claim
+    slow_down()
 
     def late(store: ResultsStore, *asked: object) -> object:
         ResultsStore.claim = claim
@@ -64,6 +69,21 @@ def test_each_of_two_commands_makes_its_share_of_the_shards(program, postgres_ur
     assert 0 <= needless <= 2
     assert min(one["rank"], two["rank"]) >= 0.4 * (one["rank"] + two["rank"])
     assert min(one["run"], two["run"]) > 0
+
+
+@pytest.mark.process
+def test_a_second_folder_is_refused_at_its_start_and_the_first_goes_on(store_url: str, tmp_path: Path):
+    words = {name: ("run", *PART, "--db", store_url, "--store", tmp_path / name) for name in ("one", "two")}
+    first = forked.start(words["one"], tmp_path / "one.log", slow_down)
+    with ResultsStore.open(store_url) as store:
+        assert eventually(lambda: bool(store.running()))
+        second = forked.start(words["two"], tmp_path / "two.log")
+        second.join(PATIENCE)
+        assert len({lease.owner for lease in store.running()}) == 1, "the first is at work"
+    said = (tmp_path / "two.log").read_text()
+    assert (second.exitcode, "one, where its" in said, "Traceback" in said) == (2, True, False), said
+    first.join(PATIENCE)
+    assert first.exitcode == 0, (tmp_path / "one.log").read_text()
 
 
 def test_steps_are_counted_by_who_took_them(program, store_url: str):

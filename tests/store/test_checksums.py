@@ -1,19 +1,20 @@
 """Checksums of what results rest on: noted once, compared ever after, by whichever folder comes."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 
 from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.store.checksums import Artifact, Checksums, Noted
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.folders import Workspace
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
-from roarbench.store.schema import checksums, imports
+from roarbench.store.schema import checksums, imports, leases
 from tests.helpers.store_rows import make_result, make_run
 
 REFERENCE = Artifact("a" * 32, "reference", "1" * 32, make_run().reference)
@@ -36,6 +37,29 @@ def test_what_the_first_folder_has_is_noted_and_the_same_goes_on(store, tmp_path
     for folder in ("one", "two"):
         Checksums(store.database, Workspace(tmp_path / folder)).check([REFERENCE, RANKING])
         assert noted(store) == {made.key: made.checksum for made in (REFERENCE, RANKING)}
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, tmp_path, copied, monkeypatch):
+    """Two commands that begin together: the second one is refused, whether its folder has something of it or not."""
+    first, second = (Checksums(store.database, Workspace(tmp_path / name)) for name in ("one", "two"))
+    lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
+    first.check(lacking)
+    theirs = [lacking[0], RANKING] if copied else lacking
+    refused = pytest.raises(StoreError, match=r"belongs to the folder .*/one, where its .* name that --store")
+    with refused:
+        second.check(theirs)
+    first.check(lacking)
+    first.note([REFERENCE])
+    assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
+    monkeypatch.setattr("roarbench.store.checksums.SILENCE", timedelta())
+    run = Wanted(("c" * 32,))
+    store.claim([run], Owner.here(), 1)
+    with refused:
+        second.check(theirs[1:])
+    with store.database.write() as connection:
+        connection.execute(delete(leases))
+    second.check(theirs[1:])  # nobody is at work any more
 
 
 @pytest.mark.parametrize("way", ["check", "note"])
