@@ -57,7 +57,7 @@ def _in_suite(view: SuiteView, row: BoardRow) -> None:
         if reason:
             st.text(reason)
     _maps(view, row.estimator)
-    st.subheader("Validity panel, of ROAR")
+    st.subheader("Validity panel")
     for title, rows in pages.validity(view, row.estimator):
         show_records(rows, title)
     st.write("; ".join(legend(view.panel)))

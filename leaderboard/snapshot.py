@@ -95,7 +95,7 @@ class SuiteView:
         """Return the boards of the protocols that lead the suite, the first one first."""
         return [
             self.board(protocol, units(self.suite_results, protocol)[0], ())
-            for protocol in leading(self.suite_results.suite)
+            for protocol in dict.fromkeys((self.protocol, *leading(self.suite_results.suite)))
         ]
 
     @property

@@ -18,7 +18,7 @@ from roarbench.estimators import TRUSTED, Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import describe
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import SUITES, VERSIONS, leading
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites
@@ -94,7 +94,7 @@ def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
 def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
     """Return the protocols that a suite has: the one that leads it, then the others in the order of the vocabulary."""
     others = (protocol for protocol in SHOWN.values() if units(suite_results, protocol))
-    return tuple(dict.fromkeys((leading(suite_results.suite)[0], *others)))
+    return tuple(dict.fromkeys((suite_results.leading, *others)))
 
 
 def units(suite_results: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:

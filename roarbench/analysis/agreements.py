@@ -1,4 +1,4 @@
-"""Do ROAR's other forms put the estimators in the same order: orders, networks, units, fills, data sets?"""
+"""Do other forms of a protocol put the estimators in the same order: orders, networks, units, fills, data sets?"""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from roarbench.stats.bootstrap import Estimate
 
 
 class Compared(NamedTuple):
-    """ROAR's order of the estimators against another one.
+    """The main protocol's order of the estimators against another one.
 
     Attributes:
         other: What orders them too: `kar`, `morf`, `pixel`, … or the title of another suite.
@@ -22,7 +22,7 @@ class Compared(NamedTuple):
 
 
 def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
-    """Compare ROAR's order of the estimators with the suite's other orders, and with ROAR in other suites.
+    """Compare the main protocol's order of the estimators with the suite's others, and with its own in other suites.
 
     Args:
         evidence: The suite's.
@@ -31,14 +31,14 @@ def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidenc
     """
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
-    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.roar}
-    forms |= {other.suite_results.title: other.roar for other in others}
-    return tuple(Compared(name, _alike(evidence.roar, drawn, rows)) for name, drawn in forms.items())
+    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
+    forms |= {other.suite_results.title: other.drawn(evidence.protocol, other.unit) for other in others}
+    return tuple(Compared(name, _alike(evidence.main, drawn, rows)) for name, drawn in forms.items())
 
 
-def _alike(roar: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
-    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (roar, other))
-    found = agreement(one, two, roar.confidence)
-    if found is None or (roar.repeated and other.repeated):
+def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
+    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
+    found = agreement(one, two, main.confidence)
+    if found is None or (main.repeated and other.repeated):
         return found
     return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)

@@ -101,6 +101,18 @@ class SuiteResults:
         """Return the number of classes of the data set."""
         return self.suite.dataset_record.classes
 
+    @cached_property
+    def leading(self) -> Protocol:
+        """Return the protocol that is meant where none is named: the suite's first that has results, else its first."""
+        protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
+        return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
+
+    def begun(self, protocol: Protocol) -> bool:
+        """Return whether there is a row of a protocol: of one that answers each image twice, the second answers."""
+        kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
+        cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
+        return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
+
     @property
     def at_chance(self) -> str:
         """Return as a sentence why no number here means anything; empty where the networks are better than a guess.
@@ -144,8 +156,7 @@ class SuiteResults:
 
     @property
     def _untouched(self) -> list[Result]:
-        retrain = self.suite.blocks[0].protocol.retrain
-        asked = (CLEAN, retrain)
+        asked = (CLEAN, self.leading.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
     @property

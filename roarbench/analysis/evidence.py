@@ -14,7 +14,7 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.judging import board_of, covers_of, gain_samples
 from roarbench.stats.probability import order_gaps
 from roarbench.stats.spread import Spread
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Unit
+from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
 
 _FILL = "mean"  # of all tables
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
@@ -83,16 +83,27 @@ class Evidence:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """Take the unit of the suite's first ROAR block and 2000 draws from seed 0, if nothing else is given.
+        """Take the suite's first unit under its main protocol and 2000 draws from seed 0, if nothing else is given.
 
         Raises:
             CallerError: The suite has not this unit.
         """
-        units = [block.unit for block in suite_results.suite.blocks if block.protocol == ROAR] or [Unit.SCALAR]
+        main = main_protocol(suite_results)
+        units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
         if unit and unit not in units:
             has = ", ".join(dict.fromkeys(units))
             raise CallerError(f"suite '{suite_results.suite.name}' has no unit {unit}; it has: {has}")
         return cls(suite_results, unit or units[0], bootstrap or Bootstrap())
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """Return the protocol that others are held against."""
+        return main_protocol(self.suite_results)
+
+    @cached_property
+    def main(self) -> Drawn:
+        """Return gains and accuracies under it."""
+        return self.drawn(self.protocol, self.unit)
 
     @cached_property
     def roar(self) -> Drawn:
@@ -119,22 +130,22 @@ class Evidence:
     def other_protocols(self) -> dict[Protocol, Drawn]:
         """Return gains under the suite's other protocols that order estimators."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
-        return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in held}
+        others = held & {KAR, MORF, LERF} - {self.protocol}
+        return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in others}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
-        """Return ROAR under each unit that the suite has."""
-        units = dict.fromkeys(block.unit for block in self.suite_results.suite.blocks if block.protocol == ROAR)
-        return {unit: self.drawn(ROAR, unit) for unit in units}
+        """Return the main protocol under each unit that the suite has."""
+        blocks = self.suite_results.suite.blocks
+        units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
+        return {unit: self.drawn(self.protocol, unit) for unit in units}
 
     @cached_property
     def fills(self) -> dict[str, Drawn]:
-        """Return ROAR with each fill that the suite has."""
-        blocks = [
-            block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == (ROAR, self.unit)
-        ]
-        fills = dict.fromkeys(block.fill for block in blocks)
-        return {fill: self.drawn(ROAR, self.unit, fill) for fill in fills}
+        """Return the main protocol with each fill that the suite has."""
+        asked = (self.protocol, self.unit)
+        blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
+        return {fill: self.drawn(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def retrained(self) -> Drawn:
@@ -202,6 +213,13 @@ class Evidence:
         shared = replace(one.scores, levels=levels, mixed=one.scores.mixed | other.scores.mixed) if levels else _NOTHING
         areas = order_gaps(shared, one.draws, other.draws) if levels else {}
         return replace(one, scores=shared, areas=areas, repeated=one.repeated and other.repeated)
+
+
+def main_protocol(suite_results: SuiteResults) -> Protocol:
+    """Return the protocol that others are held against: ROAR, or what leads and has gains where nothing is of ROAR."""
+    leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
+    waits = has and not suite_results.results
+    return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is Retrain.MASKS else leading
 
 
 def _part(scores: Scores, levels: Collection[float]) -> Scores:

@@ -1,5 +1,7 @@
 """The validity panel: what experts object to in ROAR, answered for each estimator from the stored answers.
 
+Where there is nothing of ROAR, the checks that exist for the protocol that leads.
+
 The numbers and the rule of the marks are explained in docs/validity.md. A row that the suite does not have, or that has
 not run, is missing everywhere: None, never 0.
 """
@@ -15,7 +17,7 @@ from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.terms import Unit
+from roarbench.terms import LERF, MORF, ROAR, Protocol, Unit
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 
@@ -75,19 +77,21 @@ class Panel:
 
     Attributes:
         suite_results: The suite and its results.
-        unit: What one feature is: that of the suite's first ROAR block, but in `units`.
+        protocol: Whose gains and order the checks are of: ROAR, or the one that leads where there is nothing of ROAR.
+        unit: What one feature is: the first that the suite has under this protocol, but in `units`.
         bootstrap: Resamples, seed and confidence of every interval here.
         repeated: Whether anything says how trainings vary; if not, there are values without intervals and no flags.
         chance: Accuracy of a guess, 1 / classes.
-        levels: Of ROAR.
+        levels: Of the protocol.
         mask_levels: Of the mask-only networks.
         retrained_levels: Those that ROAR and KAR share, over which the area between them is taken; 0 comes with them.
         reference_levels: Those that both orders share without retraining.
         rows: Estimators and controls, without their twins, in the suite's order.
-        agreements: ROAR's order of these rows against that of other protocols, units, fills and suites.
+        agreements: The protocol's order of these rows against that of other protocols, units, fills and suites.
     """
 
     suite_results: SuiteResults
+    protocol: Protocol
     unit: Unit
     bootstrap: Bootstrap
     repeated: bool
@@ -98,6 +102,11 @@ class Panel:
     reference_levels: tuple[float, ...]
     rows: tuple[Validity, ...]
     agreements: tuple[Compared, ...]
+
+
+def has_checks(suite_results: SuiteResults) -> bool:
+    """Return whether the panel says more of these results than their table: only ROAR, or both orders, are checked."""
+    return suite_results.begun(ROAR) or (suite_results.begun(MORF) and suite_results.begun(LERF))
 
 
 def panel(
@@ -112,7 +121,7 @@ def panel(
         suite_results: The suite and its results.
         bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
         others: Other suites, whose orders of the estimators are compared with this one's.
-        unit: What one feature is; that of each suite's first ROAR block if not given.
+        unit: What one feature is; the first that each suite has if not given.
 
     Raises:
         CallerError: A suite has not this unit.
@@ -126,11 +135,12 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
     suite_results = evidence.suite_results
     return Panel(
         suite_results=suite_results,
+        protocol=evidence.protocol,
         unit=evidence.unit,
         bootstrap=evidence.bootstrap,
-        repeated=evidence.roar.repeated,
+        repeated=evidence.main.repeated,
         chance=1 / suite_results.classes,
-        levels=evidence.roar.levels,
+        levels=evidence.main.levels,
         mask_levels=evidence.masks.levels,
         retrained_levels=evidence.retrained.levels,
         reference_levels=evidence.reference.levels,
@@ -140,14 +150,14 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
 
 
 def _row(evidence: Evidence, name: str) -> Validity:
-    roar, masks = evidence.roar, evidence.masks
+    main, masks = evidence.main, evidence.masks
     return Validity(
         estimator=name,
-        gain=roar.area(name),
+        gain=main.area(name),
         masks=tuple(masks.accuracy(name, t) for t in masks.levels),
         over_random=tuple(masks.over_random(name, t) for t in masks.levels),
-        smoothness=tuple(evidence.smoothness.get((name, t)) for t in roar.levels),
-        twins=_twins(roar, name),
+        smoothness=tuple(evidence.smoothness.get((name, t)) for t in main.levels),
+        twins=_twins(main, name),
         units={unit: drawn.area(name) for unit, drawn in evidence.units.items()},
         fills={fill: drawn.area(name) for fill, drawn in evidence.fills.items()},
         retrained_gap=evidence.retrained.area(name),
@@ -159,11 +169,11 @@ def _row(evidence: Evidence, name: str) -> Validity:
     )
 
 
-def _twins(roar: Drawn, name: str) -> dict[str, Twin]:
-    own, twins = roar.areas.get(name), {}
+def _twins(main: Drawn, name: str) -> dict[str, Twin]:
+    own, twins = main.areas.get(name), {}
     for kind in KINDS:
         twin = f"random-{kind}" if name == RANDOM else f"{name}~{kind}"
-        if twin in roar.scores.estimators:
-            gain = roar.areas.get(twin)
-            twins[kind] = Twin(roar.estimate(gain), roar.estimate(gain.minus(own) if gain and own else None))
+        if twin in main.scores.estimators:
+            gain = main.areas.get(twin)
+            twins[kind] = Twin(main.estimate(gain), main.estimate(gain.minus(own) if gain and own else None))
     return twins

@@ -7,7 +7,7 @@ from roarbench.estimators.catalogue import JOINING, find_estimator, split_names
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
-from roarbench.terms import Protocol
+from roarbench.terms import ROAR, Protocol
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:
@@ -57,6 +57,18 @@ def chosen_protocol(suite: Suite, name: str) -> Protocol:
     if name not in has:
         raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
     return protocol
+
+
+def table_protocol(suite: Suite, named: str, plain: bool) -> str:
+    """Return the protocol of a table by its name; empty for the one that leads the results.
+
+    Args:
+        suite: Which.
+        named: What `--protocol` says; programs that leave it out rely on ROAR.
+        plain: The table is JSON or CSV.
+    """
+    has_roar = any(block.protocol == ROAR for block in suite.blocks)
+    return named or (ROAR.name if plain and has_roar else "")
 
 
 def _listed(estimators: list[str] | None) -> list[str]:

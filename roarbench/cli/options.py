@@ -23,6 +23,11 @@ class TableFormat(StrEnum):
     MARKDOWN = "markdown"
     LATEX = "latex"
 
+    @property
+    def plain(self) -> bool:
+        """Return whether programs read it."""
+        return self in (TableFormat.JSON, TableFormat.CSV)
+
 
 class PanelFormat(StrEnum):
     """Form in which a report with sentences is written."""
@@ -162,7 +167,7 @@ ProtocolName = Annotated[
         "--protocol",
         metavar="NAME",
         help=f"{', '.join(SHOWN)}.",
-        show_default="roar, or the first of a suite without it",
+        show_default="the suite's first that has results; for JSON and CSV roar where the suite has it",
         autocompletion=completion.shown_protocols,
     ),
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from roarbench.analysis.published import Curve, published_curves
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.figures import Axis, Chart
 from roarbench.report.gains import Height, curve_height
@@ -10,7 +11,7 @@ from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import Order
+from roarbench.terms import KAR, ROAR, Order
 
 
 def chart(table: SuiteTable, published: str = "") -> Chart:
@@ -22,6 +23,7 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
 
     Raises:
         UnknownName: They did not use that data set.
+        CallerError: They asked another question than this board.
     """
     board = table.board
     lerf = board.protocol.order is Order.LERF
@@ -69,6 +71,10 @@ def _above_mask(name: str, curve: Mapping[float, Estimate]) -> PanelCurve:
 
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
+    if board.protocol not in (ROAR, KAR):
+        axis = f"{board.protocol.name}, {curve_height(board.protocol)}"
+        seen = f"this plot is of {axis}"
+        raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
     curves = published_curves(dataset, board.protocol.order)
     return tuple(_as_panel(name, curve) for name, curve in curves.items() if name in rows)

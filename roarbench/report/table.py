@@ -13,7 +13,6 @@ from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import leading
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
@@ -175,7 +174,7 @@ def suite_table(
 
     Args:
         suite_results: The suite and its results.
-        protocol: Its name; empty for ROAR, or the first protocol of a suite without it.
+        protocol: Its name; empty for the one that leads the results.
         unit: What one feature is; the first that the suite has under this protocol if not given.
         rows: The estimators to show; all if not given.
 
@@ -184,7 +183,7 @@ def suite_table(
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
-    asked = SHOWN[protocol] if protocol else leading(suite_results.suite)[-1]
+    asked = SHOWN[protocol] if protocol else suite_results.leading
     chosen = unit or _first_unit(suite_results.suite, asked)
     evidence = Evidence(suite_results, chosen, Bootstrap())
     board = evidence.board(asked, chosen, suite_results.suite.estimators if rows is None else rows)

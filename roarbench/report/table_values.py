@@ -121,8 +121,8 @@ def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def as_csv(table: SuiteTable) -> str:
     """Return the rows of a table as CSV, with a line of names; what is missing is empty."""
-    rows = [_plain(table, row) for row in table.rows]
-    return to_csv([_flat(row | {"chance": table.chance}) for row in rows]).rstrip("\n")
+    shared = {"chance": table.chance, "protocol": table.board.protocol.name}
+    return to_csv([_flat(_plain(table, row) | shared) for row in table.rows]).rstrip("\n")
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.terms import ROAR
 from roarbench.text import MISSING, decimals, interval, markdown_table, percent, signed
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks
@@ -42,10 +43,11 @@ class Section(NamedTuple):
 
 def as_text(panel: Panel, width: int) -> Group:
     """Return the panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
-    tables = [_table(part, width) for section in sections(panel) for part in _parts(section, width)]
-    lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)]
+    title, shown = Text(panel.suite_results.title), sections(panel)
+    tables = [_table(part, width) for section in shown for part in _parts(section, width)]
+    lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)] if shown else doubts(panel)[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
-    return Group(Text(panel.suite_results.title), *tables, Text("\n".join(chain.from_iterable(wrapped))))
+    return Group(*([title] if shown else []), *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
 def as_markdown(panel: Panel) -> str:
@@ -68,6 +70,7 @@ def as_json(panel: Panel) -> str:
         "reference_accuracy": panel.suite_results.reference_accuracy,
         "complete": panel.suite_results.complete,
         "at_chance": bool(panel.suite_results.at_chance),
+        "protocol": panel.protocol.name,
         "unit": panel.unit,
         "confidence": panel.bootstrap.confidence,
         "resamples": panel.bootstrap.resamples,
@@ -108,7 +111,7 @@ def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
 
 
 def sections(panel: Panel) -> list[Section]:
-    """Return the sections of the panel that the suite has results for."""
+    """Return the sections of the panel that the suite has; without ROAR those that have any number."""
     parts = {
         "Marks": _marks(panel),
         "Removed-maps": _maps(panel),
@@ -116,6 +119,11 @@ def sections(panel: Panel) -> list[Section]:
         "Orders, units, fills": _areas(panel),
     }
     names = {"estimator": [row.estimator for row in panel.rows]}
+    if panel.protocol != ROAR:  # what a part lacks is then no run that is missing
+        parts = {
+            title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
+            for title, columns in parts.items()
+        }
     return [Section(title, names | columns) for title, columns in parts.items() if columns]
 
 
@@ -188,7 +196,7 @@ def _mark_level(panel: Panel) -> str:
 def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     suite, bootstrap = panel.suite_results.suite, panel.bootstrap
-    question = "ROAR on " if panel.levels else ""
+    question = f"{panel.protocol.name.upper()} on " if panel.levels else ""
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
     if any(row.marks for row in panel.rows):
@@ -212,14 +220,14 @@ def legend(panel: Panel) -> list[str]:
 
 
 def agreement_lines(panel: Panel) -> list[str]:
-    """Return a sentence on the agreement of ROAR's order of the rows with each other order."""
-    return [_agreement(*compared) for compared in panel.agreements]
+    """Return a sentence on the agreement of the main protocol's order of the rows with each other order."""
+    return [f"{panel.protocol.name.upper()} and {other}: {_agreement(found)}" for other, found in panel.agreements]
 
 
-def _agreement(other: str, found: Agreement | None) -> str:
+def _agreement(found: Agreement | None) -> str:
     if found is None:
-        return f"ROAR and {other}: no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"ROAR and {other}: Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
+        return f"no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
+    tau = f"Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
     if found.settled is None:
         return f"{tau}, without interval: one training per cell."
     return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
@@ -241,11 +249,13 @@ def doubts(panel: Panel) -> list[str]:
     dropped = dropped_lines(row for row in panel.suite_results.dropped if row.unit is panel.unit)
     if panel.suite_results.at_chance:
         return [*dropped, panel.suite_results.at_chance]
-    if not panel.levels:
-        return [*dropped, "The suite has no ROAR, whose gains this panel judges; `roarbench table` has those it has."]
-    if not panel.repeated:
-        return [*dropped, "One training per cell: no intervals, no marks."]
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]
+    if panel.protocol != ROAR:
+        name = panel.suite_results.suite.name
+        less = f"Twins, masks alone and retrained orders are weighed under ROAR: there is nothing of it for {name}."
+        return [*dropped, *flagged, less]
+    if not panel.repeated:
+        return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
     floor = floor_words({row.estimator: row.floor for row in panel.rows if row.floor})
     return [*dropped, *_smooth_random(panel), *filter(None, [floor]), *(flagged or ["No row is marked."])]
 

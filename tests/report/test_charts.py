@@ -7,13 +7,14 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import published_curves
-from roarbench.errors import UnknownName
+from roarbench.errors import CallerError, UnknownName
+from roarbench.plan.suite import Block
 from roarbench.report.charts import chart
 from roarbench.report.figures import Axis, make_figure
 from roarbench.report.panels import choose_styles
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import KAR, ROAR, Order, Unit
+from roarbench.terms import KAR, MORF, ROAR, SPECIFIC, Order, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
 
 
@@ -77,6 +78,13 @@ def test_published_curves_are_those_of_the_rows_that_are_shown(suite_results, pr
     for name, curve in found.items():
         assert dict(zip(curve.levels, curve.accuracy, strict=True)) == table[name]
         assert set(curve.low) == {None}
+
+
+@pytest.mark.parametrize("protocol", [MORF, SPECIFIC])
+def test_published_curves_are_laid_over_accuracies_of_retrained_networks_alone(protocol):
+    results = held(replace(SUITE, blocks=(Block(protocol, MAIN, LEVELS, seeds=2),)))
+    with pytest.raises(CallerError, match=f"this plot is of {protocol.name}, .*; leave --published out"):
+        chart(shown(results, protocol), "imagenet")
 
 
 def test_published_curves_are_asked_for(suite_results):

@@ -198,7 +198,7 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
     for row in rows:
         plain = json_row(row["estimator"])
         curves = {name: plain.pop(name) for name in ("curve", "above_masks", "above_masks_low", "above_masks_high")}
-        flat = plain | {"chance": 0.25}
+        flat = plain | {"chance": 0.25, "protocol": "roar"}
         for name, curve in curves.items():
             flat |= {f"{'accuracy' if name == 'curve' else name}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}

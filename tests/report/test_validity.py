@@ -19,7 +19,7 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, MORF, ROAR, Retrain, Unit
+from roarbench.terms import KAR, LERF, MORF, ROAR, SPECIFIC, Retrain, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
 
 BOOTSTRAP = Bootstrap(200)
@@ -127,10 +127,15 @@ def test_without_reasons_it_says_why_there_are_none() -> None:
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
-    scored = replace(SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol == MORF))
-    shown = text(panel(held(scored), Bootstrap(resamples=50)))
-    assert "The suite has no ROAR" in shown
-    assert "ROAR on" not in shown and "One training" not in shown
+    less = "Twins, masks alone and retrained orders are weighed under ROAR: there is nothing of it for made-up."
+    for protocol, checks in ((MORF, "LeRF - MoRF, reference"), (SPECIFIC, "gain")):
+        kinds = (protocol, LERF) if protocol == MORF else (protocol,)
+        scored = replace(SUITE, blocks=tuple(Block(kind, MAIN, LEVELS, seeds=2) for kind in kinds))
+        found = panel(held(scored), Bootstrap(resamples=50))
+        columns = {heading: cells for part in sections(found) for heading, cells in part.columns.items()}
+        assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
+        assert text(found).rstrip().endswith(less)
+        assert text(panel(SuiteResults(scored, "", None, {}), BOOTSTRAP)).split("\n") == [less, ""]
 
 
 def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from roarbench.calls import propose
-from roarbench.cli.choosing import chosen_estimators, chosen_protocol, with_added
+from roarbench.cli.choosing import chosen_estimators, chosen_protocol, table_protocol, with_added
 from roarbench.cli.commands.terminal import err, log_console, out, print_table
 from roarbench.cli.option_records import (
     CourseOptions,
@@ -84,16 +84,19 @@ def run(
         where = results.where
     _print_tables(suite, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _propose_next(named, finished.stopped, console)
+    _propose_next(finished, f"{named.name}.png", console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _propose_next(named: Suite, stopped: bool, console: Console) -> None:
+def _propose_next(finished: "Finished", picture: str, console: Console) -> None:
     """Print the commands that usually come after a run, and after failures the one that makes them due."""
-    lines = [propose("table"), propose("validity"), propose("plot", "-o", f"{named.name}.png"), propose("status")]
+    from roarbench.analysis.validity import has_checks
+
+    doubt = "validity" if has_checks(finished.suite_results) else "replicate"
+    lines = [propose("table"), propose(doubt), propose("plot", "-o", picture), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
-    if stopped:
+    if finished.stopped:
         console.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
 
 
@@ -117,14 +120,16 @@ def _run(
 
 
 def _print_tables(suite: Suite, finished: "Finished", store: Path, format: TableFormat) -> None:
-    """Print the tables of a suite that a finished run shows; of those the last where they make a file."""
+    """Print the tables of a suite that a finished run shows: a file is of one, that of `table`."""
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.plan.suites import leading
     from roarbench.report.table import suite_table
 
-    shown, suite_results = leading(suite), with_kept(finished.suite_results, store)
-    for protocol in shown if format is TableFormat.TEXT else shown[-1:]:  # a file is of one table
-        print_table(suite_table(suite_results, protocol.name, None, None), format)
+    suite_results = with_kept(finished.suite_results, store)
+    many = format is TableFormat.TEXT
+    shown = [each.name for each in leading(suite)] if many else [table_protocol(suite, "", format.plain)]
+    for protocol in shown:
+        print_table(suite_table(suite_results, protocol, None, None), format)
 
 
 def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":

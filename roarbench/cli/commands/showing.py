@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roarbench.calls import propose
 from roarbench.cli import completion
-from roarbench.cli.choosing import chosen_estimators, with_added
+from roarbench.cli.choosing import chosen_estimators, table_protocol, with_added
 from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
@@ -24,7 +25,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
-from roarbench.terms import Unit
+from roarbench.terms import ROAR, Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
@@ -77,7 +78,8 @@ def table(
 
     suite_results = load_suite(asked, source.question)
     rows = chosen_estimators(suite_results.suite, board.estimators)
-    print_table(suite_table(suite_results, board.protocol, board.unit, rows), format)
+    protocol = table_protocol(suite_results.suite, board.protocol, format.plain)
+    print_table(suite_table(suite_results, protocol, board.unit, rows), format)
     _tell_what_else(suite_results, "table")
 
 
@@ -164,6 +166,9 @@ def claims(
     from roarbench.report import claims
     from roarbench.stats.bootstrap import Bootstrap
 
+    if asked and not any(block.protocol == ROAR for block in asked.blocks):
+        alone = propose("claims", carried=())
+        raise CallerError(f"the claims are about ROAR, suite '{asked.name}' has none; `{alone}` tests the paper's own")
     suite_results = load_suite(asked, source.question) if asked else None
     evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
     found, gains = claims.claim_records(evidence), claims.gain_records()

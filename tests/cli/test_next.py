@@ -1,0 +1,46 @@
+"""What `run` proposes at its end, for every kind of suite: each command works, and `table` shows what `run` did."""
+
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.terms import LERF, MORF, ROAR, SPECIFIC
+from tests.helpers.command_line import SMALL, Call
+
+ROWS = ("random", "truth")
+_ROAR, _MORF, _LERF = (Block(protocol, ROWS, (0.5,), seeds=1) for protocol in (ROAR, MORF, LERF))
+_SPECIFIC = Block(SPECIFIC, ROWS, (0.5,), seeds=1)
+KINDS = {  # blocks, words after `run`, and what checks the rows
+    "roar": ("planted", (_ROAR,), (), "roar", "validity"),
+    "specific": ("planted", (_SPECIFIC,), (), "specific", "replicate"),
+    "both": ("planted", (_SPECIFIC, _ROAR), (), "specific", "validity"),
+    "part": ("planted", (_SPECIFIC, _ROAR), ("--protocol", "roar"), "roar", "validity"),
+    "unretrained": ("planted", (_MORF, _LERF), (), "morf", "validity"),
+    "tabular": ("breast-cancer", (replace(_SPECIFIC, estimators=("random", "grad")),), (), "specific", "replicate"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_proposed_command_works(call: Call, tmp_path, monkeypatch, kind: str) -> None:
+    name, blocks, words, protocol, check = KINDS[kind]
+    suite = replace(SUITES[name], blocks=blocks)
+    monkeypatch.setitem(SUITES, name, suite)
+    monkeypatch.setitem(VERSIONS, (name, suite.version), suite)
+    monkeypatch.chdir(tmp_path)
+    asked = ("--suite", name, *SMALL[2:], "--store", tmp_path / "store")
+    ran = call("run", *asked, *words)
+    assert ran.code == 0, ran.err
+    proposed = [shlex.split(line)[1:] for line in ran.err.partition("next:\n")[2].splitlines()]
+    assert [command[0] for command in proposed] == ["table", check, "plot", "status"]
+    for command in proposed:
+        answer = call(*command)
+        assert answer.code == 0, answer.err
+        assert command[0] != "table" or answer.out in ran.out
+    found = json.loads(call("table", *asked, "--format", "json").out)
+    assert found["protocol"] == ("roar" if _ROAR in blocks else protocol)  # programs rely on it
+    assert {row["gain"] for row in found["rows"]} - {None} or found["protocol"] != protocol
