@@ -14,12 +14,12 @@ and, with examples without end, the accuracy ``1 - arccos(sqrt(q / (1 + q))) / p
 * among them, removing the largest |a| first does the most damage up to one, two or three features in 95, 94 and 98 % of
   draws and is within 0.0003 of it on average (200 draws, against all subsets): importance is |a|;
 * the other 12 tie at |a| = 0, as in the paper, and ties are broken by chance. They carry no signal of their own, yet
-  help to measure n. Without all 12, retrained accuracy is .805 instead of .826 (exact, mean of 4,000 draws).
+  help to measure n. Without all 12, retrained accuracy is .804 instead of .826 (exact, mean of 12,000 draws).
 
 The last point limits the paper's sentence that the inverted ranking loses nothing until t = .75 when the classifier is
-retrained: it loses 0.1 points by t = .25, 0.5 by .5, 2.1 by .75, then the rest. Without retraining the same ranking
-loses 2.3 points with its first feature and 15.5 by t = .5, because the old weights no longer cancel n (all exact, the
-same 4,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not say how many examples and
+retrained: it loses 0.2 points by t = .25, 0.6 by .5, 2.2 by .75, then the rest. Without retraining the same ranking
+loses 2.2 points with its first feature and 15.5 by t = .5, because the old weights no longer cancel n (all exact, the
+same 12,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not say how many examples and
 draws it took; the numbers here are ours.
 """
 
