@@ -81,4 +81,6 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
         raise
     except (CallerError, RunError) as error:
         return str(error).partition(";")[0]
+    except Exception as error:  # of whoever wrote the network, or of a library that it does not suit
+        return one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
     return ""

@@ -46,6 +46,18 @@ def branching(classes, channels, size):
             return self.net(x if x.sum() > 0 else -x)
     return Branching()
 
+def unlike(classes, channels, size):
+    class Unlike(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net(channels, classes, nn.ReLU())
+
+        def forward(self, x):
+            if x.requires_grad:
+                raise TypeError("no\\ngradients")
+            return self.net(x)
+    return Unlike()
+
 def pair(classes, channels, size):
     class Two(nn.Module):
         def forward(self, x):
@@ -71,6 +83,13 @@ def test_lrp_is_left_out_where_a_step_has_no_rule(tmp_path):
     made = fitted(suite(tmp_path, "gelu", estimators='["grad", "lrp"]'))
     assert made.left_out == {"lrp": "lrp has no rule for GELU, which the network has"}
     assert fitted(suite(tmp_path, "relu", estimators='["grad", "lrp"]')).left_out == {}
+
+
+def test_an_error_of_the_network_s_own_leaves_the_row_out_in_one_line(tmp_path):
+    made = fitted(suite(tmp_path, "unlike", estimators='["grad", "deeplift", "rise"]'))
+    assert made.left_out == {
+        name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")
+    }
 
 
 def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):
