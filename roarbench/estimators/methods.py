@@ -61,13 +61,14 @@ def method_map(asked: MethodInput) -> Tensor:
     from roarbench.estimators import (  # captum takes more than a second to import
         blocks,
         coalitions,
+        rescaled,
         sampled,
         through_captum,
     )
 
     function = {
         "input-x-grad": through_captum.input_x_grad,
-        "deeplift": through_captum.deeplift,
+        "deeplift": rescaled.deeplift,
         "lrp": through_captum.lrp,
         "gradient-shap": sampled.gradient_shap,
         "gradcam": through_captum.gradcam,

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 import torch
 from captum.attr import (
     LRP,
-    DeepLift,
     FeatureAblation,
-    GuidedGradCam,
     InputXGradient,
     LayerGradCam,
     LayerGradientXActivation,
@@ -18,10 +16,11 @@ from captum.attr import (
 from captum.attr._utils.lrp_rules import Alpha1_Beta0_Rule, EpsilonRule  # it exports them nowhere else
 from torch import Tensor, nn
 
-from roarbench.errors import RunError
+from roarbench.errors import CallerError, RunError
 from roarbench.estimators.base import MethodInput
 from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.blocks import block_of, over_image
+from roarbench.estimators.gradients import logit_gradients
 from roarbench.estimators.grids import squares
 from roarbench.estimators.relevance import unrolled
 
@@ -29,14 +28,6 @@ from roarbench.estimators.relevance import unrolled
 def input_x_grad(asked: MethodInput) -> Tensor:
     """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
     found: Tensor = InputXGradient(asked.model).attribute(_inputs(asked), target=asked.batch.targets)
-    return found
-
-
-def deeplift(asked: MethodInput) -> Tensor:
-    """Return DeepLIFT's contributions by its rescale rule (Shrikumar et al. 2017); they add up to a difference."""
-    _need_relus(asked.model, "deeplift")
-    with _hooking():
-        found: Tensor = DeepLift(asked.model).attribute(_inputs(asked), _baseline(asked), target=asked.batch.targets)
     return found
 
 
@@ -70,14 +61,16 @@ def gradcam(asked: MethodInput) -> Tensor:
 
 
 def guided_gradcam(asked: MethodInput) -> Tensor:
-    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed."""
-    _need_relus(asked.model, "guided-gradcam")
-    layer = block_of(asked.model, asked.word("layer"))
-    with _hooking():
-        found: Tensor = GuidedGradCam(asked.model, layer).attribute(
-            _inputs(asked), target=asked.batch.targets, interpolate_mode="bilinear"
-        )
-    return found
+    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed.
+
+    Raises:
+        RunError: The network has no ReLU.
+    """
+    try:
+        guided = logit_gradients(asked.model, asked.batch.images, asked.batch.targets, {"gb"})["gb"]
+    except CallerError as error:
+        raise RunError("guided-gradcam needs ReLUs and the network has none; leave it out") from error
+    return guided * gradcam(asked)
 
 
 def hires_cam(asked: MethodInput) -> Tensor:
@@ -119,16 +112,6 @@ def _inputs(asked: MethodInput) -> Tensor:
 
 def _baseline(asked: MethodInput) -> Tensor:
     return baseline_images(asked.word("baseline"), asked.batch.images, asked.black)
-
-
-def _need_relus(model: nn.Module, name: str) -> None:
-    """Refuse a network whose nonlinearities captum's hooks would not find.
-
-    Raises:
-        RunError: It has no ReLU that is a module.
-    """
-    if not any(isinstance(module, nn.ReLU) for module in model.modules()):
-        raise RunError(f"{name} needs ReLUs that are modules and the network has none; leave it out")
 
 
 @contextmanager

@@ -67,30 +67,6 @@ def test_input_times_gradient(model, batch, black):
     assert_near(found("input-x-grad", model, batch, black), slow)
 
 
-def test_deeplift_by_hand():
-    # x = (2, 1), x0 = 0: z = (2 - 1, 2 + 1 - 4) = (1, -1), z0 = (0, -4); y = (1, 0), y0 = (0, 0): slopes 1/1 and 0/3
-    first, last = nn.Linear(2, 2), nn.Linear(2, 1, bias=False)
-    first.weight.data, first.bias.data = torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([0.0, -4.0])
-    last.weight.data = torch.tensor([[3.0, 5.0]])
-    model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last).eval()
-    one = Batch(torch.tensor([[[[2.0, 1.0]]]]), torch.tensor([0]), torch.tensor([0]))
-    # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
-    assert_near(found("deeplift", model, one, torch.zeros(1, 1, 1)), torch.tensor([[[[6.0, -3.0]]]]), 1e-6)
-
-
-@pytest.mark.parametrize("baseline", ["black", "mean", "blur"])
-def test_contributions_of_deeplift_add_up_to_the_difference(baseline, model, batch, black):
-    name = "deeplift" if baseline == "black" else f"deeplift(baseline={baseline})"
-    start = baseline_images(baseline, batch.images, black)
-    differences = [
-        logit(model, image, target) - logit(model, zero, target)
-        for (image, target, _), zero in zip(each(batch), start, strict=True)
-    ]
-    sums = found(name, model, batch, black).sum((1, 2, 3))
-    # captum divides by differences plus 1e-10 where they are above that
-    np.testing.assert_allclose(sums, differences, rtol=1e-6)
-
-
 def test_gradient_shap(model, batch, black):
     slow = torch.zeros_like(batch.images)
     for row, (image, target, number) in enumerate(each(batch)):
@@ -398,7 +374,7 @@ def perceptron() -> nn.Module:
     [
         ("gradcam", "layer last is not there: the network has no block of two convolutions"),
         ("score-cam", "no block of two convolutions"),
-        ("deeplift", "deeplift needs ReLUs that are modules and the network has none; leave it out"),
+        ("deeplift", "deeplift does not add up: it has no rule for a step that the network has; leave it out"),
         ("guided-gradcam", "guided-gradcam needs ReLUs"),
     ],
 )

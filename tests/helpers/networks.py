@@ -13,9 +13,13 @@ SIDE = 12
 
 
 def residual_network(dtype: torch.dtype) -> nn.Module:
-    """A ResNet-8 with random weights everywhere: untouched, its residual branches would be multiplied by 0."""
+    """A ResNet-8 with random weights everywhere."""
     generator = torch.Generator().manual_seed(1)
-    model = build("resnet8", CLASSES, 3, SIDE, generator)
+    return randomised(build("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
+
+
+def randomised(model: nn.Module, generator: torch.Generator) -> nn.Module:
+    """Draw all weights, for eval mode: as they are built, networks would multiply their residual branches by 0."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             for values, low, high in (
@@ -27,7 +31,7 @@ def residual_network(dtype: torch.dtype) -> nn.Module:
                 nn.init.uniform_(values, low, high, generator=generator)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, generator=generator)
-    return model.to(dtype).eval()
+    return model.eval()
 
 
 def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:

@@ -1,0 +1,128 @@
+"""DeepLIFT: its rule for max-pools derived by loops, and contributions that add up on every network that has a rule."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from roarbench.errors import RunError
+from roarbench.estimators.base import Batch, MethodInput
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.rescaled import Rescaled, deeplift
+from roarbench.models import build
+from tests.helpers.networks import CLASSES, randomised
+
+
+def explained(network: nn.Module, images: Tensor, black: Tensor, name: str = "deeplift") -> tuple[Tensor, Tensor]:
+    """The sums of contributions, and the differences of the logits from those of the baseline."""
+    with torch.no_grad():
+        targets = network(images).argmax(1)
+        start = torch.zeros_like(images) if "mean" in name else black.to(images).expand_as(images)
+        differences = (network(images) - network(start)).gather(1, targets[:, None])[:, 0]
+    asked = MethodInput(
+        find_estimator(name), network, Batch(images, targets, torch.arange(len(images))), black.to(images)
+    )
+    return deeplift(asked).sum((1, 2, 3)), differences
+
+
+def test_by_hand():
+    # x = (2, 1), x0 = 0: z = (2 - 1, 2 + 1 - 4) = (1, -1), z0 = (0, -4); y = (1, 0), y0 = (0, 0): slopes 1/1 and 0/3
+    first, last = nn.Linear(2, 2), nn.Linear(2, 1, bias=False)
+    first.weight.data, first.bias.data = torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([0.0, -4.0])
+    last.weight.data = torch.tensor([[3.0, 5.0]])
+    model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last).eval()
+    one = Batch(torch.tensor([[[[2.0, 1.0]]]]), torch.tensor([0]), torch.tensor([0]))
+    # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
+    found = deeplift(MethodInput(find_estimator("deeplift"), model, one, torch.zeros(1, 1, 1)))
+    torch.testing.assert_close(found, torch.tensor([[[[6.0, -3.0]]]]))
+
+
+def pooled_slowly(x: Tensor, start: Tensor, weights: Tensor, kernel: int, stride: int, padding: int) -> Tensor:
+    """Multipliers of one channel under the sum of weighted maxima: each window's change goes to one of its places.
+
+    Where the maximum rises, that is the place of the image's maximum: x_i = y > y0 >= x0_i. Where it falls, that of the
+    baseline's: x0_i = y0 > y >= x_i. So x_i - x0_i is never 0 there, nor of the other sign, nor smaller than y - y0.
+    """
+    multipliers = torch.zeros_like(x)
+    for a, b in itertools.product(*map(range, weights.shape)):
+        places = [
+            (i, j)
+            for i in range(a * stride - padding, a * stride - padding + kernel)
+            for j in range(b * stride - padding, b * stride - padding + kernel)
+            if 0 <= i < x.shape[0] and 0 <= j < x.shape[1]
+        ]
+        top, ground = max(places, key=lambda p: x[p]), max(places, key=lambda p: start[p])
+        change = x[top] - start[ground]
+        place = top if change > 0 else ground
+        multipliers[place] += weights[a, b] * change / (x[place] - start[place])
+    return multipliers
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "ceil"), [(3, 2, 1, False), (3, 2, 0, True), (2, 2, 0, False), (3, 1, 1, False)]
+)
+def test_windows_of_a_max_pool_add_up(kernel, stride, padding, ceil):
+    generator = torch.Generator().manual_seed(0)
+    x, start = torch.randn(2, 1, 1, 8, 8, generator=generator, dtype=torch.float64)
+    pool = nn.MaxPool2d(kernel, stride, padding, ceil_mode=ceil)
+    both = torch.cat([x, start]).requires_grad_()
+    with Rescaled():
+        out = pool(both)
+    weights = torch.randn(out.shape[2:], generator=generator, dtype=torch.float64)
+    (found,) = torch.autograd.grad((out * weights).sum(), both)
+    slow = pooled_slowly(x[0, 0], start[0, 0], weights, kernel, stride, padding)
+    torch.testing.assert_close(found[0, 0], slow, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close((found[0] * (x - start)).sum(), ((out[0] - out[1]) * weights).sum(), rtol=1e-9, atol=0)
+
+
+class Functional(nn.Module):
+    """No step is a module, one is used twice, some are in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.relu, self.last = nn.ReLU(inplace=True), nn.Linear(8 * 36, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1)
+        x = self.relu(self.two(x)).add_(x)
+        return self.last(torch.sigmoid(x - 1).flatten(1)) + self.last(F.leaky_relu(x).relu_().flatten(1))
+
+
+def network_of(name: str, size: int) -> nn.Module:
+    if name == "functional":
+        torch.manual_seed(0)
+        return Functional().eval()
+    generator = torch.Generator().manual_seed(1)
+    return randomised(build(name, CLASSES, 3, size, generator), generator)
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("functional", 12),
+        ("resnet8", 12),
+        ("resnet18", 72),  # max-pools above 64 pixels
+        ("torchvision:resnet18", 72),
+        ("torchvision:squeezenet1_1", 72),
+        ("torchvision:densenet121", 72),
+    ],
+)
+@pytest.mark.parametrize("baseline", ["black", "mean"])
+def test_contributions_add_up_to_the_difference(baseline, name, size, dtype, share, black):
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(2, 3, size, size, generator=generator, dtype=torch.float64).to(dtype)
+    named = "deeplift" if baseline == "black" else "deeplift(baseline=mean)"
+    sums, differences = explained(network_of(name, size).to(dtype), images, black, named)
+    assert (differences.abs() > 0).all()
+    torch.testing.assert_close(sums, differences, rtol=share, atol=0)
+
+
+@pytest.mark.parametrize("name", ["vit-quick", "convnext-quick"])
+def test_steps_without_a_rule_are_refused(name, black):
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(3))
+    with pytest.raises(RunError, match="deeplift does not add up: it has no rule for a step that the network has"):
+        explained(build(name, CLASSES, 3, 32, torch.Generator().manual_seed(1)).eval(), images, black)
