@@ -82,8 +82,8 @@ def slug(suite_results: SuiteResults) -> str:
     """
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
     asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
-    harmless = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in asked)
-    return f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{harmless}"
+    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)
 
 
 def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:

@@ -1,8 +1,21 @@
-"""Canonical records and their hashes: what makes a run, a reference, a ranking the same. Nothing here imports torch."""
+"""Canonical records, their hashes, and what a record from outside may hold. Nothing here imports torch."""
 
 import hashlib
 import json
-from dataclasses import MISSING, fields
+import math
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+_LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000  # characters of a text; PostgreSQL's largest integer; items in a list
+_CODE = 2**20  # bytes of a Python file
+_YEARS = range(2000, 2200)
+_NAME = re.compile(r"\w[\w .:@-]{0,99}")  # names become parts of paths, addresses and pages
+_SHOWN = 60  # characters of a value that is refused
+_NAMES = ("name", "dataset", "model")
 
 
 def record(item: object) -> dict[str, object]:
@@ -24,3 +37,65 @@ def canonical(value: object) -> str:
 def fingerprint(value: object) -> str:
     """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
+
+
+def check_record(item: Any) -> None:
+    """Refuse a record from outside with a value that its field cannot have, by the types of its fields.
+
+    Fields called `name`, `dataset` or `model` are plain names, those called `source` files, all other texts one
+    printable line; numbers are finite and fit a database.
+
+    Raises:
+        ValueError: It has one; the message has the field, what was seen and what was expected.
+    """
+    for name, kind in _kinds(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
+        _check(name, getattr(item, name), kind)
+
+
+@cache
+def _kinds(record: Any) -> dict[str, Any]:
+    hints = get_type_hints(record)
+    return {field.name: hints[field.name] for field in fields(record)}
+
+
+def _check(name: str, value: Any, kind: Any) -> None:
+    parts = get_args(kind)
+    if isinstance(kind, UnionType):
+        _check(name, value, next((part for part in parts if type(value) is part), parts[0]))
+    elif get_origin(kind) in (tuple, dict):
+        if not isinstance(value, get_origin(kind)) or len(value) > _ITEMS:
+            raise _wrong(name, value, f"a {get_origin(kind).__name__} of {_ITEMS} at most")
+        for part in value.items() if isinstance(value, dict) else value:
+            for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
+                _check(name, one, its)
+    elif is_dataclass(value) and isinstance(value, kind):
+        check_record(value)
+    elif expected := _expected(name, value, kind):
+        raise _wrong(name, value, expected)
+
+
+def _expected(name: str, value: Any, kind: Any) -> str:
+    """Return what a field can have; empty if the value is that."""
+    if kind is int:
+        fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"
+    elif kind is float:
+        fits, expected = type(value) in (int, float) and math.isfinite(value), "a number"
+    elif kind is datetime:
+        fits = isinstance(value, datetime) and value.tzinfo is not None and value.year in _YEARS
+        expected = f"a time with its zone, from {_YEARS[0]} to {_YEARS[-1]}"
+    elif kind is not str:
+        fits, expected = isinstance(value, kind), f"a {kind.__name__}"
+    elif name == "source":
+        fits, expected = isinstance(value, str) and len(value) <= _CODE, f"a file of {_CODE:,} letters at most"
+    elif name in _NAMES:
+        fits = isinstance(value, str) and bool(_NAME.fullmatch(value)) and ".." not in value
+        expected = "a name of 100 letters, digits, blanks and . _ : @ - at most, no two dots in a row"
+    else:
+        fits = isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
+        expected = f"a line of {_LONGEST} printable letters at most"
+    return "" if fits else expected
+
+
+def _wrong(name: str, value: object, expected: str) -> ValueError:
+    seen = ascii(value)
+    return ValueError(f"{name} is {seen if len(seen) <= _SHOWN else f'{seen[:_SHOWN]}…'}, expected {expected}")

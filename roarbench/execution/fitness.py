@@ -80,7 +80,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     except MachineError:
         raise
     except (CallerError, RunError) as error:
-        return str(error).partition(";")[0]
+        return one_line(str(error).partition(";")[0], 160)
     except Exception as error:  # of whoever wrote the network, or of a library that it does not suit
         return one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
     return ""

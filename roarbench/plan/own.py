@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.catalogue import find_dataset
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import fingerprint, record
+from roarbench.identity import check_record, fingerprint, record
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block, Own, Suite
 from roarbench.terms import PROTOCOLS, Making, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
+MOST = 1000  # seeds and references
+_MOST_RUNS = 10**6
 
 
 def own_suite(name: str, about: str, made: Suite) -> Suite:
@@ -23,8 +30,16 @@ def own_suite(name: str, about: str, made: Suite) -> Suite:
         name: What it is called.
         about: One sentence.
         made: All the rest.
+
+    Raises:
+        CallerError: One of its names could lead out of a folder, or a value is not of its kind.
     """
-    return replace(made, name=name, about=about, version=fingerprint(_computed(made))[:DIGITS])
+    suite = replace(made, name=name, about=about, version=fingerprint(_computed(made))[:DIGITS])
+    try:
+        check_record(suite)
+    except ValueError as error:
+        raise CallerError(str(error)) from None
+    return suite
 
 
 def named_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
@@ -64,12 +79,17 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     """
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
-    found = DatasetRecord(**dataset) if isinstance(dataset, dict) else None
+    found = _dataset(dataset) if isinstance(dataset, dict) else None
+    if found is None:
+        find_dataset(dataset)
     for title in (values["recipe"], values["reference_recipe"]):
         find_recipe(title)
-    texts = (values["name"], values["about"], values["model"], source, found.name if found else dataset)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(values["references"], int):
-        raise ValueError("its values are of other kinds")
+    if source and values["model"].rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
+        raise ValueError(f"its network is called {values['model']}, which is not the hash of its file")
+    if not 1 <= values["references"] <= MOST:
+        raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
+    if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
+        raise ValueError(f"it has {count:,} runs, expected {_MOST_RUNS:,} at most")
     made = Suite(
         name="",
         version="",
@@ -84,7 +104,9 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         own=Own(blocks, values["references"], found, source),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
     )
-    return without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))
+    suite = without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))
+    check_record(suite.own)
+    return suite
 
 
 def _computed(suite: Suite) -> dict[str, Any]:
@@ -102,11 +124,24 @@ def _computed(suite: Suite) -> dict[str, Any]:
     } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN)}
 
 
+def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
+    """Return the record of somebody's own data; what lies where on this machine is not for a record to say."""
+    found = DatasetRecord(**values).anywhere
+    check_record(found)
+    splits = (found.train_split, found.test_split, found.config)
+    if found.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
+        raise ValueError(f"{found.name} lies outside of its folder")
+    if named_dataset(found.name.rpartition("-")[0], found).name != found.name:
+        raise ValueError(f"{found.name} is not called by the hash of what it says")
+    return found
+
+
 def _block(values: Mapping[str, Any]) -> Block:
     for name in values["estimators"]:
         find_estimator(name)
     estimators, levels = tuple(values["estimators"]), tuple(map(float, values["levels"]))
-    unit = Unit(values.get("unit", Unit.SCALAR))
-    return Block(
-        PROTOCOLS[values["protocol"]], estimators, levels, int(values["seeds"]), unit, values.get("fill", "mean")
-    )
+    unit, fill, protocol = Unit(values.get("unit", Unit.SCALAR)), values.get("fill", "mean"), values["protocol"]
+    if protocol not in PROTOCOLS or not all(0 < t <= 1 for t in levels) or not 1 <= values["seeds"] <= MOST:
+        raise ValueError(f"{protocol} at levels {levels} with {values['seeds']} seeds is no part of a suite")
+    check_fill(fill, PROTOCOLS[protocol].retrain)
+    return Block(PROTOCOLS[protocol], estimators, levels, values["seeds"], unit, fill)

@@ -17,7 +17,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.data_section import read_data
 from roarbench.plan.networks import named_network
-from roarbench.plan.own import own_suite
+from roarbench.plan.own import MOST, own_suite
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
@@ -29,7 +29,6 @@ from roarbench.terms import PROTOCOLS, ROAR_RECURSIVE, Making, Retrain, Split, U
 ENDING = ".toml"
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
-_MOST = 1000  # seeds and references
 _TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -61,7 +60,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     model, source, start = _network(top.section("network"), path.parent)
     recipe = _recipe(top.section("recipe"), None, start)
     reference_recipe = _recipe(top.section("reference_recipe"), recipe, start)
-    references = top.whole("references", 1, _MOST, 3)
+    references = top.whole("references", 1, MOST, 3)
     blocks = _blocks(top, dataset)
     with top.naming():
         maps = _one(Making, "maps", top.text("maps", Making.FLOAT32))
@@ -84,7 +83,8 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         own=Own(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),
         tuned_on=tuned_on,
     )
-    return own_suite(name, about, made)
+    with top.naming():
+        return own_suite(name, about, made)
 
 
 def _check_name(top: TomlTable, name: str) -> None:
@@ -195,7 +195,7 @@ def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, An
     return {
         "estimators": estimators,
         "levels": levels,
-        "seeds": section.whole("seeds", 1, _MOST, get["seeds"]),
+        "seeds": section.whole("seeds", 1, MOST, get["seeds"]),
         "units": units,
         "fills": fills,
     }

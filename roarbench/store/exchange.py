@@ -5,47 +5,37 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.files import sha256, write_new
-from roarbench.identity import canonical, record
+from roarbench.identity import canonical, check_record, record
 from roarbench.plan.own import suite_of, suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.store import schema
-from roarbench.store.database import matching
+from roarbench.store.database import insert_new, matching
 from roarbench.store.entries import find_entries, put_entry
+from roarbench.store.exported import COLUMNS, ExportedFile
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
 from roarbench.store.result import Result, row_of, stored_result
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites, put_suites
 from roarbench.submissions.file import Submission, check_source
+from roarbench.text import one_line
 
-FORMAT = "1"  # counts up when older versions of roarbench cannot read the files any more
 _NOTES = b"roarbench_images"  # of the file, where images came from
 _SUITES = b"roarbench_suites"  # of the file, suites from somebody's file
-_COLUMNS = pa.schema(
-    [
-        pa.field("key", pa.string()),
-        pa.field("record", pa.string()),  # canonical JSON of the run; the key is its hash
-        *(pa.field(name, pa.int64()) for name in ("correct", "total")),
-        *(pa.field(name, pa.binary()) for name in ("bits", "probability")),
-        *(pa.field(name, pa.float64()) for name in ("seconds", "smoothness", "loss")),
-        *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
-        pa.field("created", pa.string()),  # ISO 8601, UTC
-        pa.field("source", pa.binary()),  # of a submission; null for others
-        pa.field("sha256", pa.string()),  # of the row's other values
-    ],
-    metadata={"roarbench_format": FORMAT},
-)
+_ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
+_TOGETHER = 500  # rows in one statement
 
 
 def export_results(store: ResultsStore, path: Path) -> int:
@@ -59,17 +49,17 @@ def export_results(store: ResultsStore, path: Path) -> int:
     with store.database.read() as connection:
         stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
     rows = [_exported(result, sources) for result in stored]
-    about = {**(_COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
+    about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
     if own := [suite_record(suite) for suite in kept_suites(store.database)]:
         about |= {_SUITES: canonical(own).encode()}
-    table = pa.Table.from_pylist(rows, schema=_COLUMNS.with_metadata(about))
+    table = pa.Table.from_pylist(rows, schema=COLUMNS.with_metadata(about))
     write_new(path, lambda temporary: pq.write_table(table, temporary))
     return len(rows)
 
 
 def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
     row = row_of(result)
-    values = {name: row[name] for name in _COLUMNS.names if name in row}
+    values = {name: row[name] for name in COLUMNS.names if name in row}
     values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
     values |= {"created": result.created.isoformat()}
     values["source"] = sources.get(split_entry(result.run.cell.estimator)[0])
@@ -115,38 +105,37 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say or is there
             twice, or rows on the same images have other numbers of answers. Then nothing was added.
     """
-    checksum = sha256(path)
-    content, metadata = _read(path)
-    found: dict[str, Result] = {}
-    sources = {}
-    for result, submission in _imported(content, path):
-        if result.run.key in found:
+    origin = {"file": sha256(path), "created": datetime.now(UTC)}
+    file = ExportedFile(path)
+    notes, suites = _imported_notes(file.metadata, path), _imported_suites(file.metadata, path)
+    keys: set[str] = set()
+    totals: set[tuple[str, int]] = set()
+    submissions: dict[bytes, Submission] = {}
+    for result in _imported(file, path, submissions):
+        if result.run.key in keys:
             raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
-        found[result.run.key] = result
-        if submission is not None:
-            sources[submission.file_id] = submission
-    notes, suites = _imported_notes(metadata, path), _imported_suites(metadata, path)
-    rows, now = {key: row_of(result) for key, result in found.items()}, datetime.now(UTC)
+        keys.add(result.run.key)
+        totals.add((result.run.data, result.total))
+    fresh, known = set[str](), dict[str, Result]()
     with store.database.write() as connection:
-        _check_totals(connection, rows.values(), path)
-        known = matching(connection, select(schema.results.c.key), schema.results.c.key, rows)
-        fresh = set(rows) - {row.key for row in known}
-        for submission in sources.values():
+        _check_totals(connection, totals, path)
+        for submission in submissions.values():
             put_entry(connection, submission)
-        if fresh:
-            connection.execute(insert(schema.results), [rows[key] for key in sorted(fresh)])
-            origins = [{"key": key, "file": checksum, "created": now} for key in sorted(fresh)]
-            connection.execute(insert(schema.imports), origins)
+        rest = _imported(file, path, submissions)  # once more: all of them may be more than memory holds
+        while part := {result.run.key: result for result in islice(rest, _TOGETHER)}:
+            new = insert_new(connection, schema.results, [row_of(result) for result in part.values()])
+            insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
+            known |= {key: result for key, result in part.items() if key not in new}
+            fresh |= new
         put_notes(connection, notes)
         put_suites(connection, suites)
-    stored = store.results(set(found) - fresh)
-    conflicts = [Conflict(own, found[key]) for key, own in sorted(stored.items()) if own.bits != found[key].bits]
+    stored = store.results(known)
+    conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
-def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Refuse rows that differ in the number of answers: boards compare rows image by image."""
-    new = {(row["data"], row["total"]) for row in rows}
+def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:
+    """Refuse rows that differ in the number of answers, by images: boards compare rows image by image."""
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     known = matching(connection, stored, schema.results.c.data, {data for data, _ in new})
     totals: dict[str, int] = {row.data: row.total for row in known}
@@ -156,27 +145,19 @@ def _check_totals(connection: Connection, rows: Iterable[dict[str, Any]], path: 
             raise StoreError(f"{found}; nothing was added, export it again")
 
 
-def _read(path: Path) -> tuple[list[dict[str, Any]], dict[bytes, bytes]]:
-    """Read the rows of a file and what it says of itself."""
-    try:
-        table = pq.read_table(path)
-        rows, metadata = table.to_pylist(), table.schema.metadata or {}
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        seen = " ".join(str(error).split())[:90]
-        raise StoreError(f"{path} is no Parquet file ({seen}); name what `roarbench export` wrote") from None
-    found = metadata.get(b"roarbench_format", b"").decode()
-    if found != FORMAT or table.schema.names != _COLUMNS.names:
-        seen = f"format {found}" if found else "no export"
-        raise StoreError(f"{path} is {seen}, this version reads format {FORMAT}; export it again with this version")
-    return rows, metadata
-
-
-def _imported(rows: Iterable[dict[str, Any]], path: Path) -> Iterator[tuple[Result, Submission | None]]:
-    for number, row in enumerate(rows):
+def _imported(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[Result]:
+    """Yield the results of a file, and add the submissions among them by their sources."""
+    for number, row in enumerate(file.rows()):
         try:
-            yield _checked(row)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, CallerError) as error:
-            raise StoreError(f"{path}, row {number}: {error}; nothing was added, export it again") from None
+            yield _checked(row, submissions)
+        except _ODD as error:
+            raise _unfit(f"{path}, row {number}", error) from None
+
+
+def _unfit(where: str, error: Exception) -> StoreError:
+    """Return what is wrong with a part of a file; Python's own words need a beginning."""
+    seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
+    return StoreError(f"{where}: {one_line(seen, 300)}; nothing was added, export it again")
 
 
 def _exported_notes(notes: Iterable[ImageNote]) -> bytes:
@@ -189,20 +170,20 @@ def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]
     try:
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
         return [checked_note(note) for note in found if note.kind == LOCAL]
-    except (ValueError, TypeError, RecursionError) as error:
-        raise StoreError(f"{path}: what it says of images cannot be read ({error}); nothing was added") from None
+    except _ODD as error:
+        raise _unfit(f"{path}: what it says of images cannot be read", error) from None
 
 
 def _imported_suites(metadata: dict[bytes, bytes], path: Path) -> list[Suite]:
     try:
         return [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
-    except (LookupError, ValueError, TypeError, AttributeError, RecursionError, CallerError) as error:
-        raise StoreError(f"{path}: what it says of suites cannot be read ({error}); nothing was added") from None
+    except _ODD as error:
+        raise _unfit(f"{path}: what it says of suites cannot be read", error) from None
 
 
-def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
-    """Return a row as a result, if all its checksums fit."""
-    stated, source = row.pop("sha256"), row.get("source")
+def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Result:
+    """Return a row as a result, if all its checksums fit and all it says is of its kind."""
+    stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _checksum(row):
         raise ValueError("its checksum is not that of its values")
     values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
@@ -210,10 +191,13 @@ def _checked(row: dict[str, Any]) -> tuple[Result, Submission | None]:
         raise ValueError("its versions or its hardware are no JSON object")
     values["created"] = datetime.fromisoformat(row["created"])
     result = stored_result(SimpleNamespace(**{**row, **values}))
+    check_record(result)
     name = result.run.cell.estimator
     if name == CLEAN or not find_estimator(name).submitted:
-        return result, None
-    submission = check_source(source or b"").tuned(split_entry(name)[1])
+        return result
+    if source not in submissions:
+        submissions[source] = check_source(source)
+    submission = submissions[source].tuned(split_entry(name)[1])
     if submission.id != name.partition("~")[0]:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
-    return result, submission
+    return result

@@ -13,11 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, inspect, select
 
-from roarbench.identity import fingerprint, record
+from roarbench.identity import check_record, fingerprint, record
 from roarbench.store.database import Database, matching
 from roarbench.store.schema import images
 
-_LONGEST = 255  # characters of a folder's name
 LOCAL = "local"  # kind of images from a folder that the caller named
 
 
@@ -84,10 +83,9 @@ def checked_note(note: ImageNote) -> ImageNote:
     Raises:
         ValueError: Its values are not of their kinds, or its folder is no plain name.
     """
-    texts = (note.data, note.dataset, note.kind, note.folder, note.files)
-    kinds = all(isinstance(text, str) for text in texts) and (note.limit is None or type(note.limit) is int)
-    if not kinds or len(note.folder) > _LONGEST or not note.folder.isprintable():
-        raise ValueError("a note of images has values of other kinds")
+    check_record(note)
+    if "/" in note.folder:
+        raise ValueError(f"folder is {note.folder}, expected its last part")
     return note
 
 

@@ -126,6 +126,7 @@ def check_source(source: bytes) -> Submission:
     Raises:
         Refusal: They are none.
     """
+    _check_size(len(source))
     names = _literals(_parse(_text_of(source)))
     texts = _texts(names)
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
@@ -156,12 +157,16 @@ def _read(path: Path) -> bytes:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may never end
             raise _refuse(SubmissionFault.UNREADABLE, f"{path} is no regular file; name one Python file")
-        if about.st_size > LARGEST:
-            seen = f"{about.st_size / 1024:,.0f} KiB"
-            raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are 256; leave out stored data")
+        _check_size(about.st_size)
         return path.read_bytes()
     except OSError as error:
         raise _refuse(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _check_size(count: int) -> None:
+    if count > LARGEST:
+        seen = f"{count / 1024:,.0f} KiB"
+        raise _refuse(SubmissionFault.TOO_LARGE, f"the file has {seen}, allowed are 256; leave out stored data")
 
 
 def _text_of(source: bytes) -> str:

@@ -172,6 +172,12 @@ WRONG = (
         "references is 3 and seeds is 1: each seed is ranked by one reference; write references = 1, or seeds = 3",
     ),
     ("[data]", "[date]", ", [data]: says nothing of where the data are; write one of images"),
+    ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
+    (
+        "seeds = 1",
+        'seeds = 1\nabout = "\\u001b[2J"',
+        "about is '\\x1b[2J', expected a line of 1000 printable letters at most",
+    ),
     ("size = 8", 'size = "8"', ", [data]: size is '8', expected a whole number from 8 to 512; write size = 8"),
     ("size = 8", "size = 8\nsice = 8", ", [data]: no key 'sice'; did you mean 'size'?"),
     ("test_share = 0.25", "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),

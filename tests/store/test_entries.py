@@ -6,10 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import func, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
@@ -18,7 +15,6 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
-from roarbench.store import exchange, schema
 from roarbench.store.entries import (
     Origin,
     ReproductionOutcome,
@@ -134,22 +130,6 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(
     assert second.results([changed.run.key]) == {changed.run.key: changed}
 
 
-def test_a_file_that_has_a_run_twice_is_refused(store: ResultsStore, second: ResultsStore, tmp_path: Path) -> None:
-    store.add_all(make_result(make_run(seed=seed)) for seed in range(2))
-    path = tmp_path / "file.parquet"
-    export_results(store, path)
-    first = pq.read_table(path).to_pylist()[0]
-    with pytest.raises(StoreError, match=f"has the run {first['key']} twice; nothing was added"):
-        import_results(second, doubled(path))
-    assert second.keys("") == []
-
-
-def doubled(path: Path) -> Path:
-    table = pq.read_table(path)
-    pq.write_table(pa.concat_tables([table, table.slice(0, 1)]).replace_schema_metadata(table.schema.metadata), path)
-    return path
-
-
 PHOTOS = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
 
 
@@ -165,72 +145,6 @@ def test_whose_images_results_are_on_travels_with_them(
     assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "said",
-    [
-        "{",
-        "[1]",
-        '[{"kind": "local"}]',
-        '[{"data": 1, "dataset": "", "limit": null, "kind": "local"}]',
-        '[{"data": "1", "dataset": "", "limit": null, "kind": "local", "folder": "a\\u001b"}]',
-    ],
-)
-def test_what_a_file_says_of_images_is_checked(store: ResultsStore, second: ResultsStore, tmp_path: Path, said) -> None:
-    store.add_all([make_result(make_run())])
-    export_results(store, tmp_path / "file.parquet")
-    path = altered(tmp_path / "file.parquet", lambda row: None, True, roarbench_images=said)
-    with pytest.raises(StoreError, match="what it says of images cannot be read"):
-        import_results(second, path)
-    assert (second.keys(""), second.images.all()) == ([], [])
-
-
-def altered(path: Path, change: Callable[[dict], None], seal: bool, **metadata: str) -> Path:
-    """The file with a changed first row, its checksum made to fit if it is sealed again."""
-    table = pq.read_table(path)
-    content = table.to_pylist()
-    change(content[0])
-    if seal:
-        content[0]["sha256"] = exchange._checksum({k: v for k, v in content[0].items() if k != "sha256"})
-    schema_ = table.schema.with_metadata(
-        {**table.schema.metadata, **{name.encode(): value for name, value in metadata.items()}}
-    )
-    pq.write_table(pa.Table.from_pylist(content, schema=schema_), path)
-    return path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "seal", "words"),
-    [
-        (lambda row: row.update(seconds=1.0), False, "its checksum is not that of its values"),
-        (lambda row: row.update(correct=row["correct"] + 1), True, "the bits say otherwise"),
-        (lambda row: row.update(record=row["record"].replace("mine", "thine")), True, "is not the one that was stored"),
-        (lambda row: row.update(source=OTHER.source), True, f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
-        (lambda row: row.update(source=None), True, "NAME is missing"),
-        (lambda row: row.update(source=b"\xff"), True, "not UTF-8"),
-        (lambda row: row.update(versions="[" * 9), True, "row 0"),
-        (lambda row: row.update(hardware="[]"), True, "no JSON object"),
-        (lambda row: row.update(record=None), True, "row 0"),
-        (lambda row: row.update(versions="[" * 10**5), True, "row 0"),
-    ],
-    ids=["value", "count", "record", "other source", "no source", "bytes", "json", "list", "nothing", "deep"],
-)
-def test_a_row_that_was_altered_is_refused_with_all_others(
-    store: ResultsStore, second: ResultsStore, tmp_path: Path, change, seal: bool, words: str
-) -> None:
-    keep_entry(store.database, ENTRY)
-    store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
-    path = tmp_path / "file.parquet"
-    export_results(store, path)
-    with pytest.raises(StoreError, match=words):
-        import_results(second, altered(path, change, seal))
-    assert len(second.keys("")) == 0
-    with second.database.read() as connection:
-        assert connection.scalar(select(func.count()).select_from(schema.imports)) == 0
-    assert find_entries(second.database) == {}
-
-
 @pytest.mark.parametrize("stored", [True, False])
 def test_rows_on_the_same_images_have_as_many_answers(
     stored: bool, store: ResultsStore, second: ResultsStore, tmp_path: Path
@@ -243,26 +157,6 @@ def test_rows_on_the_same_images_have_as_many_answers(
     with pytest.raises(StoreError, match="nothing was added"):
         import_results(store, tmp_path / "file.parquet")
     assert len(store.keys("")) == stored
-
-
-def test_other_files_are_refused(second: ResultsStore, store: ResultsStore, tmp_path: Path) -> None:
-    path = tmp_path / "file.parquet"
-    store.add_all(rows("grad"))
-    export_results(store, path)
-    with pytest.raises(StoreError, match="is format 2, this version reads format 1"):
-        import_results(second, altered(path, lambda row: None, True, roarbench_format="2"))
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "foreign.parquet")
-    with pytest.raises(StoreError, match="is no export"):
-        import_results(second, tmp_path / "foreign.parquet")
-    letters = pa.array([b"\xff"]).view(pa.string())
-    pq.write_table(pa.table({"a": letters}), tmp_path / "letters.parquet")
-    with pytest.raises(StoreError, match="is no Parquet file"):
-        import_results(second, tmp_path / "letters.parquet")
-    (tmp_path / "text").write_text("x")
-    with pytest.raises(StoreError, match="is no Parquet file"):
-        import_results(second, tmp_path / "text")
-    with pytest.raises(StoreError, match="cannot read"):
-        import_results(second, tmp_path / "nothing")
 
 
 def test_what_differs_is_told() -> None:
