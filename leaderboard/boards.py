@@ -13,6 +13,7 @@ from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import footnote
 from roarbench.stats.board import RANDOM, Board
+from roarbench.stats.curves import Scores
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Comparison
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
@@ -128,7 +129,7 @@ def _rows(
     """Return the rows of a table as they are shown, before they are placed among each other."""
     suite_results, board, unit = table.suite_results, table.board, table.unit
     kar, unretrained = (evidence.gains(other, unit, main_rows(suite_results), levels) for other in (KAR, MORF))
-    dates = _dates(suite_results, board.protocol, unit)
+    dates, scores = _dates(suite_results, board.protocol, unit), evidence.drawn(board.protocol, unit).scores
     return [
         BoardRow(
             estimator=row.estimator,
@@ -153,7 +154,7 @@ def _rows(
             seeds=row.seeds,
             date=dates.get(row.estimator, ""),
             status=status(suite_results, row.estimator) if row.estimator in dates else "",
-            gap="" if row.place or board.protocol == MASK_ONLY else _gap(suite_results, board, unit, row.estimator),
+            gap="" if row.place or board.protocol == MASK_ONLY else _gap(table, scores, row.estimator),
         )
         for row in table.rows
     ]
@@ -173,15 +174,15 @@ def _dates(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[
     return dates
 
 
-def _gap(suite_results: SuiteResults, board: Board, unit: Unit, estimator: str) -> str:
+def _gap(table: SuiteTable, scores: Scores, estimator: str) -> str:
     """Return why an estimator has no place: results that differ in origin, missing levels, or networks at chance."""
-    if reason := suite_results.mixed(board.protocol, unit).get(estimator):
+    if reason := table.mixed.get(estimator):
         return reason
-    scores = suite_results.scores(board.protocol, unit)
-    assert scores is not None, "the board was made from them"
     for name in (estimator, RANDOM):
-        absent = [t for who, t in scores.curve(name) if (who, t) not in scores.correct and t in (0.0, *board.levels)]
+        absent = [
+            t for who, t in scores.curve(name) if (who, t) not in scores.correct and t in (0.0, *table.board.levels)
+        ]
         if absent:
             whose = "the untouched images" if absent == [0.0] else plain(name)
             return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for t in absent)}"
-    return f"at chance, {VOID}" if suite_results.at_chance else ""
+    return f"at chance, {VOID}" if table.suite_results.at_chance else ""

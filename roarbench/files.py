@@ -6,16 +6,18 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock
 
 from roarbench.errors import CallerError, StoreError
 
+Made = TypeVar("Made")
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
 
 
-def write_whole(path: Path, write: Callable[[Path], object], temporary: Path) -> None:
-    """Write another file, flush it to the disk, then give it the name `path`.
+def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
+    """Write another file, flush it to the disk, then give it the name `path`; return what `write` returned.
 
     Args:
         path: What shall be there whole or not at all.
@@ -23,16 +25,17 @@ def write_whole(path: Path, write: Callable[[Path], object], temporary: Path) ->
         temporary: That path: same file system, of no other writer; gone afterwards unless this process is killed.
     """
     try:
-        write(temporary)
+        made = write(temporary)
         sync(temporary)
         os.replace(temporary, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
+    return made
 
 
-def write_new(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that is not there yet.
+def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
+    """Write a file that is not there yet; return what `write` returned.
 
     Args:
         path: The file.
@@ -45,7 +48,7 @@ def write_new(path: Path, write: Callable[[Path], object]) -> None:
     if path.exists():
         raise CallerError(f"{path} is there already; name a new file")
     with writing(path):
-        write_whole(path, write, path.with_name(f".{path.name}.partial"))
+        return write_whole(path, write, path.with_name(f".{path.name}.partial"))
 
 
 @contextmanager

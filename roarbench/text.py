@@ -4,7 +4,8 @@ import csv
 import io
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from itertools import chain
+from typing import TextIO, TypeAlias
 
 MISSING = "–"
 Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, lower and upper end
@@ -70,16 +71,26 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> st
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
+def to_csv(rows: Iterable[Mapping[str, object]]) -> str:
     """Return records of the same names as CSV, with a line of these names; None is empty.
 
     A text that a spreadsheet would compute gets an apostrophe in front, which it takes for "this is text".
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+    write_csv(text, rows)
     return text.getvalue()
+
+
+def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
+    """Write records as `to_csv` returns them, one after the other; the number of records."""
+    rest = iter(rows)
+    first = next(rest, None)
+    writer = csv.DictWriter(file, list(first or {}), lineterminator="\n")
+    writer.writeheader()
+    count = 0
+    for count, row in enumerate(chain([first] if first else [], rest), 1):  # noqa: B007
+        writer.writerow({name: _harmless(value) for name, value in row.items()})
+    return count
 
 
 def _harmless(value: object) -> object:

@@ -1,47 +1,50 @@
-"""How long the board takes, measured in Chromium, for the store in demo/ and for 200 estimators in 5 suites.
+"""What showing a store costs: the one in demo/, and one of 200 estimators in 5 suites.
 
     python scripts/time_board.py [ESTIMATORS]
 
 The large store is noise in the shape of results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images.
-Prints JSON: seconds from the call of the address, or from the key press, to the new rows (the median of several, and
-all of them); processor seconds and memory of the server; processor seconds, files and bytes of the static pages.
-docs/leaderboard.md has the numbers of one machine.
+Prints JSON: processor seconds (user and system) and peak memory of the export, the table, the CSV of all rows, the
+app's first view, and the app until it has judged all ahead, each in a process of its own. Where Chromium is installed,
+seconds from the call of the address, or from the key press, to the new rows (the median of several, and all of them).
+docs/performance.md and docs/leaderboard.md have the numbers of one machine.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from screenshots import browser, free_port, until_up
-from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
-from leaderboard.commands import export_site
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, ROAR
 
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
 DEMO = Path(__file__).resolve().parents[1] / "demo"
+CHROMIUM = Path("/usr/bin/chromium")
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 REPEATS = 10
 ORIGIN = Provenance("0", {}, {})
@@ -56,6 +59,7 @@ def install(estimators: int) -> list[Suite]:
         replace(SUITES["cifar10"], name=f"time-{i}", model=f"time-{i}", blocks=(block,)) for i in range(SUITE_COUNT)
     ]
     SUITES.update({suite.name: suite for suite in suites})
+    VERSIONS.update({(suite.name, suite.version): suite for suite in suites})  # which are what the board looks for
     return suites
 
 
@@ -71,7 +75,68 @@ def _result(suite: Suite, point: Point, generator: np.random.Generator) -> Resul
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
     answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = bind(suite, point, "da7a" * 8, None)
-    return Result(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN)
+    return Result(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN, weights=run.reference)
+
+
+def in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
+    """Return processor seconds and peak memory of a call in a process that has imported nothing else."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_measured, call, values).result()
+
+
+def _measured(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any]:
+    start = time.process_time()
+    with redirect_stdout(open(os.devnull, "w")):
+        call(*values)
+    return {"processor_seconds": time.process_time() - start, "peak_mib": peak_mebibytes("self")}
+
+
+def peak_mebibytes(pid: int | str) -> int:
+    """Return the memory of a process at its peak, in MiB."""
+    (line,) = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmHWM")]
+    return int(line.split()[1]) // 1024
+
+
+def command(estimators: int, *words: str) -> None:
+    """Do one command of the command line in this process."""
+    from roarbench.cli.main import main
+
+    install(estimators)
+    sys.argv = ["roarbench", *words]
+    with suppress(SystemExit):
+        main()
+
+
+def first_view(estimators: int, folder: Path) -> None:
+    """Show the app's first page as a visitor of a fresh server gets it."""
+    from streamlit.testing.v1 import AppTest
+
+    import leaderboard
+    from leaderboard.commands import STORE, URL
+
+    install(estimators)
+    os.environ |= {URL: default_url(folder), STORE: str(folder)}
+    shown = AppTest.from_file(str(Path(leaderboard.__file__).parent / "app.py"), default_timeout=600).run()
+    assert not shown.exception, shown.exception
+
+
+def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
+    """Measure what shows a store, but for a browser's part."""
+    store = ("--store", str(folder))
+    with tempfile.TemporaryDirectory() as name:
+        site, rows = Path(name, "site"), Path(name, "rows.csv")
+        words = {
+            "table": ("table", "--suite", suite, *store),
+            "csv": ("export", str(rows), *store),
+            "pages": ("leaderboard", "--export", str(site), *store),
+        }
+        found = {what: in_fresh_process(command, estimators, *each) for what, each in words.items()}
+        found["pages"] |= {"files": len(list(site.iterdir())), "bytes": sum(x.stat().st_size for x in site.iterdir())}
+        found["csv"] |= {"bytes": rows.stat().st_size}
+    with serving(folder, estimators) as server:
+        server.until_warm()
+        warm = {"processor_seconds": server.seconds, "peak_mib": peak_mebibytes(server.pid)}
+    return {**found, "app, first view": in_fresh_process(first_view, estimators, folder), "app, until warm": warm}
 
 
 @dataclass(frozen=True)
@@ -87,12 +152,6 @@ class Server:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
-    @property
-    def mebibytes(self) -> int:
-        """Return the memory at its peak, in MiB."""
-        (line,) = [x for x in Path(f"/proc/{self.pid}/status").read_text().splitlines() if x.startswith("VmHWM")]
-        return int(line.split()[1]) // 1024
-
     def until_warm(self) -> None:
         """Wait until it has judged all ahead: it has done next to nothing for two seconds."""
         before = -1.0
@@ -104,6 +163,8 @@ class Server:
 @contextmanager
 def serving(folder: Path, estimators: int) -> Iterator[Server]:
     """Serve the app on a store in a process of its own."""
+    from screenshots import free_port, until_up
+
     port = free_port()
     command = [sys.executable, __file__, "--serve", str(folder), str(port), str(estimators)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -123,8 +184,10 @@ def serve(folder: Path, port: int, estimators: int) -> None:
     run_app(default_url(folder), folder, port)
 
 
-def wait(driver: Chrome, found: Callable[[str], bool]) -> None:
+def wait(driver: "Chrome", found: Callable[[str], bool]) -> None:
     """Wait until the page's text is as wanted and its rows are drawn."""
+    from selenium.webdriver.common.by import By
+
     start = time.perf_counter()
     while time.perf_counter() - start < 300:
         text = driver.execute_script("return document.querySelector('[data-testid=stMain]')?.innerText || ''")
@@ -134,7 +197,7 @@ def wait(driver: Chrome, found: Callable[[str], bool]) -> None:
     raise TimeoutError("the board did not come up within five minutes")
 
 
-def visit(driver: Chrome, server: Server, suite: Suite) -> float:
+def visit(driver: "Chrome", server: Server, suite: Suite) -> float:
     """Measure the seconds from the call of a suite's board to its rows."""
     driver.get("about:blank")
     start = time.perf_counter()
@@ -143,8 +206,11 @@ def visit(driver: Chrome, server: Server, suite: Suite) -> float:
     return time.perf_counter() - start
 
 
-def search(driver: Chrome, suite: Suite, word: str) -> float:
+def search(driver: "Chrome", suite: Suite, word: str) -> float:
     """Measure the seconds from the key press to the rows with this word."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
     field = driver.find_element(By.CSS_SELECTOR, "input[aria-label=Search]")
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(word)
@@ -161,44 +227,31 @@ def _matching(suite: Suite, word: str) -> int:
 
 def measure(folder: Path, suites: list[Suite], words: list[str], estimators: int) -> dict[str, Any]:
     """Time visits of a warm server, and filters."""
+    from screenshots import browser
+
     with serving(folder, estimators) as server, browser() as driver:
         server.until_warm()
-        warm = server.seconds
         visit(driver, server, suites[0])  # the browser's first page of all
         visits = [visit(driver, server, suites[number % len(suites)]) for number in range(REPEATS)]
         filters = [search(driver, suites[(REPEATS - 1) % len(suites)], word) for word in words]
-        memory = server.mebibytes
     return {
         "visit": {"median": median(visits), "all": visits},
         "filter": {"median": median(filters), "all": filters},
-        "server": {"processor_seconds_until_warm": warm, "peak_mib": memory},
     }
-
-
-def export(folder: Path) -> dict[str, Any]:
-    """Write the static pages."""
-    with tempfile.TemporaryDirectory() as site:
-        start = time.process_time()
-        export_site(default_url(folder), folder, Path(site))
-        files = list(Path(site).iterdir())
-        return {
-            "processor_seconds": time.process_time() - start,
-            "files": len(files),
-            "bytes": sum(path.stat().st_size for path in files),
-        }
 
 
 def main(estimators: int) -> None:
     """Measure both stores."""
-    quick = [SUITES["quick"]]
-    tell("demo", measure(DEMO, quick, ["grad", "smooth", "ig", "sobel", "squared"], 2))
-    tell("demo, static", export(DEMO))
+    tell("demo", commands(DEMO, "quick", 2))
     with tempfile.TemporaryDirectory() as name:
         suites = install(estimators)
         fill(Path(name), suites)
-        words = ["00", "01", "1", "7", "05", "made", "9", "19", "10", "3"]
-        tell(f"{estimators} x 5", measure(Path(name), suites, words, estimators))
-        tell(f"{estimators} x 5, static", export(Path(name)))
+        tell(f"{estimators} x 5", commands(Path(name), suites[0].name, estimators))
+        if CHROMIUM.exists():
+            quick = [SUITES["quick"]]
+            tell("demo, browser", measure(DEMO, quick, ["grad", "smooth", "ig", "sobel", "squared"], 2))
+            words = ["00", "01", "1", "7", "05", "made", "9", "19", "10", "3"]
+            tell(f"{estimators} x 5, browser", measure(Path(name), suites, words, estimators))
 
 
 def tell(what: str, measured: dict[str, Any]) -> None:

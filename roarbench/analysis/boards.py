@@ -79,7 +79,7 @@ class SuiteResults:
     kept: dict[str, float] = field(default_factory=dict)
     watched: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def title(self) -> str:
         """Return name and version, that the data set was made small if it was, and what else nobody may overlook."""
         small = (f"small version: {self.limit} images a split",) if self.limit else ()
@@ -113,7 +113,7 @@ class SuiteResults:
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
-    @property
+    @cached_property
     def at_chance(self) -> str:
         """Return as a sentence why no number here means anything; empty where the networks are better than a guess.
 
@@ -159,7 +159,7 @@ class SuiteResults:
         asked = (CLEAN, self.leading.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Return whether no point is missing."""
         return len(self.results) == len(expand(self.suite))
@@ -231,7 +231,7 @@ class SuiteResults:
         """Return which reference a result depends on; -1 if on none."""
         return self.suite.reference_number(result.run.seed) if result.run.reference else -1
 
-    @property
+    @cached_property
     def _usual_weights(self) -> dict[int, str]:
         """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
         counts: defaultdict[int, Counter[str]] = defaultdict(Counter)

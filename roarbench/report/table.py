@@ -108,13 +108,17 @@ class SuiteTable:
         shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
         return {name: share for name, share in shares.items() if share < KEPT_ENOUGH}
 
-    @property
+    @cached_property
+    def mixed(self) -> dict[str, str]:
+        """Return by estimator why its results, which may all be there, do not belong together."""
+        return self.suite_results.mixed(self.board.protocol, self.unit)
+
+    @cached_property
     def doubts(self) -> dict[str, str]:
         """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
-        mixed = self.suite_results.mixed(self.board.protocol, self.unit)
-        names = [row.estimator for row in self.board.rows if row.estimator in {**mixed, **self.flags}]
         reasons = {name: flag.reason for name, flag in self.flags.items()}
-        return {name: ". ".join(filter(None, (mixed.get(name), reasons.get(name)))) for name in names}
+        names = [row.estimator for row in self.board.rows if row.estimator in {**self.mixed, **reasons}]
+        return {name: ". ".join(filter(None, (self.mixed.get(name), reasons.get(name)))) for name in names}
 
     def sign(self, estimator: str) -> str:
         """Return what stands beside a row's name: `(!!)` for a strong mark, `(!)` for another doubt, else nothing."""

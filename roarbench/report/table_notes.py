@@ -37,10 +37,9 @@ def advice(table: SuiteTable) -> str:
 
 
 def _mixtures(table: SuiteTable) -> list[str]:
-    mixed = table.suite_results.mixed(table.board.protocol, table.unit)
-    shown = [row.estimator for row in table.board.rows if row.estimator in mixed]
+    shown = [row.estimator for row in table.board.rows if row.estimator in table.mixed]
     against = " (and so no comparison with it)"
-    return [f"No place for {name}{against if name == RANDOM else ''}: {mixed[name]}." for name in shown]
+    return [f"No place for {name}{against if name == RANDOM else ''}: {table.mixed[name]}." for name in shown]
 
 
 def _machines(table: SuiteTable) -> str:

@@ -90,7 +90,7 @@ def board_of(
         scores.images,
         bootstrap,
         judge.covers,
-        None if judge.covers is Covers.NOTHING else detectable(judge.pairs(judge.placed)),
+        None if judge.covers is Covers.NOTHING else detectable(judge.all_pairs),
         POINTS * trainings.deviation if trainings else None,
         trainings.freedom if trainings else 0,
         len(comparisons),
@@ -178,6 +178,10 @@ class _Judge:
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.gains[name] for name in rows if name in self.gains}
 
+    @cached_property
+    def all_pairs(self) -> Pairs:
+        return self.pairs(self.placed)
+
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
         return Pairs.of(list(gains.values()), self.confidence(gains))
 
@@ -211,7 +215,7 @@ class _Judge:
     def places(self, rows: Collection[str]) -> dict[str, Place]:
         """Return the places among these rows."""
         gains = {name: sample for name, sample in self.placed.items() if name in rows}
-        pairs = self.pairs(gains)
+        pairs = self.pairs(gains) if gains.keys() < self.placed.keys() else self.all_pairs
         found = places(pairs.values) if self.covers is Covers.NOTHING else place_intervals(pairs)
         return dict(zip(gains, found, strict=True))
 

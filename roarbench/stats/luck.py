@@ -1,6 +1,7 @@
 """Draws of what other trainings and other references would have given."""
 
 import hashlib
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ class _ReferenceDraws:
         self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
         self.sizes = _sizes(spread, bootstrap)
         self.rows = {name: row_digest(scores, name) for name, _ in scores.references}
+        self._normal = lru_cache(2 * len(scores.networks))(self._draw)  # those of a row serve all its levels
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its references in every draw, true and with noise, (resamples,) each."""
@@ -120,7 +122,7 @@ class _ReferenceDraws:
         true, whole = self.sizes
         return true.common * common + true.own * own, whole.common * common + whole.own * own
 
-    def _normal(self, stream: int, digest: bytes, name: str) -> Floats:
+    def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
         """Draw for one reference and all levels, shape (resamples, rank)."""
         generator = _generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
         return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))

@@ -3,17 +3,24 @@
 What is left out are the answers to single images and the sources of submissions; `exchange` carries them.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import select
 
 from roarbench.files import write_new
 from roarbench.identity import canonical
 from roarbench.store.entries import Origin, origins
-from roarbench.store.result import Result, row_of
+from roarbench.store.result import stored_run
 from roarbench.store.results import ResultsStore
-from roarbench.text import to_csv
+from roarbench.store.schema import results
+from roarbench.text import write_csv
 
-_LEFT_OUT = ("record", "bits", "probability")  # the first is in the columns, the others are no text
+_OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
+_OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")
+_NAMES = (*_OF_RUN, "estimator_fingerprint", "reference", *_OF_OUTCOME, "versions", "hardware")
+_BATCH = 1_000  # rows that are in memory at once
 
 
 def list_results(store: ResultsStore, path: Path) -> int:
@@ -23,16 +30,26 @@ def list_results(store: ResultsStore, path: Path) -> int:
         CallerError: The file is there already.
         StoreError: It cannot be written.
     """
-    found = store.results(store.keys(""))
-    vouched = origins(store.database, found)
-    lines = [_line(found[key], vouched[key]) for key in sorted(found)]
-    write_new(path, lambda temporary: temporary.write_text(to_csv(lines), "utf-8"))
-    return len(lines)
+
+    def write(temporary: Path) -> int:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            return write_csv(file, _lines(store))
+
+    return write_new(path, write)
 
 
-def _line(result: Result, origin: Origin) -> dict[str, Any]:
-    row, run = row_of(result), result.run
-    values = {name: value for name, value in row.items() if name not in _LEFT_OUT}
-    values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
-    values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": result.created.isoformat()}
-    return values | {"accuracy": result.correct / result.total, "origin": origin.value}
+def _lines(store: ResultsStore) -> Iterator[dict[str, Any]]:
+    columns = [results.c[name] for name in (*_NAMES, "record")]
+    wanted = select(*columns).order_by("key").execution_options(yield_per=_BATCH)
+    with store.database.read() as connection:
+        for rows in connection.execute(wanted).partitions():
+            vouched = origins(store.database, [row.key for row in rows])
+            yield from (_line(row, vouched[row.key]) for row in rows)
+
+
+def _line(row: Any, origin: Origin) -> dict[str, Any]:
+    run = stored_run(row)
+    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # the record comes after them
+    values |= {name: canonical(values[name]) for name in ("versions", "hardware")}
+    values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
+    return values | {"accuracy": row.correct / row.total, "origin": origin.value}

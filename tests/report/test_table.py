@@ -259,6 +259,14 @@ def test_text_has_the_same_cells():
     assert "≈ not significantly different" in text
 
 
+def test_what_does_not_belong_together_is_looked_for_once_and_not_for_every_row(monkeypatch):
+    asked = []
+    monkeypatch.setattr(SuiteResults, "mixed", lambda self, *where: asked.append(where) or {})
+    table = replace(TABLE)
+    assert [row.estimator for row in table.rows if table.sign(row.estimator)] == ["var-grad"]
+    assert asked == [(ROAR, Unit.SCALAR)]
+
+
 def test_checks_stand_below_all_rows_without_places():
     check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
     table = replace(TABLE, board=replace(BOARD, rows=(check, *ROWS)))
