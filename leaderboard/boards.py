@@ -13,8 +13,8 @@ from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import footnote
 from roarbench.stats.board import RANDOM, Board
-from roarbench.stats.curves import Scores
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.curves import Scores
 from roarbench.stats.verdicts import Comparison
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
 

@@ -86,7 +86,7 @@ def in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
 
 def _measured(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any]:
     start = time.process_time()
-    with redirect_stdout(open(os.devnull, "w")):
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         call(*values)
     return {"processor_seconds": time.process_time() - start, "peak_mib": peak_mebibytes("self")}
 
