@@ -1,6 +1,5 @@
 """Importance maps of a range of images: by our engine, by a control, or by a submission in its sandbox."""
 
-import signal
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
-from roarbench.errors import MachineError, RunError
+from roarbench.errors import RunError
 from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator, split_entry
@@ -146,7 +145,6 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
 
     Raises:
         RunError: The submission has a fault.
-        MachineError: Somebody else killed it.
     """
     record = context.data.record
     network = Network(
@@ -160,8 +158,7 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
     answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
-        killed = answer.death.stopped is None and answer.death.code == 128 + signal.SIGKILL  # not by us: no memory left
-        raise (MachineError if killed else RunError)(f"{answer.fault.kind}: {answer.fault.words}")
+        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")  # never the worker's, however the sandbox ended
     batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, maps_device(estimator))
     return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
 

@@ -2,8 +2,8 @@
 
 A request is the length of a JSON header (8 bytes, little endian), the header with every array's type, shape and place,
 and the arrays' bytes. It is sealed before anybody reads it. An answer has a fixed size, known before: a JSON header
-in its first 64 KiB, then the map's float32 numbers. It is sealed against growing before and against writing after, and
-read only then; nothing in it is executed or trusted.
+in its first 64 KiB, then the map's float32 numbers. It is sealed against growing and against further seals before, and
+read, once, when nobody is left who could write; nothing in it is executed or trusted.
 """
 
 import fcntl
@@ -61,10 +61,10 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def new_answer(numbers: int) -> int:
-    """Return an empty answer for a map of at most so many float32 numbers; it can neither grow nor shrink."""
+    """Return an empty answer for a map of at most so many float32 numbers; its size is fixed and it takes no seal."""
     descriptor = os.memfd_create("answer", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     os.ftruncate(descriptor, HEADER + 4 * numbers)
-    _seal(descriptor, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    _seal(descriptor, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
     return descriptor
 
 
@@ -83,12 +83,11 @@ def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
 
 
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
-    """Return header and all numbers of an answer, which nobody can change from now on.
+    """Return header and all numbers of an answer whose writers are dead; both are copies.
 
     Returns:
         The header, empty if none was written, None if it is no JSON object; and float32 (numbers,).
     """
-    _seal(descriptor, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         numbers = np.frombuffer(memory[HEADER:], "<f4")
         length = int.from_bytes(memory[:_PREFIX], "little")

@@ -21,7 +21,7 @@ from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.sandbox.channel import new_answer, read_answer, write_request
 from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault
 from roarbench.sandbox.launch import sandboxed, trusted
-from roarbench.sandbox.limits import Limits
+from roarbench.sandbox.limits import FILES, Limits
 from roarbench.sandbox.policy import opened_policy
 from roarbench.sandbox.watch import SandboxExit, watch
 from roarbench.text import one_line
@@ -139,8 +139,9 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
     try:
         if trust:
             return watch(trusted(_SCRIPT, arguments), descriptors, read, limits)
-        with opened_policy() as rules:
-            command = sandboxed(_SCRIPT, arguments, rules, gpu=device == "cuda")
+        gpu = device == "cuda"
+        with opened_policy(gpu) as rules:
+            command = sandboxed(_SCRIPT, arguments, rules, gpu)
             return watch(command, [*descriptors, rules], read, limits)
     finally:
         os.close(descriptors[-1])
@@ -202,9 +203,12 @@ _UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer tha
 def _stopped(death: SandboxExit, limits: Limits) -> Fault | None:
     """Return the fault of a submission that went over a limit."""
     words = {
-        SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor in {death.wall:.0f} s and had not ended; be faster",
+        SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor and had not ended; be faster",
+        SubmissionFault.CLOCK: f"had not ended after {death.wall:.0f} s by the clock, {death.cpu:.0f} s of processor; "
+        "wait for nothing, or try again when this machine is less busy",
         SubmissionFault.MEMORY: f"took {death.peak / GIB:.1f} GiB of memory, allowed are {limits.memory / GIB:g}; "
         "explain less at once",
+        SubmissionFault.FILES: f"made more than {FILES:,} files in /tmp; keep fewer",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     if death.stopped is not None:
@@ -231,6 +235,7 @@ def _ended(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
     if death.code == 0 and header:
         return None
     how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
+    how += " (its own, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
     return fault(SubmissionFault.DIED, f"its process ended {how} before the map was there; return the map, never exit")
 
 

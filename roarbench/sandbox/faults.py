@@ -28,8 +28,10 @@ class SubmissionFault(StrEnum):
     CHANGED_MODEL = "changed-model"
     NOT_REPEATABLE = "not-repeatable"  # two fresh sandboxes, other bytes
     BATCH_DEPENDENT = "batch-dependent"  # a map depends on the other images of its batch or on their order
-    TIME = "time"
+    TIME = "time"  # of the processor
+    CLOCK = "clock"  # it waits for something, or the machine was far too busy
     MEMORY = "memory"
+    FILES = "files"  # more of them in /tmp than memory should hold
     PRINTED = "printed"  # more output than anybody reads
     DIED = "died"  # it ended its process: exit, signal
     ANSWER = "answer"  # what lies in the answer's place is not an answer

@@ -17,6 +17,7 @@ import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
+from pathlib import Path  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
 import torch  # noqa: E402
@@ -100,6 +101,7 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
 
 def _limit(cpu: float, memory: int) -> None:
     """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
+    Path("/proc/self/oom_score_adj").write_text("1000")  # where this machine lacks memory, this is what has to end
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),

@@ -19,7 +19,9 @@ _OWN = ("__init__.py", "errors.py", "models")  # what is needed to build a netwo
 _OWN_SANDBOX = ("__init__.py", "channel.py", "conventions.py", "limits.py", "inside.py", "canary.py")
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
 _PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")  # shared mappings of /dev/zero are memory without a limit
+_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # packages' own images and tables
+_DEBIAN = "/usr/lib/python3/dist-packages"
 _FIRST_UID = (
     0x60000000  # far above the users of a machine; one for each sandbox, so that none counts another's processes
 )
@@ -74,13 +76,14 @@ def _drop() -> list[str]:
 def _files(root: bool, gpu: bool) -> list[str]:
     """Build the tree inside: read-only but for /tmp, which is private and small."""
     package = Path(roarbench.__file__).parent
-    same = [_executable(), *_standard_library(), *_libpython(), *packages()]
+    libraries = _standard_library()
+    same = [_executable(), *libraries, *_libpython(), *packages()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(package / name): str(HARNESS / "roarbench" / name) for name in _OWN}
     own |= {str(package / "sandbox" / name): str(HARNESS / "roarbench/sandbox" / name) for name in _OWN_SANDBOX}
     arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
-    devices = (*_DEVICES, *(_gpus() if gpu else ()))
+    devices = (*_DEVICES, *(("/dev/zero", *_gpus()) if gpu else ()))
     for parent in _parents([*binds.values(), *own.values(), *devices]):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap's own are for their owner alone
     for path, place in (binds | own).items():
@@ -88,8 +91,8 @@ def _files(root: bool, gpu: bool) -> list[str]:
         arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]
     for device in devices:
         arguments += ["--dev-bind", device, device]
-    for folder in packages():  # the package carries photographs with their labels
-        hidden = f"{folder}/roarbench"
+    installed = dict.fromkeys([*packages(), *(f"{folder}/site-packages" for folder in libraries), _DEBIAN])
+    for hidden in (f"{folder}/{name}" for folder in installed for name in _LABELLED):
         arguments += ["--tmpfs", hidden, "--remount-ro", hidden] if Path(hidden).is_dir() else []
     return [*arguments, "--remount-ro", "/"]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 MIB = 2**20
 SCRATCH = 64 * MIB  # private files in /tmp
+FILES = 10_000  # of them, folders and links included: each takes about 1 KiB of the kernel's own memory
 PROCESSES = 64
 OPEN_FILES = 256
 OUTPUT = 256 * 1024  # bytes printed, standard output and error together
@@ -15,8 +16,8 @@ class Limits:
 
     Attributes:
         cpu: Processor seconds of all its processes together, from where the submission's code begins.
-        wall: Seconds from there to the end.
-        memory: Bytes of private and shared memory of all its processes together.
+        wall: Seconds from there to the end, far more than the processor's: a busy machine is nobody's fault.
+        memory: Bytes of private and shared memory and of page tables, of all its processes together.
     """
 
     cpu: float
@@ -24,7 +25,7 @@ class Limits:
     memory: int = 4096 * MIB
 
 
-CHECK = Limits(cpu=20, wall=40)  # of each sandbox that `validate` starts
+CHECK = Limits(cpu=20, wall=600)  # of each sandbox that `validate` starts
 _IMPORT = 60  # seconds that the submission's own imports may take
 _IMAGE = 10  # processor seconds per image, of a small network
 _PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so many operations a second
@@ -38,4 +39,4 @@ def suite_limits(images: int, flops: int) -> Limits:
         flops: Operations of one forward pass of the explained network.
     """
     cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
-    return Limits(cpu=cpu, wall=2 * cpu)
+    return Limits(cpu=cpu, wall=10 * cpu)

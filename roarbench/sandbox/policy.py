@@ -5,7 +5,9 @@ type than this machine's is killed.
 """
 
 import errno
+import mmap
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +32,13 @@ _REFUSED = (
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm"),
 )
 _NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
+_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # memory that stays when it is dropped from every page table
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal that a command was started from
 
 
 @cache
-def policy() -> bytes:
-    """Return the filter as the kernel takes it."""
+def policy(gpu: bool = False) -> bytes:
+    """Return the filter as the kernel takes it; NVIDIA's driver shares memory without a file, nothing else may."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:
@@ -44,6 +47,11 @@ def policy() -> bytes:
         rules.add_rule(refused, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in _TERMINAL:
         rules.add_rule(refused, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    # a parent that ignores this signal is never told what its children's time was
+    ends = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, signal.SIGCHLD)
+    rules.add_rule(refused, "rt_sigaction", ends, pyseccomp.Arg(1, pyseccomp.NE, 0))
+    if not gpu:
+        rules.add_rule(refused, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, _SHARED, _SHARED))
     # its flags lie in memory, where a filter cannot look; told that it is missing, the C library takes `clone`
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     with tempfile.TemporaryFile() as file:
@@ -52,11 +60,11 @@ def policy() -> bytes:
 
 
 @contextmanager
-def opened_policy() -> Iterator[int]:
+def opened_policy(gpu: bool = False) -> Iterator[int]:
     """Yield the descriptor of a memory file that holds the filter, to be read from its beginning."""
     descriptor = os.memfd_create("policy")
     try:
-        os.write(descriptor, policy())
+        os.write(descriptor, policy(gpu))
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.sandbox.faults import SubmissionFault
-from roarbench.sandbox.limits import OUTPUT, Limits
+from roarbench.sandbox.limits import FILES, OUTPUT, Limits
 
 _START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do
 _LOOK = 0.05  # seconds between two looks: at 10 GB/s of memory, half a gigabyte
@@ -82,6 +82,7 @@ class _Watchdog:
         self._cpu, self._peak = 0.0, 0
         self._from: tuple[float, float] | None = None  # processor time and moment when the submission's code began
         self._first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
+        self._first_process = 0
         os.set_blocking(pipe, False)
 
     def until_dead(self) -> SandboxExit:
@@ -117,12 +118,25 @@ class _Watchdog:
             return SubmissionFault.MEMORY
         if len(self._output) > OUTPUT:
             return SubmissionFault.PRINTED
+        if self._scratch_files() > FILES:
+            return SubmissionFault.FILES
         now = time.monotonic()
         if not self._has_started():
             return SubmissionFault.TIME if now - self._begin > _START else None
         self._from = self._from or (use.cpu, now)
         cpu, begin = self._from
-        return SubmissionFault.TIME if use.cpu - cpu > self._limits.cpu or now - begin > self._limits.wall else None
+        if use.cpu - cpu > self._limits.cpu:
+            return SubmissionFault.TIME
+        return SubmissionFault.CLOCK if now - begin > self._limits.wall else None
+
+    def _scratch_files(self) -> int:
+        """Return how many files the sandbox's /tmp has; 0 where it has none of its own."""
+        with suppress(OSError):
+            inside = Path(f"/proc/{self._first_process}/root/tmp")
+            if inside.stat().st_dev != Path("/tmp").stat().st_dev:
+                found = os.statvfs(inside)
+                return found.f_files - found.f_ffree
+        return 0
 
     def _has_started(self) -> bool:
         """Return whether the submission's code was reached; what was told once cannot be taken back."""
@@ -140,7 +154,7 @@ class _Watchdog:
         if self._first is None:
             for child in _children(self._process.pid):
                 with suppress(OSError):
-                    self._first = os.pidfd_open(child)
+                    self._first, self._first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
         """End every process: the namespace dies with its first process, and that with bubblewrap."""
@@ -167,18 +181,21 @@ def _group(process: int) -> _Group:
 
 
 def _memory(process: int) -> int:
-    """Return bytes that belong to nobody else's files: private, and shared without a file or in a private one."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    sizes = [line.split() for line in lines if line.startswith(("RssAnon", "RssShmem"))]
-    return sum(1024 * int(size) for _, size, _ in sizes)
+    """Return bytes that belong to nobody else's files: private, shared in a private file, and page tables."""
+    return _sum(process, "status", ("RssAnon", "RssShmem", "VmPTE"))
 
 
 def _share(process: int) -> int:
     """Return the same, of what several processes share only this one's part: exact, and slower to find out."""
     with suppress(OSError, ValueError):
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
+        return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
     return 0  # it is gone
+
+
+def _sum(process: int, file: str, names: tuple[str, ...]) -> int:
+    """Return the bytes that these lines of a process's file tell together."""
+    lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
 
 
 def _family(process: int) -> Iterator[int]:

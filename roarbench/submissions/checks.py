@@ -72,7 +72,7 @@ class Accepted:
 
     Attributes:
         submission: What was checked.
-        importance: Its map of one image, float32 (h, w), summed over channels.
+        importance: Its map of one image, float (h, w), summed over channels.
         drew: It takes chance from the generator, so images are explained one at a time.
         pace: How fast its maps are made.
         costs: Of each suite.
@@ -133,7 +133,7 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
     _compare(once, fresh, twice, turned)
     if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
-    summed = once[0].sum(0) if once.ndim == 4 else once[0]
+    summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
     return Accepted(submission, summed, first.drew, pace, tuple(_costs(first.drew, pace, again)), tuple(warnings))
@@ -262,7 +262,7 @@ def picture(importance: Tensor, columns: int = 48) -> str:
     """
     h, w = importance.shape
     lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
-    small = F.adaptive_avg_pool2d(importance[None, None].float(), (lines, columns))[0, 0]
+    small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]
     low, high = small.min(), small.max()
     levels = ((small - low) / (high - low).clamp(min=1e-30) * (len(_SHADES) - 1)).round().int()
     return "\n".join("".join(_SHADES[level] for level in row) for row in levels.tolist())

@@ -1,5 +1,6 @@
 """Bytes in sealed memory: what goes in comes out, and a lying answer is only numbers."""
 
+import fcntl
 import mmap
 import os
 from collections.abc import Iterator
@@ -69,14 +70,17 @@ def test_an_answer_is_read_as_it_was_written(answer: int) -> None:
     np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))
 
 
-def test_an_answer_neither_grows_nor_changes_once_it_is_read(answer: int) -> None:
-    with pytest.raises(PermissionError):
-        os.ftruncate(answer, 2**30)
-    with pytest.raises(PermissionError):
-        os.ftruncate(answer, 0)
-    assert read_answer(answer)[0] == {}
-    with pytest.raises(PermissionError):
-        os.pwrite(answer, b"x", 0)
+def test_an_answer_neither_grows_nor_is_sealed_and_what_was_read_stays(answer: int) -> None:
+    for seal in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SEAL):
+        with pytest.raises(PermissionError):
+            fcntl.fcntl(answer, fcntl.F_ADD_SEALS, seal)
+    for length in (2**30, 0):
+        with pytest.raises(PermissionError):
+            os.ftruncate(answer, length)
+    header, numbers = read_answer(answer)
+    os.pwrite(answer, b"x" * (HEADER + 4), 0)
+    assert header == {}
+    assert numbers[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from roarbench.sandbox import explain as module
 from roarbench.sandbox import launch, preflight
 from roarbench.sandbox.explain import Task, explain, seeds
 from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
-from roarbench.sandbox.limits import CHECK
+from roarbench.sandbox.limits import CHECK, Limits
 from roarbench.sandbox.preflight import check_sandbox
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
@@ -104,6 +104,71 @@ def test_limits_are_of_all_processes_together() -> None:
     assert answer.fault is not None
     assert answer.fault.kind is SubmissionFault.TIME
     assert answer.death.cpu < 16  # the kernel alone would let each of the 16 have 4
+
+
+HIDDEN_USE = {
+    "memory that is shared and dropped from all page tables": (
+        """
+import mmap
+kept = [mmap.mmap(-1, 2**24) for _ in range(60)]
+for memory in kept:
+    memory.write(bytes(2**24))
+    memory.madvise(mmap.MADV_DONTNEED)
+""",
+        SubmissionFault.IMPORT,
+    ),
+    "page tables of a mapping that is only read": (
+        """
+import mmap, time
+memory = mmap.mmap(-1, 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+for place in range(0, 2**39, 2**21):
+    memory[place]
+time.sleep(1)
+""",
+        SubmissionFault.MEMORY,
+    ),
+    "empty files": (
+        """
+import time
+for number in range(20_000):
+    open(f"/tmp/{number}", "w").close()
+time.sleep(1)
+""",
+        SubmissionFault.FILES,
+    ),
+    "processor time of children that nobody waits for": (
+        """
+import os, signal, time
+try:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+except PermissionError:
+    pass
+end = time.monotonic() + 40
+while time.monotonic() < end:
+    if os.fork() == 0:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        os._exit(0)
+    try:
+        os.wait()
+    except ChildProcessError:
+        pass
+""",
+        SubmissionFault.TIME,
+    ),
+    "no processor time": ("import time\ntime.sleep(100)\n", SubmissionFault.CLOCK),
+}
+
+
+@pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
+def test_what_does_not_show_in_one_process_is_limited(code: str, kind: SubmissionFault) -> None:
+    """A clock that runs much longer than the processor, as on a busy machine, is no fault; one that never ends is."""
+    wall = 5 if kind is SubmissionFault.CLOCK else 300
+    fault = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=wall, memory=600 * 2**20)).fault
+    assert fault is not None
+    assert fault.kind is kind
+    assert ("be faster" in fault.words) == (kind is SubmissionFault.TIME)
 
 
 FAMILY = """

@@ -39,7 +39,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 def verdict(path: Path) -> tuple[str, str]:
     """Verdict, and the line that tells it."""
     try:
-        validate(read_submission(path))
+        validate(read_submission(path)).text()
     except Refusal as refusal:
         return refusal.fault.kind, str(refusal)
     return "accepted", ""
