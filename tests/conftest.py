@@ -7,6 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per 
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from hypothesis import settings
 
 from tests.helpers.postgres import PrivateServer
 
+_OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
+os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
 DEBIANS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
 PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this environment, though it need not be activated
 

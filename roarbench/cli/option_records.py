@@ -32,6 +32,7 @@ from roarbench.cli.options import (
     StoreDir,
     SuiteName,
     Trust,
+    TrustNetwork,
     UnitName,
     UntilDecided,
     Workers,
@@ -81,6 +82,7 @@ class WorkOptions:
     data: Data = None
     limit: Limit = None
     reference: ReferenceFiles = None
+    trust_network: TrustNetwork = ""
 
     @property
     def references(self) -> tuple[str, ...]:

@@ -184,6 +184,15 @@ Files = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
 ]
+TrustNetwork = Annotated[
+    str,
+    typer.Option(
+        "--trust-network",
+        metavar="HASH",
+        show_default="only those that your own suite files name",
+        help="Run the network's file of this hash, which came with imported results, with your rights.",
+    ),
+]
 MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")]
 Metrics = Annotated[
     Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")

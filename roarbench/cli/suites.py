@@ -38,17 +38,25 @@ def asked_suite(name: str, store: Path, db: str = "") -> Suite:
         return found[-1]
 
 
-def tried_suite(name: str, store: Path, db: str = "") -> Suite:
+def tried_suite(name: str, store: Path, db: str = "", trusted: str = "") -> Suite:
     """Return the same for what computes: one's own network is built and tried, before hours of work.
 
+    A network that a suite's file names is trusted from then on; one that came with imported results is run only if
+    `trusted` is the hash of its file.
+
     Raises:
-        CallerError: There is no such suite, or its network does not fit its images.
+        CallerError: There is no such suite, its network does not fit its images, or is not trusted.
     """
     suite = asked_suite(name, store, db)
     if suite.own is None:
         return suite
     from roarbench.execution.fitness import fitted
+    from roarbench.store.trusted import check_network, trust_network
 
+    if name.endswith(".toml"):
+        trust_network(suite)
+    else:
+        check_network(suite, trusted, store)
     return fitted(suite)
 
 

@@ -31,6 +31,7 @@ from roarbench.store.folders import Workspace
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.suites import all_suites
+from roarbench.store.trusted import check_network
 from roarbench.terms import PROTOCOLS, ROAR, Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
@@ -90,12 +91,14 @@ class RerunRequest:
         data: Folder to read the images from.
         reference: Where given weights are that the row explains, unless they are published ones.
         workers: Processes.
+        trusted: Hash of the network's file, if it came with imported results.
     """
 
     key: str
     data: Path | None = None
     reference: str = ""
     workers: int = 1
+    trusted: str = ""
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
@@ -108,13 +111,15 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         console: Told what is done.
 
     Raises:
-        CallerError: There is no such row, none of this version's suites has it, or its weights are not named.
+        CallerError: There is no such row, none of this version's suites has it, its weights are not named, or its
+            network is not trusted.
         DataError: The images are not those of the row.
         RunError: The run fails now.
     """
     stored, workers = _find(store, request.key), request.workers
     run = stored.run
     suite, weights = _suite(store, run), _weights(run.given, request.reference)
+    check_network(suite, request.trusted, workspace.root)
     with DecodeWatch(console) as watch:
         images = decode_dataset(suite.dataset_record, workspace.data, request.data, run.limit, workers, watch.note)
     if images.fingerprint != run.data:

@@ -121,6 +121,37 @@ def test_what_does_not_apply_is_said_once_and_shown_on_the_table(call, tmp_path)
     assert "all 5 runs are done" in call("run", "--suite", title, "--store", tmp_path / "store").err
 
 
+def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(call, tmp_path, monkeypatch):
+    network = "from torch import nn\n\n\ndef build(classes, channels, size):\n"
+    network += f"    open({str(tmp_path / 'was-run')!r}, 'w').close()\n"
+    network += "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))\n"
+    (tmp_path / "net.py").write_text(network)
+    path = write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"net.py:build"'))
+    assert call("run", "--suite", path, "--store", tmp_path / "first").code == 0
+    title, other = read_suite(path).called, ("--store", tmp_path / "other")
+    assert call("plan", "--suite", title, "--store", tmp_path / "first").code == 0  # an own file named it
+    call("export", tmp_path / "x.parquet", "--store", tmp_path / "first")
+    (tmp_path / "was-run").unlink()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
+    assert call("import", tmp_path / "x.parquet", *other).code == 0
+    key = json.loads(call("keys", "--suite", title, *other, "--format", "json").out)[0]["key"]
+    data = ("--data", tmp_path / "pictures")
+    asked = [(command, "--suite", title) for command in ("plan", "run", "replicate")] + [("reproduce", key)]
+    for words in asked:
+        answer = call(*words, *other, *data)
+        assert (answer.code, answer.err.count("\n"), (tmp_path / "was-run").exists()) == (2, 1, False)
+    digest = answer.err.rpartition(" ")[2].strip()
+    assert "from torch import nn ¶ def build(classes, channels, size):" in answer.err
+    assert (tmp_path / "other" / "imported-networks" / f"{digest}.py").read_text() == network
+    assert call(*words, *other, *data, "--trust-network", "0" * 64).code == 2
+    assert call("suites", title).code == 2  # it is in no default store
+    assert not (tmp_path / "was-run").exists()
+    assert call(*words, *other, *data, "--trust-network", digest).out.startswith("equal:")
+    assert (tmp_path / "was-run").exists()
+    (tmp_path / "was-run").unlink()
+    assert call("plan", "--suite", title, *other).code == 2  # naming it once is for one command
+
+
 def test_a_mistake_is_one_line_before_anything_is_written(call, tmp_path):
     path = write_suite(tmp_path, TEXT.replace("size = 8", "size = 4"))
     answer = call("run", "--suite", path, "--store", tmp_path / "store")

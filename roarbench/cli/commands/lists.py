@@ -9,7 +9,7 @@ import typer
 from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, ReportFormat, StoreDir
-from roarbench.cli.suites import tried_suite
+from roarbench.cli.suites import asked_suite, tried_suite
 
 
 def suites(
@@ -23,7 +23,7 @@ def suites(
     from roarbench.report import lists
 
     if suite:
-        found = tried_suite(suite, STORE)
+        found = (tried_suite if suite.endswith(".toml") else asked_suite)(suite, STORE)
         if format is ReportFormat.JSON:
             out.print_json(json.dumps(lists.one_record(found)))
         else:

@@ -55,7 +55,7 @@ def run(
     """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
     logged = log_format is ReportFormat.JSON
     console = log_console() if logged else err
-    named, budget = tried_suite(asked.suite, work.store, work.db), course.seconds
+    named, budget = tried_suite(asked.suite, work.store, work.db, work.trust_network), course.seconds
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
     from roarbench.execution.course import Wish
@@ -165,7 +165,7 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
-    named = tried_suite(asked.suite, work.store, work.db)
+    named = tried_suite(asked.suite, work.store, work.db, work.trust_network)
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import Question, load_suite
     from roarbench.report.replication import compare, replication_record, replication_text
@@ -218,7 +218,7 @@ def plan(
     if asked.question:
         _answer(asked, work, format)
         return
-    named = tried_suite(asked.suite, work.store, work.db)
+    named = tried_suite(asked.suite, work.store, work.db, work.trust_network)
     suite, seconds = requested_suite(named, asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already

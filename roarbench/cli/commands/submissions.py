@@ -7,7 +7,7 @@ import typer
 
 from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, Workers
+from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers
 from roarbench.errors import CallerError
 
 
@@ -83,6 +83,7 @@ def reproduce(
         typer.Option("--reference", metavar="FILE", help="The weights that the run explains, if a file gave them."),
     ] = "",
     trust: Trust = False,
+    trust_network: TrustNetwork = "",
 ) -> None:
     """Do one stored run again from nothing, reference and rankings included, and compare."""
     from roarbench.analysis.load import open_results
@@ -92,7 +93,7 @@ def reproduce(
     from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.folders import Workspace
 
-    request = RerunRequest(key, data, reference, workers_here(workers))
+    request = RerunRequest(key, data, reference, workers_here(workers), trust_network)
     with open_results(store, db, read_only=False) as results:
         if not trust:
             check_trust(results, key)

@@ -1,0 +1,60 @@
+"""Whose Python files may make networks here: the owner's, and of others those whose hash the owner names.
+
+A suite from somebody's file carries the source of its network wherever its results go. Nothing here imports torch.
+"""
+
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from roarbench.errors import CallerError, StoreError
+from roarbench.files import write_whole, writing
+from roarbench.plan.suite import Suite
+from roarbench.text import one_line
+
+_SHOWN = 160  # characters of a file's beginning
+
+
+def trust_network(suite: Suite) -> None:
+    """Remember, for this user alone, that a file of theirs named a suite's network; where that can be written."""
+    if suite.network_source:
+        with suppress(StoreError):
+            _keep(_trusted(), suite.network_source)
+
+
+def check_network(suite: Suite, named: str, store: Path) -> None:
+    """Refuse to run a network's file that nobody on this machine named, and keep it where it can be read.
+
+    Args:
+        suite: What is about to be run.
+        named: SHA-256 of a file that the caller trusts; may be empty.
+        store: The store's folder.
+
+    Raises:
+        CallerError: The suite has such a file.
+        StoreError: The store's folder cannot be written.
+    """
+    source = suite.network_source
+    digest = sha256(source.encode()).hexdigest()
+    if not source or named == digest or (_trusted() / f"{digest}.py").exists():
+        return
+    path = _keep(store / "imported-networks", source)
+    seen = f"{suite.called} would run {suite.model} with your rights, a file that came with imported results"
+    begin = one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
+    raise CallerError(f"{seen}: {begin} (whole: {path}); read it; next: the same command, --trust-network {digest}")
+
+
+def _trusted() -> Path:
+    """Return the folder of trusted files: in no store, since a store may come from elsewhere."""
+    return user_data_path("roarbench") / "trusted-networks"
+
+
+def _keep(folder: Path, source: str) -> Path:
+    path = folder / f"{sha256(source.encode()).hexdigest()}.py"
+    if not path.exists():
+        with writing(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, lambda place: place.write_bytes(source.encode()), path.with_suffix(".partial"))
+    return path
