@@ -11,6 +11,9 @@ class Split(StrEnum):
     TEST = "test"
 
 
+TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
+
+
 class Order(StrEnum):
     """End of the ranking that is removed first."""
 

@@ -97,6 +97,12 @@ def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
+def some(names: Sequence[object], shown: int = 3) -> str:
+    """Return the first of many names, and how many more there are: `3, 17, 40 and 5 more`."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(str, names[:shown])) + more
+
+
 def counted(count: int, what: str) -> str:
     """Return a number of things in words: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"

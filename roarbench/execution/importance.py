@@ -28,10 +28,9 @@ from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explai
 from roarbench.sandbox.limits import suite_limits
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
 from roarbench.submissions.file import check_source
-from roarbench.terms import Making, Precision, Split
+from roarbench.terms import TEST_IDS, Making, Precision, Split
 
 _NETWORKS = 8  # that a process keeps: a suite's references
-_TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
 
 
 class TimedMap(NamedTuple):
@@ -43,7 +42,7 @@ class TimedMap(NamedTuple):
 
 def image_ids(split: Split, start: int, stop: int) -> Tensor:
     """Return the numbers of the images `start` … `stop - 1` of a split, unique over both; int64."""
-    return torch.arange(start, stop) + (_TEST_IDS if split is Split.TEST else 0)
+    return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
 def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:

@@ -94,13 +94,11 @@ class Finished(NamedTuple):
         suite_results: What the store holds of the suite, on the images that were used.
         failed: Runs that failed, or were left out because this machine has no room for their trainings.
         context: Where the images, the reference and the rankings lie.
-        stopped: Whether some of them failed and are not tried again until `retry` makes them due.
     """
 
     suite_results: SuiteResults
     failed: int
     context: RunContext
-    stopped: bool = False
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
@@ -144,8 +142,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
             if request.until is not None and time.monotonic() >= request.until:
                 break
-    stopped = bool(store.failures.stopped([run.key for run in todo]))
-    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context, stopped)
+    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
 
 
 def _refuse_other_folder(checksums: Checksums, done: SuiteResults, context: RunContext, todo: list[Run]) -> None:

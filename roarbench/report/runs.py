@@ -20,12 +20,12 @@ from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of
 from roarbench.store.folders import Workspace
-from roarbench.store.forgotten import Forgotten, forgotten_rows, keys_of
+from roarbench.store.forgotten import Forgotten, entries_of, forgotten_rows, keys_of
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.result import Failure, Result
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import all_suites
-from roarbench.text import MISSING
+from roarbench.text import MISSING, some
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
 
@@ -78,12 +78,13 @@ class Named(NamedTuple):
 
 
 def runs_named(store: ResultsStore, name: str) -> Named:
-    """Find the run of a key, or all runs of an estimator.
+    """Find the run of a key, or all runs of an estimator, whose id's beginning is enough for a submission.
 
     Raises:
         CallerError: The store knows none of this name.
     """
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
+        name = _whole_id(store, name)
         built_in, keys = not find_estimator(name).submitted, keys_of(store.database, name)
         if not keys:
             raise CallerError(f"nothing of {name} is in this store; `{propose('status')}` says what is")
@@ -92,6 +93,21 @@ def runs_named(store: ResultsStore, name: str) -> Named:
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return Named([key], describe(Point(run.cell, run.seed)), built_in)
+
+
+def _whole_id(store: ResultsStore, name: str) -> str:
+    """Return the one entry's id that begins like this, or the estimator's of the table.
+
+    Raises:
+        UnknownName: There is none.
+        CallerError: There are several.
+    """
+    entries = [] if name in ESTIMATORS else entries_of(store.database, name)
+    if len(entries) > 1 and name not in entries:
+        raise CallerError(f"{len(entries)} entries here begin with '{name}': {some(entries)}; write one of them")
+    if len(entries) == 1:
+        return entries[0]
+    return find_estimator(name, () if entries else entries_of(store.database, "")).id
 
 
 def run_of_key(store: ResultsStore, key: str) -> Run:

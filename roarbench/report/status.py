@@ -1,5 +1,6 @@
 """What of a suite is done, running, missing and failed, for a person and for a program."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,8 +10,11 @@ from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.mixtures import Dropped
+from roarbench.calls import propose
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point, describe, protocol_name
 from roarbench.plan.suite import Suite
+from roarbench.sandbox.faults import SubmissionFault
 from roarbench.store.results import ResultsStore
 from roarbench.terms import PROTOCOLS
 
@@ -24,11 +28,6 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
     for point, (state, _) in states.items():
         protocols[protocol_name(point.cell, suite_results.suite)][state] += 1
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
-    failed = [
-        {"run": describe(point, suite_results.suite), "reason": reason}
-        for point, (_, reason) in states.items()
-        if reason
-    ]
     total = Counter(state for state, _ in states.values())
     return {
         "suite": suite_results.suite.name,
@@ -41,9 +40,22 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         "preparing": is_preparing(suite_results, store),
         "protocols": counts,
         "seeds": complete_seeds({point: state for point, (state, _) in states.items()}, suite_results.suite),
-        "failures": failed,
+        "failures": _failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
+
+
+def failures_of(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
+    """Return each run that failed and is not tried again: in words, of which estimator, and why."""
+    return _failures(run_states(suite_results, store), suite_results.suite)
+
+
+def _failures(states: Mapping[Point, tuple[str, str]], suite: Suite) -> list[dict[str, str]]:
+    return [
+        {"run": describe(point, suite), "estimator": point.cell.estimator, "reason": reason}
+        for point, (_, reason) in states.items()
+        if reason
+    ]
 
 
 def complete_seeds(states: Mapping[Point, str], suite: Suite) -> dict[str, dict[str, int]]:
@@ -78,12 +90,34 @@ def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str
 
 
 def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
-    """Return what failed, a line for each reason."""
+    """Return what failed, a line for each reason, and what to do about it."""
+    failures = list(failures)
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for failure in failures:
         runs[failure["reason"]].append(failure["run"])
     more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
-    return [f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items()]
+    return [f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items()] + advice_lines(failures)
+
+
+def advice_lines(failures: Iterable[dict[str, str]]) -> list[str]:
+    """Return what to do about failures: what a submission's file is to blame for fails again as long as it is the same.
+
+    What a busy machine may have a share in, such as time, can be tried again.
+    """
+    blamed = {failure["estimator"]: _blamed(failure["reason"]) for failure in failures}
+    entries = sorted({find_estimator(name).parent for name, blame in blamed.items() if blame})
+    words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
+    lines = [f"{words}: `{propose('forget', entry, '--why', 'faulty')}`" for entry in entries]
+    due = [] if all(blamed.values()) else [f"failed runs are not tried again until `{propose('retry')}` makes them due"]
+    return lines + due
+
+
+_CHANCE = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
+
+
+def _blamed(reason: str) -> bool:
+    kinds = "|".join(kind for kind in SubmissionFault if kind not in _CHANCE)
+    return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
 
 def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:

@@ -10,6 +10,7 @@ from roarbench.report.gains import about_gain
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
+from roarbench.text import some
 
 
 def footnote(table: SuiteTable) -> str:
@@ -52,8 +53,7 @@ def _machines(table: SuiteTable) -> str:
     if not values:
         return ""
     differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return f"Within one curve the machines differ ({', '.join(shown[:3])}{more}): {differ}."
+    return f"Within one curve the machines differ ({some(shown)}): {differ}."
 
 
 def _watched(table: SuiteTable) -> str:

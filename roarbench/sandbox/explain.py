@@ -24,7 +24,8 @@ from roarbench.sandbox.launch import sandboxed, trusted
 from roarbench.sandbox.limits import FILES, Limits
 from roarbench.sandbox.policy import opened_policy
 from roarbench.sandbox.watch import SandboxExit, watch
-from roarbench.text import one_line
+from roarbench.terms import TEST_IDS
+from roarbench.text import one_line, some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 
@@ -61,7 +62,7 @@ class Part(NamedTuple):
         model: Its weights are sent.
         images: Float32 (n, c, h, w), normalised.
         targets: Int64 (n,), the classes to explain.
-        ids: Int64 (n,), the images' numbers; only the seed that each gives is sent.
+        ids: Int64 (n,), the images' numbers, of test images from `TEST_IDS` on; only the seed of each is sent.
         batch: Images explained at once, as long as no chance is drawn.
     """
 
@@ -179,7 +180,7 @@ def _judge(
     maps: tuple[Tensor, ...] = ()
     if found is None and header is not None:
         maps = tuple(_maps(task, header, numbers))
-        found = _wrong(maps)
+        found = _wrong(task.parts, maps)
     claims = header or {}
     memory = claims.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
@@ -252,11 +253,15 @@ def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> I
         first += count
 
 
-def _wrong(maps: tuple[Tensor, ...]) -> Fault | None:
+def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     if not maps:
         return _UNREADABLE
-    if not all(bool(torch.isfinite(importance).all()) for importance in maps):
-        return fault(SubmissionFault.NOT_FINITE, "the map has a value that is NaN or infinite; all must be finite")
+    finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
+    numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
+    if not bool(finite.all()):
+        bad = numbers[~finite].unique().tolist()
+        seen = f"of {len(bad)} of {len(numbers.unique())} images ({some(bad)}) have values that are NaN or infinite"
+        return fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None
 
 

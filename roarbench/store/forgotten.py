@@ -65,6 +65,16 @@ def keys_of(database: Database, estimator: str) -> list[str]:
     return sorted(key for key, name in found.items() if name == estimator or _parent(name) == estimator)
 
 
+def entries_of(database: Database, beginning: str) -> list[str]:
+    """Return the ids of submissions with results or failures that begin like this; twins belong to theirs."""
+    done = select(results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True)).distinct()
+    tried = select(failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
+    with database.read() as connection:
+        found = {*connection.scalars(done)}
+        found |= {run_of(json.loads(text)).cell.estimator for text in connection.scalars(tried)}
+    return sorted({_parent(name) for name in found if "@" in name and name.startswith(beginning)})
+
+
 def _parent(name: str) -> str:
     return name if name == CLEAN else find_estimator(name).parent
 

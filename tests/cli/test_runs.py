@@ -29,14 +29,14 @@ def rows(call, store):
     return {row["estimator"]: row for row in found["rows"]}
 
 
-def fail(store: Path) -> str:
+def fail(store: Path, reason: str = "died of it") -> str:
     """Note that a run of a submission failed; its key."""
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         suite = with_entries(SUITES["planted"], [MINE])
         points = (point for point in expand(suite) if point.cell.estimator == MINE)
         run = bind(suite, next(points), row.run.data, row.run.limit)
-        results.failures.add(run, "died of it")
+        results.failures.add(run, reason)
     return run.key
 
 
@@ -109,6 +109,33 @@ def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
     assert "the wrong layer" in call("show", key, "--store", store).out
     again = call("forget", MINE, "--why", "twice", "--store", store)
     assert again.code == 2 and f"nothing of {MINE} is in this store" in again.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("not-finite", f"take this one off the board: `roarbench forget {MINE} --why faulty --store"),
+        ("time", "failed runs are not tried again until `roarbench retry --suite planted"),
+    ],
+)
+def test_a_failure_is_told_with_what_helps(call, store, kind, advice):
+    """In the table as well; a file that is the same fails again, a busy machine may not."""
+    reason = f"rank {MINE} test 0 failed: {kind}: of 2 of 8 images (3, 7)"
+    fail(store, reason)
+    for name in ("status", "table"):
+        *_, said, helps = call(name, *SMALL, "--store", store).out.splitlines()
+        assert said == f"failed: roar {MINE} t=0.1 scalar seed 0: {reason}"
+        assert advice in helps
+    others = call("table", *SMALL, "--store", store, "--estimators", "truth,random")
+    assert MINE not in others.out + others.err
+
+
+def test_the_beginning_of_an_entrys_id_is_enough(call, store):
+    fail(store)
+    wrong = call("forget", "mien", "--why", "typed wrongly", "--store", store)
+    assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
+    answer = call("forget", "mine", "--why", "the wrong layer", "--store", store)
+    assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
 
 
 def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, store):

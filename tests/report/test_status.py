@@ -11,6 +11,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.points import describe, expand
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner, Wanted
@@ -72,7 +73,7 @@ def test_each_run_is_in_one_state(store):
     record = status_record(found, store)
     counts = (record["done"], record["running"], record["failed"], record["missing"])
     assert counts == (2, 1, 1, len(points) - 4)
-    assert record["failures"] == [{"run": describe(failed), "reason": "loss nan at step 3"}]
+    assert record["failures"] == [{"run": describe(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
 
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):

@@ -67,6 +67,15 @@ def test_each_part_has_its_own_model_images_and_batches() -> None:
     torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
 
 
+def test_images_whose_maps_are_not_finite_are_named() -> None:
+    first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
+    (part,) = make_task(first, batch=2).parts
+    answer = explain(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
+    assert answer.fault is not None
+    assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
+    assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
+
+
 def test_chance_belongs_to_an_image() -> None:
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
     for batch in (1, 2, 5):

@@ -61,6 +61,7 @@ def run(
     from roarbench.execution.course import Wish
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import Request, add_scores
+    from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.folders import Workspace
 
     # machines of a cluster have other working directories
@@ -81,23 +82,23 @@ def run(
         finished = _run(request, wish, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
-        where = results.where
+        where, advice = results.where, advice_lines(failures_of(finished.suite_results, results))
     _print_tables(suite, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _propose_next(finished, f"{named.name}.png", console)
+    _propose_next(finished, f"{named.name}.png", advice, console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _propose_next(finished: "Finished", picture: str, console: Console) -> None:
-    """Print the commands that usually come after a run, and after failures the one that makes them due."""
+def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], console: Console) -> None:
+    """Print the commands that usually come after a run, and after failures what to do about them."""
     from roarbench.analysis.validity import has_checks
 
     doubt = "validity" if has_checks(finished.suite_results) else "replicate"
     lines = [propose("table"), propose(doubt), propose("plot", "-o", picture), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
-    if finished.stopped:
-        console.print(f"failed runs are not tried again until `{propose('retry')}` makes them due", soft_wrap=True)
+    for line in advice:
+        console.print(line, soft_wrap=True)
 
 
 def _mode(submitted: SubmissionOptions) -> "SubmissionMode":

@@ -73,13 +73,20 @@ def table(
 ) -> None:
     """Show the estimators against the controls, with intervals and places."""
     asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
-    from roarbench.analysis.load import load_suite
+    from roarbench.analysis.load import load_from, open_results
+    from roarbench.report.status import failure_lines, failures_of
     from roarbench.report.table import suite_table
 
-    suite_results = load_suite(asked, source.question)
+    with open_results(source.store, source.db, suite=asked.called) as results:
+        suite_results = load_from(results, asked, source.question)
+        failures = failures_of(suite_results, results)
     rows = chosen_estimators(suite_results.suite, board.estimators)
     protocol = table_protocol(suite_results.suite, board.protocol, format.plain)
-    print_table(suite_table(suite_results, protocol, board.unit, rows), format)
+    shown = suite_table(suite_results, protocol, board.unit, rows)
+    print_table(shown, format)
+    names = {row.estimator for row in shown.rows}
+    for line in failure_lines(failure for failure in failures if failure["estimator"] in names):
+        (out if format is TableFormat.TEXT else err).print(line, soft_wrap=True)
     _tell_what_else(suite_results, "table")
 
 
