@@ -97,8 +97,8 @@ def _columns(table: SuiteTable) -> list[_Column]:
         ("estimator", "estimator", "left", 0),
         ("gain [95%]", "gain [95%]", "right", 0),
         ("vs Random", "Random", "left", 0),
-        ("vs Sobel", "Sobel", "left", 0),
-        ("vs Random blurred", "Blurred", "left", 0),
+        ("vs Sobel", "Sobel", "left", 4),
+        ("vs Random blurred", "Blurred", "left", 5),
     ]
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
@@ -110,7 +110,7 @@ def _columns(table: SuiteTable) -> list[_Column]:
         ways += [(_AOPC, _AOPC, "right", 1.9)]
         ways += [(f"p t={t:g}", f"p t={t:g}", "right", 1.5 + t / 10) for t in board.levels]
         ways += [(f"change t={t:g}", f"change t={t:g}", "right", 1.2 + t / 10) for t in board.levels]
-    ways += [(metric.heading, metric.heading, "right", 1) for metric in table.metrics]
+    ways += [(metric.heading, metric.heading, "right", 0) for metric in table.metrics]  # somebody asked for them
     rows = [_cells(table, row) for row in table.rows]
     cells = zip(*rows, strict=True) if rows else [()] * len(ways)
     columns = [_Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]

@@ -258,9 +258,8 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
         return _UNREADABLE
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
-    if not bool(finite.all()):
-        bad = numbers[~finite].unique().tolist()
-        seen = f"of {len(bad)} of {len(numbers.unique())} images ({some(bad)}) have values that are NaN or infinite"
+    if bad := sorted(set(numbers[~finite].tolist())):
+        seen = f"of {len(bad)} of {len(set(numbers.tolist()))} images ({some(bad)}) have values that are NaN or infinite"
         return fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None
 

@@ -203,7 +203,8 @@ def _checked(importance: Any, images: Tensor) -> Tensor:
         raise _Accusation("output-shape", f"the map has shape {tuple(importance.shape)}, expected {wanted}")
     if importance.layout != torch.strided or importance.device != images.device:
         raise _Accusation("output-type", f"the map is {importance.layout} on {importance.device}, expected a dense one")
-    return importance.detach().cpu().contiguous()
+    plain: Tensor = importance.detach().cpu().contiguous()
+    return plain
 
 
 class _State(NamedTuple):

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
+from roarbench.analysis.faithfulness import METRICS
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
@@ -366,6 +367,16 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     left = "".join(text.split()).partition("Leftouthere:")[2].partition(";")[0]
     assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
     assert printed(wide_table(levels), width=400).count("98.8") == len(levels)
+
+
+@pytest.mark.parametrize("width", (70, 80))
+def test_scores_that_were_asked_for_stay(width):
+    table = wide_table((0.5, 0.9))
+    scores = {"var-grad": {metric.id: 0.123 for metric in METRICS}}
+    text = printed(replace(table, suite_results=replace(table.suite_results, quantus=scores)), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("0.123") == 3
+    assert all(f" {metric.heading}" in text.splitlines()[2] for metric in METRICS)
 
 
 def test_text_is_never_cut_however_narrow_the_terminal():
