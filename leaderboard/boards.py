@@ -11,7 +11,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import footnote
+from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
@@ -104,8 +104,8 @@ def board_table(
     unit = unit or units(suite_results, protocol)[0]
     board = main_board(evidence, protocol, unit, levels)
     assert board is not None, "the suite has the protocol"
-    described = SuiteTable(suite_results, board, unit, {})
     doubts = doubts or Doubts({}, {}, {}, "")
+    described = SuiteTable(suite_results, board, unit, doubts.flags)
     rows = _rows(evidence, described, levels, doubts, seconds or {})
     note = "" if protocol == MASK_ONLY else other_gains_note(suite_results, unit, board.levels)
     gains = {row.estimator: row.gain.value for row in board.rows if row.estimator in CONTROLS}
@@ -116,7 +116,7 @@ def board_table(
         unit=unit,
         levels=board.levels,
         caption=described.caption,
-        footnote=" ".join(filter(None, (footnote(described), doubts.floor if protocol == ROAR else "", note))),
+        footnote=" ".join(filter(None, (remarks(described), doubts.floor if protocol == ROAR else "", note))),
         rows=tuple(with_places(rows)),
         whole=len(rows),
         lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
@@ -147,7 +147,7 @@ def _rows(
             other_image=row.over_other_image,
             vs_other_image=_verdict(row.other_image),
             flag=plain(doubts.flags.get(row.estimator, _SOUND).reason),
-            sign=doubts.flags.get(row.estimator, _SOUND).sign,
+            sign=table.sign(row.estimator),
             marks=doubts.marks.get(row.estimator, ()),
             above_masks=doubts.above_masks.get(row.estimator, Estimate()),
             seconds=seconds.get(row.estimator),

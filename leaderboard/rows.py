@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from roarbench.analysis.marks import Mark
-from roarbench.report.table import marked
+from roarbench.analysis.marks import Mark, weighs
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.terms import MASK_ONLY, SHOWN, Unit
@@ -28,7 +27,7 @@ class BoardRow:
         other_image: Its gain minus that of its maps handed to other images, in accuracy points; missing without them.
         vs_other_image: The verdict on that in words; empty where there is none.
         flag: Why the row should be doubted; empty where nothing says so.
-        sign: `(!!)` where a mark is strong, `(!)` where something else speaks against the row, else empty.
+        sign: `†` where noisy copies change their class, `(!!)` where a mark is strong, `(!)` for any other doubt.
         marks: What speaks against the row and by how much.
         above_masks: Under ROAR, its accuracy minus that of masks alone at the highest level that has both, in [-1, 1].
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
@@ -104,7 +103,7 @@ class BoardTable:
     @property
     def marked(self) -> bool:
         """Return whether the rows' marks, which weigh gains under ROAR, say something about this board."""
-        return marked(SHOWN[self.protocol])
+        return weighs(SHOWN[self.protocol])
 
     @property
     def stem(self) -> str:

@@ -17,12 +17,11 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.source import ALL, Selection, main_rows, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import flags_of, floor_words, floors_of, marks_of
+from roarbench.analysis.marks import flags_of, floor_words, floors_of, marks_of, weighs
 from roarbench.analysis.validity import Panel, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
-from roarbench.report.table import marked
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -130,7 +129,7 @@ class SuiteView:
 
     def _board(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> BoardTable:
         seconds = dict(self.gallery.seconds) if self.gallery else {}
-        doubts = self.doubts if marked(protocol) else Doubts({}, {}, {}, "")
+        doubts = self.doubts if weighs(protocol) else Doubts(flags_of(self.evidence, protocol), {}, {}, "")
         return board_table(self.evidence, protocol, unit, levels, doubts, seconds)
 
     def _entries(self) -> tuple[BoardRow, ...]:

@@ -96,11 +96,11 @@ def board_page(view: SuiteView) -> dict[str, Any]:
 
 
 def _with_doubts(entry: BoardRow, choices: Iterable[BoardOption]) -> BoardRow:
-    """Return a row with what speaks against it on the boards that have marks; the others hide it."""
+    """Return a row with its marks on the boards that have them; the others hide those."""
     for choice in choices:
         for row in choice.table.rows if choice.table.marked else ():
             if row.estimator == entry.estimator:
-                return replace(entry, flag=row.flag, sign=row.sign, marks=row.marks, above_masks=row.above_masks)
+                return replace(entry, marks=row.marks, above_masks=row.above_masks)
     return entry
 
 
@@ -139,6 +139,8 @@ def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
         "date": entry.date,
         "status": entry.status,
         "gap": entry.gap,
+        "flag": entry.flag,
+        "sign": entry.sign,
     }
 
 

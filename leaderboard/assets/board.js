@@ -138,25 +138,26 @@ function writeRow(row, values, board) {
   for (const name of ["random", "sobel", "blurred", "seeds", "date", "status"]) {
     row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
   }
+  Object.assign(cell("sign"), { textContent: values.sign, title: values.flag });
   cell("gap").textContent = values.gap ? "no place: " + values.gap : "";
 }
 
 function writeBoard(table, board) {
   const texts = { about: board.about + ".", caption: board.caption + ".", footnote: board.footnote, legend: board.legend };
   for (const [id, text] of Object.entries(texts)) document.getElementById(id).textContent = text;
-  table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained", board.marked ? "" : "unmarked"].join(" ");
+  table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained"].join(" ");
   table.rowsInOrder.forEach((row, index) => writeRow(row, board.rows[index], board));
   for (const whole of document.querySelectorAll("[data-whole]")) {
     whole.hidden = whole.dataset.whole !== `${board.protocol} ${board.unit}`;
   }
 }
 
-// What speaks against a row; nothing does on a board without marks. Above: what is left of its accuracy beside that of
+// The marks of a row; none on a board without marks. Above: what is left of its accuracy beside that of
 // masks alone, with lower and upper end.
 function doubts(row) {
-  if (!row.marked) return { flag: "", sign: "", twin: null, masks: null, above: [null, null, null] };
-  const { flag, sign, twin, masks, above } = row.dataset;
-  return { flag, sign, twin: number(twin), masks: number(masks), above: above.split(" ").map(number) };
+  if (!row.marked) return { twin: null, masks: null, above: [null, null, null] };
+  const { twin, masks, above } = row.dataset;
+  return { twin: number(twin), masks: number(masks), above: above.split(" ").map(number) };
 }
 
 function value(row, key) {
@@ -263,10 +264,10 @@ function startBoard(table, form, boards) {
 
 // The same columns and digits as the files that Python writes.
 function record(row, board) {
-  const { gain, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, groups, seeds, date, status, gap } =
-    row.values;
+  const { gain, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, groups, seeds, date, status, gap,
+    flag, sign } = row.values;
   const { name, about, family, control, seconds } = row.dataset;
-  const { flag, sign, twin, masks, above } = doubts(row);
+  const { twin, masks, above } = doubts(row);
   const { place, low, high } = row.place || { place: null, low: null, high: null };
   const levels = accuracies.flatMap((accuracy, number) => ["", "_low", "_high"].map((end, part) =>
     [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));

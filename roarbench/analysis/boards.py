@@ -59,6 +59,8 @@ class SuiteResults:
         asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
         others: What else the store has results of the suite on.
         references: The untouched test images scored by each reference, by its number; those not scored are missing.
+        findings: What `validate` found, in words, for each submission where it found something.
+        shares: What imports say of rankings that are not here: as `kept`, by the checksum of the rankings.
         kept: Share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator,
             the mean over its rankings; missing where no ranking at hand says it.
         watched: How many looks were planned at rows whose trainings were stopped or went on by what they showed, by
@@ -76,6 +78,8 @@ class SuiteResults:
     asked: tuple[str, ...] = ()
     others: tuple[Other, ...] = ()
     references: dict[int, Result] = field(default_factory=dict)
+    findings: dict[str, str] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
     watched: dict[tuple[str, str], int] = field(default_factory=dict)
 

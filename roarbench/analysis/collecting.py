@@ -12,6 +12,7 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
 from roarbench.store.images import ImageNote
+from roarbench.store.remarks import Kind, findings_of, remarks_on
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore
 from roarbench.store.watched import watched_rows
@@ -60,6 +61,8 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         results,
         doubts=unverified(store.database, results.values()),
         submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
+        findings=findings_of(store.database, suite.estimators),
+        shares=remarks_on(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_quantus(suite, store, version.data),
         named=versions.names(version),
         asked=versions.options(version),

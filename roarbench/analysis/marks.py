@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.shares import share
-from roarbench.terms import OTHER_IMAGE
+from roarbench.terms import OTHER_IMAGE, ROAR, Protocol, Retrain
 from roarbench.text import interval
 
 SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
@@ -73,12 +74,26 @@ class Flag:
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
 
 
-def flags_of(evidence: Evidence) -> dict[str, Flag]:
-    """Return why rows should be doubted, of every estimator where something says so."""
-    doubts = evidence.suite_results.doubts  # of all rows; of twins, which stand in tables too, nothing else is judged
-    found = {name: Flag(Grade.NONE, _sentence([words])) for name, words in doubts.items() if name != CLEAN}
-    found |= {name: flag_of(evidence, name) for name in evidence.suite_results.suite.placed}
+def weighs(protocol: Protocol) -> bool:
+    """Return whether the marks, which weigh gains under ROAR, say something about gains under this protocol.
+
+    Masks that tell the class and maps that are smooth buy nothing where networks never saw a mask with its own image.
+    """
+    return protocol.retrain not in (Retrain.COMMON, Retrain.EXCHANGED)
+
+
+def flags_of(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
+    """Return why rows should be doubted under a protocol, of every estimator where something says so."""
+    names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
+    found = {name: Flag(Grade.NONE, _sentence(plain_doubts(evidence.suite_results, name))) for name in names}
+    if weighs(protocol):  # of twins, which stand in tables too, nothing else is judged
+        found |= {name: flag_of(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: flag for name, flag in found.items() if flag.reason}
+
+
+def plain_doubts(suite_results: SuiteResults, name: str) -> list[str]:
+    """Return what speaks against a row whatever is asked: who vouches for it, and what `validate` found."""
+    return list(filter(None, (suite_results.doubts.get(name), suite_results.findings.get(name))))
 
 
 def marks_of(evidence: Evidence) -> dict[str, tuple[Mark, ...]]:
@@ -104,7 +119,7 @@ def flag_of(evidence: Evidence, name: str) -> Flag:
     """Return all reasons to doubt a row in one sentence, the strongest marks first."""
     marks = sorted(row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
     grades = {mark.grade for mark in marks}
-    reasons = [evidence.suite_results.doubts.get(name, ""), *(mark.words for mark in marks)]
+    reasons = [*plain_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
     return Flag(
         max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
         _sentence(reasons),

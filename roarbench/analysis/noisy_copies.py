@@ -12,13 +12,13 @@ KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a ro
 
 
 def with_kept(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Return results with `SuiteResults.kept`, from the manifests of the rankings that made them.
+    """Return results with `SuiteResults.kept`, from the rankings that made them.
 
     Args:
         suite_results: What a store has of a suite.
-        folder: Of the store. Rankings that are not there, or from before copies were counted, say nothing.
+        folder: Of the store. Rankings that are not there say what their import says, if anything.
     """
-    shares = RankingsStore(Workspace(folder).rankings).kept_shares()
+    shares = suite_results.shares | RankingsStore(Workspace(folder).rankings).kept_shares()
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:

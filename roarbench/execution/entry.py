@@ -13,6 +13,7 @@ from roarbench.estimators import CUDA, TRUSTED
 from roarbench.execution.progress import Stages
 from roarbench.store.entries import keep_entry
 from roarbench.store.folders import Workspace
+from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import STAGES, Accepted, Pace, validate
 from roarbench.submissions.file import Submission, read_submission
@@ -57,15 +58,16 @@ def submit(
     submissions = _read(paths)
     if mode.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
-    paces = []
+    accepted = []
     for submission in () if mode.trust else submissions:
-        accepted = checked(submission, console)  # a kept one, too: imported or trusted, it never was
-        console.print(accepted.text(), soft_wrap=True)
-        paces.append(accepted.pace)
+        accepted.append(checked(submission, console))  # a kept one, too: imported or trusted, it never was
+        console.print(accepted[-1].text(), soft_wrap=True)
     for submission in submissions:
         keep_entry(store.database, submission)
         workspace.keep_submission(submission.file_id, submission.source)
-    return _entries(submissions, mode, paces)
+    for found in accepted:
+        note_findings(store.database, found.submission.id, found.warnings)
+    return _entries(submissions, mode, [found.pace for found in accepted])
 
 
 def checked(submission: Submission, console: Console) -> Accepted:

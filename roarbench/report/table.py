@@ -8,10 +8,12 @@ from math import inf
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
-from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of
+from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.analysis.probability_drop import Fall, falls
 from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators import NOISY
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -121,8 +123,15 @@ class SuiteTable:
         return {name: ". ".join(filter(None, (self.mixed.get(name), reasons.get(name)))) for name in names}
 
     def sign(self, estimator: str) -> str:
-        """Return what stands beside a row's name: `(!!)` for a strong mark, `(!)` for another doubt, else nothing."""
-        return (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
+        """Return what stands beside a row's name: `†`, and `(!!)` for a strong mark or `(!)` for another doubt."""
+        doubt = (self.flags[estimator].sign if estimator in self.flags else "") or "(!)" * (estimator in self.doubts)
+        return " ".join(filter(None, (CONFUSED * (estimator in self.confused), doubt)))
+
+    @property
+    def unknown(self) -> list[str]:
+        """Return the imported rows made from noisy copies of which nothing says how many keep their class."""
+        rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
+        return [name for name in rows if find_estimator(name).form in NOISY and name not in self.suite_results.kept]
 
     @property
     def _seeds(self) -> str:
@@ -203,16 +212,8 @@ def suite_table(
         )
     above = _above_masks(evidence) if asked == ROAR else {}
     floors = floors_of(evidence) if asked == ROAR else {}
-    flags, marks = (flags_of(evidence), marks_of(evidence)) if marked(asked) else ({}, {})
-    return SuiteTable(suite_results, board, chosen, flags, marks, above, floors)
-
-
-def marked(protocol: Protocol) -> bool:
-    """Return whether the marks, which weigh gains under ROAR, say something about gains under this protocol.
-
-    Masks that tell the class and maps that are smooth buy nothing where networks never saw a mask with its own image.
-    """
-    return protocol.retrain not in (Retrain.COMMON, Retrain.EXCHANGED)
+    marks = marks_of(evidence) if weighs(asked) else {}
+    return SuiteTable(suite_results, board, chosen, flags_of(evidence, asked), marks, above, floors)
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.report.latex import latex_table
-from roarbench.report.table import CONFUSED, STOPPED, SuiteTable, suite_trains
+from roarbench.report.table import STOPPED, SuiteTable, suite_trains
 from roarbench.report.table_notes import advice, footnote, remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
@@ -134,7 +134,7 @@ def _wide(columns: list[_Column]) -> int:
 
 
 def _cells(table: SuiteTable, row: Row) -> list[str]:
-    signs = (STOPPED * row.stopped, CONFUSED * (row.estimator in table.confused), table.sign(row.estimator))
+    signs = (STOPPED * row.stopped, table.sign(row.estimator))
     other = [interval(row.over_other_image), row.other_image.verdict.value if row.other_image else MISSING]
     above, nothing = table.above_masks.get(row.estimator, {}), Estimate()
     return [

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from roarbench.analysis.faithfulness import IMAGES
-from roarbench.analysis.marks import floor_words
+from roarbench.analysis.marks import floor_words, plain_doubts
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.calls import propose
 from roarbench.report.gains import about_gain
@@ -21,7 +21,7 @@ def footnote(table: SuiteTable) -> str:
 def remarks(table: SuiteTable) -> str:
     """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
     parts = (_certainty(table), _watched(table), floor_words(_floors(table)), *_mixtures(table), _machines(table))
-    parts += (_noise(table), _checks(table), _left_out(table))
+    parts += (_doubts(table), _noise(table), _checks(table), _left_out(table))
     return " ".join(part for part in (*parts, _quantus_columns(table)) if part)
 
 
@@ -69,13 +69,27 @@ def _watched(table: SuiteTable) -> str:
     return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
 
 
+def _doubts(table: SuiteTable) -> str:
+    """Return what speaks against rows whatever is asked, each reason once."""
+    rows = defaultdict[str, list[str]](list)
+    for row in table.board.rows:
+        for reason in plain_doubts(table.suite_results, row.estimator):
+            rows[reason].append(row.estimator)
+    found = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in rows.items())
+    return f"(!) {found}." if found else ""
+
+
 def _noise(table: SuiteTable) -> str:
+    if table.unknown:
+        lacking = f"Their import does not say how many noisy copies keep their class: {', '.join(table.unknown)}."
+    else:
+        lacking = ""
     if not table.confused:
-        return ""
+        return lacking
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.confused.items())
     return (
         f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
-        f"copies: {shares}."
+        f"copies: {shares}. {lacking}"
     )
 
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from roarbench.analysis.marks import Grade
+from roarbench.analysis.noisy_copies import kept_words
 from roarbench.analysis.probability_drop import Fall
 from roarbench.report.table import SuiteTable, suite_trains
 from roarbench.stats.board import Row
@@ -60,7 +61,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict": row.random.verdict if row.random else None,
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
-        "flag": table.doubts.get(row.estimator),
+        "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
         "over_other_image": row.over_other_image.value,
@@ -78,6 +79,12 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_plain_gains(table, row),
         **({} if suite_trains(table.board) else _plain_fall(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _flag(table: SuiteTable, row: Row) -> str | None:
+    """Return in sentences why a row has no place or should be doubted, its noisy copies included."""
+    noise = kept_words(table.confused.get(row.estimator))
+    return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
 def _grade(table: SuiteTable, row: Row) -> str | None:

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from roarbench.store.database import insert_new, matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.exported import COLUMNS, ExportedFile
 from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
+from roarbench.store.remarks import checked_remarks, exported_remarks, put_remarks
 from roarbench.store.result import Result, row_of, stored_result
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites, put_suites
@@ -33,13 +34,19 @@ from roarbench.submissions.file import Submission, check_source
 from roarbench.text import one_line
 
 _NOTES = b"roarbench_images"  # of the file, where images came from
+_REMARKS = b"roarbench_remarks"  # of the file, what is known of entries and rankings
 _SUITES = b"roarbench_suites"  # of the file, suites from somebody's file
 _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
 _TOGETHER = 500  # rows in one statement
 
 
-def export_results(store: ResultsStore, path: Path) -> int:
+def export_results(store: ResultsStore, path: Path, kept: Mapping[str, float] = MappingProxyType({})) -> int:
     """Write all results of a store; the number of rows.
+
+    Args:
+        store: Whose.
+        path: A new file.
+        kept: Share of the noisy copies that keep their class, in [0, 1], by the checksum of the rankings.
 
     Raises:
         CallerError: The file is there already.
@@ -50,6 +57,8 @@ def export_results(store: ResultsStore, path: Path) -> int:
         stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
     rows = [_exported(result, sources) for result in stored]
     about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
+    own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
+    about |= {_REMARKS: exported_remarks(store.database, own_shares)}
     if own := [suite_record(suite) for suite in kept_suites(store.database)]:
         about |= {_SUITES: canonical(own).encode()}
     table = pa.Table.from_pylist(rows, schema=COLUMNS.with_metadata(about))
@@ -108,6 +117,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     origin = {"file": sha256(path), "created": datetime.now(UTC)}
     file = ExportedFile(path)
     notes, suites = _imported_notes(file.metadata, path), _imported_suites(file.metadata, path)
+    remarks = _imported_remarks(file.metadata, path)
     keys: set[str] = set()
     totals: set[tuple[str, int]] = set()
     submissions: dict[bytes, Submission] = {}
@@ -129,6 +139,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             fresh |= new
         put_notes(connection, notes)
         put_suites(connection, suites)
+        put_remarks(connection, remarks)
     stored = store.results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
@@ -172,6 +183,13 @@ def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]
         return [checked_note(note) for note in found if note.kind == LOCAL]
     except _ODD as error:
         raise _unfit(f"{path}: what it says of images cannot be read", error) from None
+
+
+def _imported_remarks(metadata: dict[bytes, bytes], path: Path) -> dict[str, Any]:
+    try:
+        return checked_remarks(metadata.get(_REMARKS, b"{}"))
+    except _ODD as error:
+        raise _unfit(f"{path}: what it says of entries cannot be read", error) from None
 
 
 def _imported_suites(metadata: dict[bytes, bytes], path: Path) -> list[Suite]:

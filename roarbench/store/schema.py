@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0009"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0010"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
@@ -209,6 +209,14 @@ watched = Table(  # rows looked at while their trainings went on; missing from s
     Column("retrain", Text, nullable=False),
     Column("estimator", Text, nullable=False),
     Column("looks", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
+
+remarks = Table(  # on entries and rankings; missing from stores older than 0010
+    "remarks",
+    metadata,
+    Column("key", Text, primary_key=True),  # kind and subject, as in `remarks.Kind`
+    Column("value", JSON, nullable=False),
     Column("created", UtcDateTime, nullable=False),
 )
 

@@ -19,7 +19,7 @@ from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_onc
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.submissions.file import Refusal, Submission
+from roarbench.submissions.file import Finding, Refusal, Submission
 from roarbench.terms import Split
 from roarbench.text import duration, size
 
@@ -76,7 +76,7 @@ class Accepted:
         drew: It takes chance from the generator, so images are explained one at a time.
         pace: How fast its maps are made.
         costs: Of each suite.
-        warnings: What its author should know; one line each.
+        warnings: What its author should know.
     """
 
     submission: Submission
@@ -84,7 +84,7 @@ class Accepted:
     drew: bool
     pace: Pace
     costs: tuple[SuiteCost, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
 
     def text(self) -> str:
         """Return the report for a terminal."""
@@ -95,7 +95,14 @@ class Accepted:
         lines += [f"maps of a suite on one core of this machine ({how}):"]
         width = max((len(c.suite) for c in self.costs), default=0)
         lines += [f"  {c.suite:{width}} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+        return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
+
+
+_WARNINGS = {
+    Finding.NETWORK: "it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)",
+    Finding.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
+    Finding.CONSTANT: "a map is the same everywhere: its ranking is chance",
+}
 
 
 def _said(entry: Submission) -> str:
@@ -216,15 +223,15 @@ def _same(one: Tensor, other: Tensor) -> Tensor:
     return same
 
 
-def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[str]:
+def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Finding]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
     found = []
     if bool(_same(first, other_model).all()):
-        found.append("it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)")
+        found.append(Finding.NETWORK)
     if bool(_same(first, other_target).all()):
-        found.append("it ignores the target: for another class it gives the same map (Adebayo et al. 2018)")
+        found.append(Finding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
-        found.append("a map is the same everywhere: its ranking is chance")
+        found.append(Finding.CONSTANT)
     return found
 
 

@@ -7,6 +7,7 @@ import re
 import stat
 import warnings
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 from roarbench.errors import CallerError, Refused
@@ -21,6 +22,14 @@ TEMPLATE = Path(__file__).with_name("template.py")
 LARGEST = 256 * 1024  # bytes
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # most characters of each
+
+
+class Finding(StrEnum):
+    """What `validate` finds against the maps of a submission that it accepts."""
+
+    NETWORK = "ignores the network"
+    CLASS = "ignores the class"
+    CONSTANT = "has maps that are the same everywhere"
 
 
 class Refusal(Refused):

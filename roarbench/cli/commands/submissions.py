@@ -1,7 +1,9 @@
 """Submissions, and results that move from store to store."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +11,9 @@ from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers
 from roarbench.errors import CallerError
+
+if TYPE_CHECKING:
+    from roarbench.store.results import ResultsStore
 
 
 def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
@@ -46,9 +51,13 @@ def export_(
     """Write all results: as Parquet, with the sources of what was submitted, for another store; as CSV, for the eye."""
     from roarbench.analysis.load import open_results
     from roarbench.store.exchange import export_results
+    from roarbench.store.folders import Workspace
     from roarbench.store.listing import list_results
+    from roarbench.store.rankings import RankingsStore
 
-    ways = {".parquet": export_results, ".csv": list_results}
+    kept = RankingsStore(Workspace(store).rankings).kept_shares()
+    ways: dict[str, Callable[[ResultsStore, Path], int]]
+    ways = {".parquet": partial(export_results, kept=kept), ".csv": list_results}
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")

@@ -1,0 +1,82 @@
+"""What is known of entries and rankings beside their results, and travels with them. Nothing here imports torch.
+
+Of an entry, what `validate` found; of rankings, on what share of the noisy copies the network keeps its prediction.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, delete, inspect, select
+
+from roarbench.store.database import Database, insert_new, matching
+from roarbench.store.schema import remarks
+from roarbench.submissions.file import Finding
+
+
+class Kind(StrEnum):
+    """What a remark is on: an entry by its id, or rankings by their checksum."""
+
+    VALIDATE = "validate"
+    KEPT = "kept"
+
+
+def note_findings(database: Database, entry: str, found: Collection[Finding]) -> None:
+    """Note what `validate` found of an entry; what it found before is replaced."""
+    key = f"{Kind.VALIDATE} {entry}"
+    with database.write() as connection:
+        connection.execute(delete(remarks).where(remarks.c.key == key))
+        put_remarks(connection, {key: list(found)})
+
+
+def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
+    """Store remarks by kind and subject within a transaction; those that are there already stay as they are."""
+    now = datetime.now(UTC)
+    insert_new(connection, remarks, [{"key": key, "value": value, "created": now} for key, value in new.items()])
+
+
+def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
+    """Return what is noted of these, by subject."""
+    with database.read() as connection:
+        if not subjects or not inspect(connection).has_table(remarks.name):
+            return {}
+        keys = {f"{kind} {subject}": subject for subject in subjects}
+        return {keys[row.key]: row.value for row in matching(connection, select(remarks), remarks.c.key, keys)}
+
+
+def findings_of(database: Database, estimators: Collection[str]) -> dict[str, str]:
+    """Return in words what `validate` found of the submissions among these, their twins and other forms included."""
+    entries = {name: name.partition("~")[0] for name in estimators if "@" in name}
+    found = remarks_on(database, Kind.VALIDATE, set(entries.values()))
+    lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
+    return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
+
+
+def exported_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
+    """Return all remarks for an export, with the shares that the store's folder says."""
+    with database.read() as connection:
+        here = inspect(connection).has_table(remarks.name)
+        stored = {row.key: row.value for row in connection.execute(select(remarks))} if here else {}
+    return json.dumps(stored | {f"{Kind.KEPT} {checksum}": share for checksum, share in kept.items()}).encode()
+
+
+def checked_remarks(text: bytes) -> dict[str, Any]:
+    """Return the remarks of an export.
+
+    Raises:
+        ValueError: One is none.
+    """
+    found = {}
+    for key, value in dict(json.loads(text)).items():
+        kind, _, subject = key.partition(" ")
+        sound = len(subject) <= 400 and (
+            isinstance(value, float | int) and 0 <= value <= 1
+            if kind == Kind.KEPT
+            else kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Finding}
+        )
+        if not sound:
+            raise ValueError(f"'{key[:60]}' is no remark")
+        found[key] = value
+    return found
