@@ -22,6 +22,7 @@ from leaderboard.session import (
     render_part,
     search_box,
     show_chart,
+    show_heading,
     show_table,
     this_page,
 )
@@ -43,7 +44,7 @@ def board(session: Session) -> None:
     """Show the board: one row per estimator."""
     wanted, whole, level = _choices(session)
     shown = filter_rows(whole, wanted)
-    st.write(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
+    st.text(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
     count, kept = len(shown.rows), f"{len(shown.rows)} of {whole.whole} rows"
     st.text(f"{kept}. Places are among the rows shown." if shown.gained else f"{kept}.")
     if count:
@@ -54,8 +55,8 @@ def board(session: Session) -> None:
         first = replace(shown, rows=shown.rows[:_CHARTED])
         show_chart(charts.gain_chart(first), f"{pages.gain_title(shown)} with intervals, {kept}")
         cut = f" Only the first {_CHARTED} rows are drawn." if count > _CHARTED else ""
-        st.write(f"Bars are 95% intervals; {pages.bar_lines(shown)}.{cut}")
-    st.write(shown.footnote)
+        st.text(f"Bars are 95% intervals; {pages.bar_lines(shown)}.{cut}")
+    st.text(shown.footnote)
     download_buttons(board_records(shown), shown.stem + (f"-{level}" if level else ""), board_files(shown))
     if SHOWN[shown.protocol] in UNRETRAINED:
         _probabilities(probability_table(session.view.suite_results, SHOWN[shown.protocol], shown.unit))
@@ -64,8 +65,8 @@ def board(session: Session) -> None:
 def _probabilities(found: ProbabilityTable) -> None:
     """Show how the probability of the predicted class falls, for all rows."""
     if found.records:
-        st.subheader(found.title)
-        st.write(found.explanation)
+        show_heading(found.title)
+        st.text(found.explanation)
         show_table(found.records, found.title, column_config=number_columns("%.3f", *list(found.records[0])[1:]))
         download_buttons(found.records, found.stem)
 

@@ -10,6 +10,7 @@ from leaderboard.session import (
     Session,
     download_buttons,
     number_columns,
+    show_heading,
     show_records,
     show_table,
 )
@@ -50,8 +51,8 @@ def entry(session: Session) -> None:
 
 
 def _in_suite(view: SuiteView, row: BoardRow) -> None:
-    st.header(view.suite_results.title)
-    st.write(view.table.caption)
+    show_heading(view.suite_results.title)
+    st.text(view.table.caption)
     noise = kept_words(view.suite_results.kept.get(row.estimator))
     for reason in (row.flag and f"Doubt: {row.flag}", row.gap and f"No place: {row.gap}", noise):
         if reason:
@@ -60,7 +61,7 @@ def _in_suite(view: SuiteView, row: BoardRow) -> None:
     st.subheader("Validity panel")
     for title, rows in pages.validity(view, row.estimator):
         show_records(rows, title)
-    st.write("; ".join(legend(view.panel)))
+    st.text("; ".join(legend(view.panel)))
     st.subheader("Reproduce")
     st.code(command(view.suite_results, row.estimator), language=None, wrap_lines=True)
     made = runs_of(view.suite_results, row.estimator)
@@ -109,8 +110,8 @@ def gallery(session: Session) -> None:
     chosen = session.choose_some("Estimators", names, "gallery", names[:3], what="estimator {} here")
     levels = [f"{t:g}" for t in session.view.table.levels]
     kept = session.choose_some("Levels", levels, "levels", levels, what="level {} here")
-    st.write(f"{session.view.table.caption}.")
-    st.write(
+    st.text(f"{session.view.table.caption}.")
+    st.text(
         "Maps are bright where features are removed first, as fine as the stored levels are. Removed features have the "
         f"mean colour of the training images. Unit {images.layout.unit}."
     )

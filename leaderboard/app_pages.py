@@ -22,6 +22,7 @@ from leaderboard.session import (
     number_columns,
     render_part,
     show_chart,
+    show_heading,
     show_records,
     show_table,
 )
@@ -53,19 +54,19 @@ def curves(session: Session) -> None:
     tables = curve_tables(
         session.view.suite_results, session.view.curve_boards, chosen, "" if added == "none" else added
     )
-    st.write(pages.better_words(tables))
+    st.text(pages.better_words(tables))
     drawn = [table for table in tables if table.drawn]
     for three in (drawn[i : i + _BESIDE] for i in range(0, len(drawn), _BESIDE)):
         for place, found in zip(st.columns(len(three)), three, strict=True):
             with place:
                 st.subheader(protocol_name(found.protocol))
                 show_chart(charts.curve_chart(found), pages.figure_words(found))
-                st.write(pages.curve_caption(found))
+                st.text(pages.curve_caption(found))
     if above := above_masks_table(session.view.evidence, session.view.roar_caption, chosen):
         tables = [*tables, above]
         st.subheader("ROAR, above masks alone")
         show_chart(charts.curve_chart(above), pages.figure_words(above))
-        st.write(pages.curve_caption(above))
+        st.text(pages.curve_caption(above))
     for found in tables:
         if not found.drawn:
             st.text(pages.level_words(found))
@@ -96,7 +97,7 @@ def compare(session: Session) -> None:
         st.text(
             f"{found.gain_name} of {plain(first)} minus that of {plain(second)}: {interval(found.gain)} accuracy points"
         )
-    st.write(f"{found.caption}. {found.reading}")
+    st.text(f"{found.caption}. {found.reading}")
     if found.levels:
         show_chart(charts.comparison_chart(found), f"{capital(found.heading)}, per level. {found.caption}")
         st.html(render_part("comparison", found, f"{plain(first)} against {plain(second)}"))
@@ -108,7 +109,7 @@ def cost(session: Session) -> None:
     """Show gain against the cost of the maps."""
     view = session.view
     priced = pages.cost_table(view.table)
-    st.write(f"{view.table.caption}. Seconds are processor seconds for the maps of 1,000 images.")
+    st.text(f"{view.table.caption}. Seconds are processor seconds for the maps of 1,000 images.")
     if not priced.points:
         st.info("This store does not say how long the importance maps took.")
         return
@@ -123,7 +124,7 @@ def claims(session: Session) -> None:
     st.text("What Hooker et al. 2019 claim. A claim holds where all its cells agree.")
     found = pages.claims([session.view])
     for table in found:
-        st.subheader(table.title)
+        show_heading(table.title)
         st.text(f"{table.caption}.")
         show_records(table.rows, table.title)
     rows = [{"table": table.title, "numbers are": table.caption, **row} for table in found for row in table.rows]
@@ -136,9 +137,9 @@ def about(session: Session) -> None:
         st.write(text)
     for place, found in zip(st.columns(2), toy_tables(), strict=True):
         with place:
-            st.subheader(found.title)
+            show_heading(found.title)
             show_chart(charts.curve_chart(found), pages.figure_words(found))
-            st.write(pages.curve_caption(found))
+            st.text(pages.curve_caption(found))
     download_buttons(curve_records(toy_tables()), "toy")
     st.header("Limitations")
     st.write("\n".join(f"- {text}" for text in LIMITS))

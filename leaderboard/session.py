@@ -148,6 +148,11 @@ def render_part(name: str, *values: Any) -> str:
     return str(getattr(templates().get_template("parts.html").module, name)(*values))
 
 
+def show_heading(text: str) -> None:
+    """Show a heading that may hold names from outside."""
+    st.html(render_part("subtitle", text))
+
+
 def show_records(rows: Records, name: str) -> None:
     """Show records whose texts a reader wants whole."""
     if rows:

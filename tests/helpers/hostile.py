@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suite import Block, Suite
@@ -21,6 +22,8 @@ NAMES = (
     "=HYPERLINK(0)",
 )
 ABOUT = "<img src='http://127.0.0.1:9/a.png'> ![x](http://127.0.0.1:9/b.png) **bold** " + "z" * 10_000
+MODEL = "![m](http://127.0.0.1:9/model.png)"
+DATASET = replace(DATASETS["imagenette64"], name="![d](http://127.0.0.1:9/data.png)")
 ROWS = {name: Estimator(name, "grad", "base", ABOUT) for name in NAMES}
 NAME = "hostile"
 
@@ -28,10 +31,11 @@ NAME = "hostile"
 def hostile_suite() -> Suite:
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
-    return replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model="resnet-hostile", blocks=blocks)
+    return replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
 
 
 def install() -> None:
     """Make the table of estimators and that of suites hold them; for a process that is only a test."""
     ESTIMATORS.update(ROWS)
+    DATASETS[DATASET.name] = DATASET
     SUITES[NAME] = VERSIONS[NAME, 1] = hostile_suite()

@@ -33,6 +33,7 @@ from leaderboard.static import export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MARKS
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -801,6 +802,7 @@ def test_hostile_text_does_nothing_on_static_pages(
 ) -> None:
     for name, row in hostile.ROWS.items():
         monkeypatch.setitem(ESTIMATORS, name, row)
+    monkeypatch.setitem(DATASETS, hostile.DATASET.name, hostile.DATASET)
     monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
     monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     with ResultsStore.open(make_store(tmp_path, SUITES[hostile.NAME], images=60)) as store:

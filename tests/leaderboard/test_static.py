@@ -15,6 +15,7 @@ from leaderboard.static import entry_file, export
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.cli.main import app
+from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -161,6 +162,7 @@ def test_twins_have_no_page_and_controls_have(site: Path) -> None:
 def hostile_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name, row in hostile.ROWS.items():
         monkeypatch.setitem(ESTIMATORS, name, row)
+    monkeypatch.setitem(DATASETS, hostile.DATASET.name, hostile.DATASET)
     monkeypatch.setitem(SUITES, hostile.NAME, hostile.hostile_suite())
     monkeypatch.setitem(VERSIONS, (hostile.NAME, hostile.hostile_suite().version), hostile.hostile_suite())
     url = make_store(tmp_path, SUITES[hostile.NAME], images=60)
