@@ -35,8 +35,10 @@ def lrp(asked: MethodInput) -> Tensor:
     """Return layer-wise relevance (Bach et al. 2015) by rules that differ with the layer, signed.
 
     Convolutions but the first pass relevance on by the rule z+, without biases; all else that is linear by the rule
-    epsilon, as Kohlbrenner et al. (2020) do. Epsilon everywhere, captum's default, is the gradient times the image in
-    a network of ReLUs (Ancona et al. 2018).
+    epsilon. Such mixtures are those of Kohlbrenner et al. (2020); epsilon in the first convolution is a choice made
+    here. zennit's `EpsilonPlus` has z+ there and its `EpsilonPlusFlat` the flat rule, and their maps are quite other
+    ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
+    2018).
 
     Raises:
         RunError: The network has a step that no rule is known for.
