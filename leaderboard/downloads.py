@@ -14,6 +14,7 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name
 from roarbench import text as formatting
 from roarbench.analysis.marks import MASKS
+from roarbench.estimators.catalogue import shown_name
 from roarbench.report.latex import latex_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -185,6 +186,7 @@ def templates() -> Environment:
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {
         "plain": plain,
+        "shown": shown_name,
         "cell": cell_text,
         "signed": signed,
         "place": place_interval,

@@ -22,6 +22,7 @@ _SOURCES = {
     **dict.fromkeys(METHODS, "roarbench/estimators/through_captum.py"),
     **dict.fromkeys(("gradient-shap", "kernel-shap", "rise"), "roarbench/estimators/sampled.py"),
     "shapley": "roarbench/estimators/coalitions.py",
+    "deeplift": "roarbench/estimators/rescaled.py",
     **dict.fromkeys(("layer-cam", "score-cam"), "roarbench/estimators/blocks.py"),
     **dict.fromkeys(("random-smooth", "centre", "contrast"), "roarbench/estimators/controls.py"),
     "random": "roarbench/estimators/controls.py",

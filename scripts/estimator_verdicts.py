@@ -18,7 +18,7 @@ from replication_table import table as table_of_runs
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.plan.suite_file import read_suite
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import Comparison
@@ -71,7 +71,7 @@ def table(results: SuiteResults, costs: dict[str, str]) -> str:
 def _line(row: Row, costs: dict[str, str]) -> list[str]:
     estimator = find_estimator(row.estimator)
     cost = estimator_costs.cost(estimator), costs.get(estimator.default, MISSING)
-    return [f"`{row.estimator}`", *cost, interval(row.gain), _verdict(row.random), _verdict(row.sobel)]
+    return [f"`{shown_name(row.estimator)}`", *cost, interval(row.gain), _verdict(row.random), _verdict(row.sobel)]
 
 
 def _verdict(comparison: Comparison | None) -> str:

@@ -6,7 +6,7 @@ import estimator_verdicts
 import pytest
 from marked import between
 
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.stats.replication import replication
 from roarbench.terms import SPECIFIC, Unit
 from tests.helpers.command_line import command
@@ -27,7 +27,7 @@ def held(tmp_path_factory):
 def test_the_page_has_every_row_of_the_suite(held):
     assert estimator_verdicts.table(held[0], estimator_verdicts.milliseconds(PAGE)) == TABLE
     asked = next(block for block in held[0].suite.blocks if block.protocol == SPECIFIC)
-    assert all(f"| `{name}` |" in TABLE for name in asked.estimators if find_estimator(name).placed)
+    assert all(f"| `{shown_name(name)}` |" in TABLE for name in asked.estimators if find_estimator(name).placed)
 
 
 @pytest.mark.slow

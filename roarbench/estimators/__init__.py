@@ -36,6 +36,7 @@ METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, 
     "rise": {"samples": 256, "baseline": "mean", "patches": 7},
     "shapley": {"baseline": "mean"},
 }
+DRAWN = ("kernel-shap", "rise")  # their defaults are far from their limit; docs/estimators.md says how far
 SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
 _SPATIAL = ("sobel", "random-smooth", "centre", "contrast")
 _LATER_CONTROLS: dict[str, dict[str, Value]] = {"random-smooth": {"width": 0.1}, "centre": {}, "contrast": {}}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import CUDA, HANDED, SUBMISSION, TRUSTED, Estimator
+from roarbench.estimators import CUDA, DRAWN, HANDED, METHODS, SUBMISSION, TRUSTED, Estimator
 from roarbench.estimators.parameters import read_values, written
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS
 
@@ -164,6 +164,18 @@ def _with_values(name: str, others: Iterable[str]) -> Estimator:
     said = ",".join(f"{key}={written(value)}" for key, value in values.items())
     about = ", ".join(f"{key} {written(value)}" for key, value in values.items())
     return replace(table, id=f"{plain}({said}){twin}", about=f"{table.about}; {about}", values=tuple(values.items()))
+
+
+def shown_name(name: str) -> str:
+    """Return an id as tables show it: with the draws where they are far too few for the method's limit.
+
+    `rise` is shown as `rise(samples=256)`, which means the same.
+    """
+    base = re.split(r"[(~]", name, maxsplit=1)[0]
+    if base not in DRAWN or "samples=" in name:
+        return name
+    said, rest = f"{base}(samples={METHODS[base]['samples']}", name.removeprefix(base)
+    return f"{said},{rest[1:]}" if rest.startswith("(") else f"{said}){rest}"
 
 
 def ranked_by(name: str) -> Estimator | None:

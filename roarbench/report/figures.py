@@ -17,6 +17,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import shown_name
 from roarbench.report.gains import Height
 from roarbench.report.panels import (
     FONT_POINTS,
@@ -171,7 +172,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
         for family in block.families
     )
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
-    labels = 0.45 + max(_text_inches(curve.estimator, FONT_POINTS) for curve in chart.all_curves)
+    labels = 0.45 + max(_text_inches(shown_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
     left, between, margin = 0.7, 0.8, 0.15
     words = max(_text_inches(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)

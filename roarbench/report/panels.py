@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.optimize import isotonic_regression
 
+from roarbench.estimators.catalogue import shown_name
+
 FONT_POINTS = 8.5
 LABEL_INCHES = 1.35 * FONT_POINTS / 72  # from one label's middle to the next: a line of text and a little air
 INK = "#222222"
@@ -87,7 +89,7 @@ def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
         linestyle=style.line,
         markersize=4.2,
         linewidth=1.6,
-        label=curve.estimator,
+        label=shown_name(curve.estimator),
     )
 
 

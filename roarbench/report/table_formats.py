@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.estimators.catalogue import shown_name
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable, suite_trains
 from roarbench.report.table_notes import advice, footnote, remarks
@@ -139,7 +140,7 @@ def _cells(table: SuiteTable, row: Row) -> list[str]:
     above, nothing = table.above_masks.get(row.estimator, {}), Estimate()
     return [
         place_interval(row.place),
-        " ".join(filter(None, (row.estimator, *signs))),
+        " ".join(filter(None, (shown_name(row.estimator), *signs))),
         interval(row.gain),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,

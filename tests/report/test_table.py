@@ -13,6 +13,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import METRICS
 from roarbench.analysis.marks import Flag, Grade, Mark
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
@@ -234,6 +235,26 @@ def test_markdown_is_a_table_with_its_caption():
         "",
         f"{TABLE.caption}. {footnote(TABLE)}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("rise", "rise(samples=256)"),
+        ("kernel-shap(patches=4)~blurred", "kernel-shap(samples=256,patches=4)~blurred"),
+        ("rise(samples=4000)", "rise(samples=4000)"),
+        ("rise@1a2b3c4d", "rise@1a2b3c4d"),
+        ("shapley", "shapley"),
+    ],
+)
+def test_rows_of_too_few_draws_say_how_many(name, shown):
+    """They are short of their method's limit; the id in JSON stays."""
+    rows = (replace(ROWS[0], estimator=name), *ROWS[1:])
+    table = replace(TABLE, board=replace(BOARD, rows=rows))
+    assert f"| {shown} |" in render(table, "markdown")
+    assert f" {shown} " in printed(table, 120)
+    assert name in [row["estimator"] for row in json.loads(render(table, "json"))["rows"]]
+    assert find_estimator(shown) == find_estimator(name)
 
 
 def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
