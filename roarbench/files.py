@@ -61,6 +61,10 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not path.parent.exists():
+            raise StoreError(
+                f"cannot write {path}: there is no folder {path.parent}; make it, or name another"
+            ) from error
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}; free space or choose another --store"
         ) from error

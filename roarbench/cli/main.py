@@ -5,6 +5,7 @@ What a command needs is imported in it: `--help` and a mistyped name are answere
 """
 
 import gc
+import shlex
 import signal
 import sys
 import unicodedata
@@ -16,7 +17,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.calls import program_name
+from roarbench.calls import TAKEN, program_name
 from roarbench.cli.commands import lists, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.cli.option_records import command
@@ -113,7 +114,7 @@ def _call() -> int:
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
-            _complain(f"{seen} ({program_name()} --help)")
+            _complain(f"{seen} ({_meant(sys.argv[1:]) or f'{program_name()} --help'})")
     except (KeyboardInterrupt, SystemExit) as stop:
         code = int(stop.code or 0) if isinstance(stop, SystemExit) else _INTERRUPTED
     except OSError as error:
@@ -123,6 +124,14 @@ def _call() -> int:
         _complain(f"cannot go on: {error.strerror or error}{place}")
         code = 2
     return code
+
+
+def _meant(words: list[str]) -> str:
+    """Return the command with `--suite` before the name that follows it alone; empty where that is not the mistake."""
+    command, name, *others = [*words, "", ""]
+    if "--suite" not in TAKEN.get(command, ()) or "--suite" in words or not name or name.startswith("-"):
+        return ""
+    return f"did you mean {shlex.join([program_name(), command, '--suite', name, *filter(None, others)])}?"
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

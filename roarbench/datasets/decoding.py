@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.folders import FileGroup, read_files
-from roarbench.datasets.images import DAMAGED, DecodedImage, decode_image
+from roarbench.datasets.images import DAMAGED, DecodedImage, decode_image, refuse_damaged
 from roarbench.datasets.sources import RawSplit, unreadable
 from roarbench.datasets.tables import RowGroup, read_images
 from roarbench.errors import CallerError, DataError, StoreError
@@ -34,7 +34,6 @@ from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
 
 PARTS_PER_WORKER = 32  # a process takes seconds to start: it should have thousands of images to decode
-DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
 JOURNAL = "journal.jsonl"
 
 
@@ -278,9 +277,8 @@ def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -
 
 
 def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:
-    if len(tally.damaged) > DAMAGED_SHARE * tally.images:
-        seen = f"{len(tally.damaged)} of {tally.images} images of {record.name} ({split}) cannot be decoded whole"
-        row = raw.rows[min(tally.damaged)]
-        files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
-        first = f"{files[row]}; mend it or take it away" if files else f"image {row}; fetch its file again"
-        raise DataError(f"{seen}, the first is {first}")
+    files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
+    rows = [raw.rows[number] for number in sorted(tally.damaged)]
+    names = [files[row] if files else f"image {row}" for row in rows]
+    advice = () if files else ("fetch their files again",)
+    refuse_damaged(names, tally.images, f"{record.name} ({split})", *advice)

@@ -1,6 +1,6 @@
 """One stored image to pixels, whatever is odd about it; what had to be put right is told, never passed over."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import NamedTuple
@@ -11,10 +11,13 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.crop import to_pixels
+from roarbench.errors import DataError
+from roarbench.text import some
 
 GREY, DEEP, CMYK, OTHER, COLOUR = "grey", "of 16 bits", "CMYK", "palette or transparency", "colour"
 TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
 DAMAGED = (TRUNCATED, UNREADABLE)
+DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
 FILL = 128  # every value of an image of which nothing can be read
 
 
@@ -51,6 +54,34 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
         except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             continue
     return DecodedImage(np.full(record.shape, FILL, np.uint8), (UNREADABLE,))
+
+
+def is_damaged(content: bytes) -> bool:
+    """Return whether an image cannot be decoded whole."""
+    try:
+        with Image.open(BytesIO(content)) as image:
+            image.load()
+    except MemoryError:
+        raise
+    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+        return True
+    return False
+
+
+def refuse_damaged(names: Sequence[str], images: int, of: str, advice: str = "mend them or take them away") -> None:
+    """Refuse data with more damaged images than `DAMAGED_SHARE`.
+
+    Args:
+        names: The damaged images.
+        images: How many were looked at.
+        of: Of what they are.
+        advice: What to do.
+
+    Raises:
+        DataError: They are too many.
+    """
+    if len(names) > DAMAGED_SHARE * images:
+        raise DataError(f"{len(names)} of {images} images of {of} cannot be decoded whole: {some(names)}; {advice}")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
@@ -15,53 +16,94 @@ from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, folders, own_images, tables
 from roarbench.datasets.guessing import LABELS, feature_columns, label_column
+from roarbench.datasets.images import is_damaged, refuse_damaged
 from roarbench.datasets.sources import counted
 from roarbench.datasets.tabular import ENDINGS, read_table
 from roarbench.errors import DataError
+from roarbench.text import some
 
 SHARE = 0.3  # of the images, drawn for testing where there is no split of that kind
 _TRAIN, _TEST = ("train", "training"), ("test", "val", "valid", "validation")
 _IMAGES = ("image", "img", "photo", "picture")  # usual names of a column
 _LOOKED_AT = 64  # images that say how large images are, and whether they have colours
+_CHECKED = 20_000  # images that are decoded to find damaged ones; of more, these are spread over all
+_FEWEST = 20  # images of a class to train on; fewer get a warning
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "I;16")
 
 
-def look(folder: Path) -> DatasetRecord:
+def look(folder: Path, say: Callable[[str], object] = lambda line: None) -> DatasetRecord:
     """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
 
     The size of images is that of the shorter side of half of them, 64 pixels at most.
 
+    Args:
+        folder: Of images, or a file.
+        say: Told of what should be known before hours of work: left-out columns, few images.
+
     Raises:
-        DataError: There are neither folders of classes nor parquet files with images and labels, or too few images; a
-            file is no table, or has no column of classes.
+        DataError: There are neither folders of classes nor parquet files with images and labels, too few images, or
+            damaged ones; a file is no table, or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
-        return counted(_as_table(folder))
+        return _enough(counted(_as_table(folder, say)), say)
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
     record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
     found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
-    return counted(found)
+    return _enough(counted(found), say)
 
 
-def _as_table(path: Path) -> DatasetRecord:
+def _enough(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+    if record.train_images < _FEWEST * record.classes:
+        what = "rows" if record.tabular else "images"
+        seen = f"{record.train_images} {what} to train on in {record.classes} classes"
+        say(
+            f"warning: {seen}; with fewer than {_FEWEST} of each, networks may learn nothing that a guess does not know"
+        )
+    return record
+
+
+def _as_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     label = label_column(table, path)
-    found, others = feature_columns(table, label), [name for name in table.column_names if name != label]
-    some = found if list(found) != others else ()
+    gaps, others = feature_columns(table, label), [name for name in table.column_names if name != label]
+    found = tuple(name for name, count in gaps.items() if not count)
+    seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
+    missing = f"{path.name} has missing or infinite values: column {some(seen)}"
+    if seen and len(found) < 2:
+        raise DataError(f"{missing}; fill them in or leave these rows out")
+    if seen:
+        say(f"warning: {missing}; left out")
+    kept = found if list(found) != others else ()
     record = replace(own_images(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
-    return replace(record, own=TABLE, label_column=label, columns=some, share=SHARE)
+    return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
 
 
 def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
     split = _split(folders.class_names(folder), ".")
-    place = folder / split[0]
-    files = (place / file for file in folders.read_folder(place, folders.class_names(place)).files)
-    return _shaped(
-        _with_split(replace(record, own=FOLDERS), split), (file.read_bytes() for file in _spread(list(files)))
+    files = [folder / name / file for name in dict.fromkeys(split) for file in _files(folder / name)]
+    found = _shaped(
+        _with_split(replace(record, own=FOLDERS), split), (file.read_bytes() for file in _spread(files, _LOOKED_AT))
     )
+    checked = list(_spread(files, _CHECKED))
+    with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
+        damaged = [file for file, whole in zip(checked, pool.map(_whole, checked), strict=True) if not whole]
+    refuse_damaged([file.relative_to(folder).as_posix() for file in damaged], len(checked), record.name)
+    return found
+
+
+def _files(place: Path) -> tuple[str, ...]:
+    if classes := folders.class_names(place):
+        return folders.read_folder(place, classes).files
+    loose = folders.read_folder(place.resolve().parent, [place.resolve().name]).files
+    seen = f"{place} has {len(loose)} images and no folders of classes"
+    raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
+
+
+def _whole(file: Path) -> bool:
+    return not is_damaged(file.read_bytes())
 
 
 def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
@@ -112,8 +154,8 @@ def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -
     return named[0] if named else found[0]
 
 
-def _spread(files: Sequence[Path]) -> Iterator[Path]:
-    return islice(files, 0, None, max(1, len(files) // _LOOKED_AT))
+def _spread(files: Sequence[Path], most: int) -> Iterator[Path]:
+    return islice(files, 0, None, -(-len(files) // most))
 
 
 def _shaped(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:

@@ -53,7 +53,7 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
     """
     table = read_table(path)
     names = feature_names(table, record.label_column, record.columns, path)
-    labels = _labels(table, record.label_column, path)
+    labels = class_numbers(table, record.label_column, path)
     values = np.stack([_numbers(table[name], name, path) for name in names], 1)
     return LabelledRows(values, labels)
 
@@ -166,13 +166,17 @@ def _kind(kind: pa.DataType) -> str:
     return "text" if text else str(kind)
 
 
-def _labels(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the numbers of the classes, in the order of their names or values."""
+def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
+    """Return the numbers of the classes, in the order of their names or values; int64 (n,).
+
+    Raises:
+        DataError: A row has none, or they are no classes.
+    """
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
     if column.null_count:
-        raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} rows")
+        raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} of {len(column)} rows")
     values = np.asarray(column.to_pylist())
     if np.issubdtype(values.dtype, np.floating) and not np.equal(values, np.rint(values)).all():
         raise DataError(f"{path.name}: the label column '{name}' has fractions; expected a class for each row")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
@@ -18,17 +19,18 @@ _CHEAP = 5000  # training rows of a table up to which 20 references take minutes
 _STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 
 
-def write_suite(folder: Path) -> Path:
+def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) -> Path:
     """Write NAME.toml into this folder, from the images in another or from a table; the path.
 
     Args:
         folder: Has a folder for each class, or folders of the splits that have these, or parquet files; or a file of
             rows.
+        say: Told of what should be known before hours of work.
 
     Raises:
         CallerError: There are no such data, or the file is there already.
     """
-    record = look(folder)
+    record = look(folder, say)
     name = slug(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")

@@ -259,7 +259,9 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
     if bad := sorted(set(numbers[~finite].tolist())):
-        seen = f"of {len(bad)} of {len(set(numbers.tolist()))} images ({some(bad)}) have values that are NaN or infinite"
+        seen = (
+            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({some(bad)}) have values that are NaN or infinite"
+        )
         return fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None
 

@@ -500,6 +500,8 @@ BAD = [
     (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
     (("table", *SMALL, "--levels", "30"), "No such option: --levels"),
     (("table",), "Missing option '--suite'"),
+    (("run", "quick", "--limit", "4"), "(did you mean roarbench run --suite quick --limit 4?)"),
+    (("claims", "quick"), "(did you mean roarbench claims --suite quick?)"),
     (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
     (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
@@ -515,7 +517,7 @@ BAD = [
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "x"), "; write x.parquet"),
-    (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: No such file or directory"),
+    (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
 ]
 
 

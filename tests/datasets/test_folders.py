@@ -83,7 +83,7 @@ def test_a_class_with_a_single_image_is_refused(tmp_path):
 def test_a_damaged_image_is_named(tmp_path):
     folder = write_pictures(tmp_path / "pictures")
     (folder / "green" / "03.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"1 of \d+ images .* the first is green/03.png; mend it or take it away"):
+    with pytest.raises(DataError, match=r"1 of \d+ images .* whole: green/03.png; mend them or take them away"):
         decode_dataset(record(folder), tmp_path / "store")
 
 

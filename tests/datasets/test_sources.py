@@ -207,7 +207,7 @@ def test_a_broken_image_is_named(tiny, tiny_folder) -> None:
     images[10] = images[10][:60]
     write_split(tiny_folder, "train", images, TINY_LABELS["train"])
     for limit, count in ((None, 12), (3, 3)):
-        expected = rf"1 of {count} images of tiny \(train\) cannot be decoded whole, the first is image 10;"
+        expected = rf"1 of {count} images of tiny \(train\) cannot be decoded whole: image 10;"
         with pytest.raises(DataError, match=expected) as complaint:
             decode_dataset(tiny, tiny_folder.parent / "store", tiny_folder, limit)
         assert_one_line(complaint)

@@ -79,7 +79,7 @@ def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
         (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has 1 row, expected 2 or more"),
         (TEXT, {"label_column": "b", "columns": ("a",)}, "expected two or more"),
         ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
-        ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 rows"),
+        ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 of 3 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
         ("a|b|kind\n1|2|x\n", {}, "cannot tell what separates the columns of mine.csv: neither ',' nor ';' nor tab"),
         ("a,b;kind\n1,2;x\n", {}, "cannot tell what separates the columns of mine.csv: several of ',', ';' and tab"),

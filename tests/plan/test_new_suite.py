@@ -82,12 +82,37 @@ def test_grey_images(tmp_path):
     assert look(tmp_path / "grey").channels == 1
 
 
+def loose(folder):
+    (write_pictures(folder.with_name("classes")) / "red").rename(folder)
+
+
+def broken(folder):
+    """One is cut off in its second half; two are no pictures at all."""
+    write_pictures(folder)
+    for name in ("blue/00", "green/00", "green/01"):
+        (folder / f"{name}.png").write_bytes(b"no image")
+    cut = folder / "blue" / "01.png"
+    cut.write_bytes(cut.read_bytes()[:150])
+
+
+def test_few_images_get_a_warning(tmp_path):
+    said = []
+    look(write_pictures(tmp_path / "few", 3), said.append)
+    look(write_pictures(tmp_path / "enough", 30), said.append)
+    assert [line.partition(";")[0] for line in said] == ["warning: 6 images to train on in 3 classes"]
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     (
         (lambda folder: None, "photos is missing; write a folder of class folders, or of parquet files"),
         (lambda folder: folder.write_text("x"), "photos is a file; write a folder of class folders"),
-        (lambda folder: folder.mkdir(), "0 of 0 classes have an image|none of the images looked at"),
+        (lambda folder: folder.mkdir(), "photos has no image; expected files that end in .bmp"),
+        (loose, r"photos has 8 images and no folders of classes; put the images of each class into .*photos.CLASS$"),
+        (
+            broken,
+            "4 of 24 images of photos cannot be decoded whole: blue/00.png, blue/01.png, green/00.png and 1 more;",
+        ),
         (lambda folder: (folder / "a").mkdir(parents=True), "a has no image; expected files that end in .bmp"),
     ),
 )

@@ -125,6 +125,15 @@ def test_an_ending_in_capitals_is_the_same(tmp_path):
     assert suite.dataset_record.shape == (4, 1, 1)
 
 
+def test_what_is_left_out_for_its_gaps_is_named(tmp_path):
+    said = []
+    path = tmp_path / "gaps.csv"
+    path.write_text("fine_label,a,b,c\n" + "0.0,1,2,\n1.0,3,4,5\n" * 30)
+    data = read_suite(write_suite(path, said.append)).dataset_record
+    assert (data.label_column, data.columns) == ("fine_label", ("a", "b"))
+    assert said == ["warning: gaps.csv has missing or infinite values: column 'c' in 30 of 60 rows; left out"]
+
+
 def test_what_numbers_the_rows_is_no_feature(tmp_path):
     data = read_suite(write_suite(write_table(tmp_path / "mine.csv", "id,b,c,d,kind"))).dataset_record
     assert data.columns == ("b", "c", "d")
@@ -154,7 +163,13 @@ def test_every_line_that_says_something_is_explained(tmp_path):
     ("text", "said"),
     [
         ("a,b,c\n1,2,0.5\n3,4,0.7\n", "no column has a usual name of classes"),
-        ("a,label\n1,x\n2,y\n", "no column has"),
+        ("a,label\n1,x\n2,y\n", "the class 'x' of 'label' has 1 row"),
+        ("a,b,target\n1,2,0.5\n3,4,0.7\n", "the label column 'target' has fractions"),
+        ("target,a,flag\n0,1,0\n,2,1\n0,1,0\n,2,1\n", "the label column 'target' is empty in 2 of 4 rows"),
+        (
+            "a,b,c,y\n1,,3,0\n4,5,,1\n,7,8,0\n,7,8,1\n",
+            "missing or infinite values: column 'a' in 2 of 4 rows, 'b' in 1 of 4 rows, 'c' in 1 of 4 rows; fill",
+        ),
         ("a,a,label\n1,2,x\n", "has the column 'a' more than once"),
     ],
 )

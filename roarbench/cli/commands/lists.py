@@ -1,6 +1,7 @@
 """What there is, and what needs no store."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,7 @@ def new_suite(
     """Write the TOML file of a suite on your own images or table into this folder, every line explained."""
     from roarbench.plan.new_suite import write_suite
 
-    path = write_suite(folder)
+    path = write_suite(folder, partial(err.print, soft_wrap=True))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
