@@ -1,12 +1,13 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.analysis.differences import ByPoint, differences_of
 from roarbench.analysis.mixtures import Dropped, differing, mixture
@@ -27,6 +28,31 @@ from roarbench.terms import Protocol, Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
+
+
+class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
+    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: as bytes they are 8 times as large.
+
+    Args:
+        held: Results by point.
+    """
+
+    def __init__(self, held: Mapping[tuple[str, float], Collection[Result]]) -> None:
+        self._held = held
+
+    def __getitem__(self, at: tuple[str, float]) -> NDArray[np.bool_]:
+        found = list(self._held[at])
+        packed = np.frombuffer(b"".join(result.bits for result in found), np.uint8).reshape(len(found), -1)
+        return np.unpackbits(packed, axis=1, count=found[0].total).view(np.bool_)
+
+    def __contains__(self, at: object) -> bool:
+        return at in self._held
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 class Other(NamedTuple):
@@ -183,7 +209,7 @@ class SuiteResults:
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
-        correct = {at: np.stack([result.answers for result in results]) for at, results in found.items()}
+        correct = Answers(found)
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).placed)
         mixed = frozenset(self.mixed(protocol, unit, fill))

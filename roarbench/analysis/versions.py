@@ -5,7 +5,7 @@ fingerprint is of is known from notes in the database, from the manifests of dec
 Nothing here imports torch.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from roarbench.store.folders import Workspace
 from roarbench.store.images import LOCAL, ImageNote
 from roarbench.store.results import ResultsStore
 
+_SOME = 200  # points that are looked up at once
 _SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
 
 
@@ -62,9 +63,8 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
         asked = [Version(data, limit, given) for given in dict.fromkeys([own, *_together(seeds)])]
-        cells = {version: _cells(suite, version, store) for version in asked}
-        explained = [version for version in asked if any(map(needs_reference, cells[version]))]
-        stored += explained or [version for version in asked[:1] if cells[version]]
+        explained = [version for version in asked if any(map(needs_reference, _cells(suite, version, store)))]
+        stored += explained or [version for version in asked[:1] if any(True for _ in _cells(suite, version, store))]
     return stored
 
 
@@ -85,11 +85,12 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _cells(suite: Suite, version: Version, store: ResultsStore) -> list[Cell]:
-    """Return the cells of a version that have a result."""
-    asked = with_given(suite, version.given)
-    keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in expand(suite)}
-    return [keys[key] for key in store.done(keys)]
+def _cells(suite: Suite, version: Version, store: ResultsStore) -> Iterator[Cell]:
+    """Yield the cells of a version that have a result; some are looked up at a time, for mostly the first will do."""
+    asked, points = with_given(suite, version.given), expand(suite)
+    for some in (points[start : start + _SOME] for start in range(0, len(points), _SOME)):
+        keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in some}
+        yield from (keys[key] for key in store.done(keys))
 
 
 @dataclass(frozen=True)

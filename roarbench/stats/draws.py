@@ -9,6 +9,7 @@ coverage that this and simpler bootstraps reach.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from roarbench.stats.luck import luck
 from roarbench.stats.spread import Spread, spread_of
 
 _CHUNK = 2_000_000  # drawn image numbers held at once: 16 MB
+_CELLS = 250  # whose answers are numbers at once
 _IMAGES = 0  # stream of chance; those of `luck` follow
 
 
@@ -81,16 +83,18 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
 
 def _draws(scores: Scores, bootstrap: Bootstrap, spread: Spread | None, resampled: Floats) -> Draws:
     """Return accuracies with the draws of images that are there already, and with those of references and trainings."""
-    cells = list(scores.correct.values())
-    if not cells:
+    if not scores.correct:
         return Draws({}, np.empty(0), resampled, resampled)
-    values = np.array([int(bits.sum()) for bits in cells]) / np.array([bits.size for bits in cells])
+    values = np.array([int(bits.sum()) / bits.size for bits in scores.correct.values()])
     column = {point: index for index, point in enumerate(scores.correct)}
     if spread is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
     true, whole = luck(scores, bootstrap, spread)
     # of two experiments on the same images each has its own luck: twice the variance
-    return Draws(column, values, resampled + true, values + np.sqrt(2) * whole)
+    true += resampled
+    whole *= np.sqrt(2)
+    whole += values
+    return Draws(column, values, true, whole)
 
 
 def _resampled(boards: Sequence[Scores], bootstrap: Bootstrap) -> list[Floats]:
@@ -98,15 +102,20 @@ def _resampled(boards: Sequence[Scores], bootstrap: Bootstrap) -> list[Floats]:
 
     The boards have the same images; of one without cells the array is empty.
     """
-    cells = [list(board.correct.values()) for board in boards]
-    bits = [each for of_one in cells for each in of_one]
-    if not bits:
-        return [np.empty((bootstrap.resamples, 0)) for _ in boards]
-    counts = np.stack([each.sum(0, dtype=np.float32) for each in bits])
-    totals = np.array([each.size for each in bits], dtype=np.float64)
-    # float32 holds every count exactly: there are fewer than 2^24 answers in a cell; a cell's draws lie side by side
-    drawn = np.hstack([counts @ weights.T for weights in image_weights(counts.shape[1], bootstrap)]) / totals[:, None]
-    return [part.T for part in np.split(drawn, np.cumsum([len(of_one) for of_one in cells])[:-1])]
+    ends = np.cumsum([0, *(len(board.correct) for board in boards)])
+    images = max(board.images for board in boards)
+    drawn, counts = np.empty((ends[-1], bootstrap.resamples)), np.empty((ends[-1], images), np.int16)
+    totals = np.empty((ends[-1], 1))
+    for cell, bits in enumerate(bits for board in boards for bits in board.correct.values()):
+        counts[cell], totals[cell] = bits.sum(0, dtype=np.int16), bits.size
+    first = 0
+    for weights in image_weights(images, bootstrap) if images else ():
+        draws = slice(first, first := first + len(weights))
+        # float32 holds every count exactly: there are fewer than 2^24 answers in a cell
+        for some in (slice(cell, cell + _CELLS) for cell in range(0, len(drawn), _CELLS)):
+            drawn[some, draws] = counts[some].astype(np.float32) @ weights.T
+    drawn /= totals
+    return [drawn[start:end].T for start, end in pairwise(ends)]  # a cell's draws lie side by side
 
 
 def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:

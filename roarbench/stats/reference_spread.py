@@ -66,16 +66,20 @@ def references_of(boards: Sequence[Scores]) -> References | None:
     """
     unique = {curve.digest: curve for board in boards for curve in _curves(board)}
     curves = [unique[digest] for digest in sorted(unique)]
-    areas = [found for curve in curves if len(found := curve.areas()) > 1]
+    areas: list[dict[str, float]] = []  # their means over the images; the answers of all rows are too many to keep
+    noise = 0.0
+    for curve in curves:
+        if len(found := curve.areas()) > 1:
+            areas.append({name: answers.mean() for name, answers in found.items()})
+            noise += float(squares(np.stack(list(found.values())))[1])
     if not areas:
         return None
     networks = sorted({name for found in areas for name in found})
     deviations = np.full((len(areas), len(networks)), np.nan)
-    for row, found in zip(deviations, areas, strict=True):
-        means = np.array([answers.mean() for answers in found.values()])
-        row[[networks.index(name) for name in found]] = means - means.mean()
+    for row, area in zip(deviations, areas, strict=True):
+        means = np.array(list(area.values()))
+        row[[networks.index(name) for name in area]] = means - means.mean()
     variance, shared, own_freedom = components(deviations)
-    noise = sum(float(squares(np.stack(list(found.values())))[1]) for found in areas)
     rows = len(areas)
     levels, factor = _factor(curves)
     return References(
@@ -97,38 +101,37 @@ class _Curve:
     """The answers of one explained row, averaged over the trainings on each reference.
 
     Attributes:
-        answers: Shape (images,) by reference and level.
+        board: Has its answers, as bits; as numbers those of all rows at once would take 64 times as much.
+        estimator: Its id.
+        networks: Names of its references, by level in ascending order.
         digest: Of its bits.
     """
 
-    answers: dict[tuple[str, float], Floats]
+    board: Scores
+    estimator: str
+    networks: dict[float, list[str]]
     digest: bytes
-
-    @property
-    def levels(self) -> list[float]:
-        return sorted({t for _, t in self.answers})
 
     def at(self, t: float) -> dict[str, Floats]:
         """Return the answers at a level by reference, in the order of their names."""
-        return {name: answers for (name, level), answers in sorted(self.answers.items()) if level == t}
+        bits, names = self.board.correct[self.estimator, t], np.array(self.board.references[self.estimator, t])
+        return {name: bits[names == name].mean(0, dtype=np.float64) for name in self.networks[t]}
 
     def areas(self) -> dict[str, Floats]:
         """Return what the curve takes from a gain for every image, of references with all its levels above 0."""
-        levels = [t for t in self.levels if t > 0]
-        whole = set.intersection(*(set(self.at(t)) for t in levels)) if levels else set()
-        curves = {name: np.stack([self.answers[name, t] for t in levels]) for name in sorted(whole)}
+        levels = [t for t in self.networks if t > 0]
+        answers = [self.at(t) for t in levels]
+        whole = set.intersection(*map(set, answers)) if levels else set()
+        curves = {name: np.stack([each[name] for each in answers]) for name in sorted(whole)}
         return {name: area_weights((0.0, *levels))[1:] @ curve for name, curve in curves.items()}
 
 
 def _curves(board: Scores) -> Iterator[_Curve]:
-    rows: dict[str, dict[tuple[str, float], Floats]] = {}
+    rows: dict[str, dict[float, list[str]]] = {}
     for (estimator, t), names in board.references.items():
-        for name in set(names):
-            chosen = [index for index, other in enumerate(names) if other == name]
-            answers = board.correct[estimator, t][chosen].mean(0, dtype=np.float64)
-            rows.setdefault(estimator, {})[name, t] = answers
+        rows.setdefault(estimator, {})[t] = sorted(set(names))
     for estimator, found in rows.items():
-        yield _Curve(found, row_digest(board, estimator))
+        yield _Curve(board, estimator, dict(sorted(found.items())), row_digest(board, estimator))
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
@@ -166,13 +169,13 @@ def _factor(curves: Iterable[_Curve]) -> tuple[tuple[float, ...], Floats]:
     variance is unbiased and the whole is a covariance.
     """
     held = list(curves)
-    levels = tuple(sorted({t for curve in held for t in curve.levels if len(curve.at(t)) > 1}))
-    networks = sorted({name for curve in held for name, _ in curve.answers})
+    levels = tuple(sorted({t for curve in held for t, names in curve.networks.items() if len(names) > 1}))
+    networks = sorted({name for curve in held for names in curve.networks.values() for name in names})
     deviations = np.zeros((len(held), len(networks), len(levels)))
     freedom = np.zeros(len(levels))
     for row, curve in zip(deviations, held, strict=True):
         for column, t in enumerate(levels):
-            means = {name: answers.mean() for name, answers in curve.at(t).items()}
+            means = {name: answers.mean() for name, answers in curve.at(t).items()} if t in curve.networks else {}
             for name, mean in means.items():
                 row[networks.index(name), column] = mean - np.mean(list(means.values()))
             freedom[column] += max(0, len(means) - 1)

@@ -75,7 +75,7 @@ class Result:
     @property
     def answers(self) -> NDArray[np.bool_]:
         """Return which test images were answered correctly, bool (total,)."""
-        return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).astype(bool)
+        return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).view(np.bool_)
 
     @property
     def probabilities(self) -> NDArray[np.float32] | None:
