@@ -128,10 +128,9 @@ def command(suite_results: SuiteResults, name: str) -> str:
 
 def runs_of(suite_results: SuiteResults, name: str) -> list[dict[str, Any]]:
     """Return the provenance of each run of an estimator, as flat records in the suite's order."""
-    found = [(point, result) for point, result in suite_results.results.items() if point.cell.estimator == name]
     return [
         {"run": plain(describe(point, suite_results.suite)), **_made(result), **_origin(result)}
-        for point, result in found
+        for point, result in suite_results.by_estimator.get(name, ())
     ]
 
 

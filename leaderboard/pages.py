@@ -140,7 +140,7 @@ def claims(views: Sequence[SuiteView]) -> list[ClaimTable]:
         ClaimTable(
             f"On {view.suite_results.title}",
             f"Mean test accuracies: {view.roar_caption}",
-            [_claim(row, "ours") for row in claim_records(view.evidence)],
+            [_claim(row, "ours") for row in view.claims],
         )
         for view in views
     ]

@@ -22,6 +22,7 @@ from roarbench.analysis.validity import Panel, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
+from roarbench.report.claims import claim_records
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -80,6 +81,11 @@ class SuiteView:
         return self._kept("panel", lambda: panel_of(self.evidence))
 
     @property
+    def claims(self) -> list[dict[str, Any]]:
+        """Return the paper's claims with their verdicts on the suite's numbers."""
+        return self._kept("claims", lambda: claim_records(self.evidence))
+
+    @property
     def curve_boards(self) -> list[Board]:
         """Return the boards that curves are drawn from, one for each protocol side by side."""
         return self._kept("curves", lambda: curve_boards(self.evidence))
@@ -116,6 +122,11 @@ class SuiteView:
         """Compare two estimators under the protocol of the first board; None where the suite does not have it."""
         with self._lock:
             return compare_pair(self.evidence, first, second, self.protocol, self.unit)
+
+    def rest(self) -> None:
+        """Compute what pages of several suites ask for, and let go of the draws: they are most of a suite's memory."""
+        self.panel, self.claims, self.entries  # noqa: B018
+        self.__dict__.pop("evidence", None)
 
     def compute_all(self) -> None:
         """Compute everything that the pages ask for."""

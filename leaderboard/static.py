@@ -110,6 +110,7 @@ def export(views: Sequence[SuiteView], store: ResultsStore, folder: Path) -> int
             (folder / name).write_bytes((ASSETS / name).read_bytes())
         for view in views:
             _suite_pages(site, view)
+            view.rest()
         estimators = _estimators(views)
         for name in estimators:
             _entry_page(site, name)

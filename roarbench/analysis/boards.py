@@ -126,6 +126,14 @@ class SuiteResults:
         """Return whether anything but untouched images was scored."""
         return any(point.cell.estimator != CLEAN for point in self.results)
 
+    @cached_property
+    def by_estimator(self) -> dict[str, list[tuple[Point, Result]]]:
+        """Return the results of each estimator with their points, in the order of the suite."""
+        found: defaultdict[str, list[tuple[Point, Result]]] = defaultdict(list)
+        for point, result in self.results.items():
+            found[point.cell.estimator].append((point, result))
+        return dict(found)
+
     @property
     def classes(self) -> int:
         """Return the number of classes of the data set."""

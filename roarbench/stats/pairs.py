@@ -46,8 +46,8 @@ class Pairs:
     def halves(self) -> Floats:
         """Return half the width of every difference's interval, where `upper` is True, shape (n, n)."""
         found = np.zeros_like(self.differences)
-        for one, others in enumerate(self.upper):
-            found[one, others] = quantile(self._deviations(one, others), self.confidence)
+        for one in range(len(found) - 1):
+            found[one, one + 1 :] = quantile(self._deviations(one, slice(one + 1, None)), self.confidence)
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:
@@ -58,11 +58,14 @@ class Pairs:
         """
         found = np.zeros(self.draws.shape[1])
         for one, others in enumerate(chosen):
-            shares = self._deviations(one, others) / self.halves[one, others, None]
-            found = np.maximum(found, shares.max(0, initial=0.0))
+            if others.any():
+                shares = self._deviations(one, others)
+                shares /= self.halves[one, others, None]
+                np.maximum(found, shares.max(0), out=found)
         return found
 
-    def _deviations(self, one: int, others: NDArray[np.bool_]) -> Floats:
+    def _deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
         """Return how far each difference to the others is from its value in each draw, (others, resamples)."""
-        found: Floats = np.abs(self.draws[one] - self.draws[others] - self.differences[one, others, None])
-        return found
+        found: Floats = self.draws[one] - self.draws[others]
+        found -= self.differences[one, others, None]
+        return np.abs(found, out=found)

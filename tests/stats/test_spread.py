@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -190,3 +192,12 @@ def test_each_row_of_bits_has_its_reference() -> None:
     bits = np.ones((2, 5), bool)
     with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
         Scores(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
+
+
+def test_answers_of_all_rows_are_never_numbers_together() -> None:
+    board = explained(30, 4, images=5_000)
+    tracemalloc.start()
+    references_of(board)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * 4 * 2 * 5_000 * 8 / 4  # bytes: a quarter of all answers as float64
