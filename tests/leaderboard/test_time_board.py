@@ -4,6 +4,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import time_board
+
 from leaderboard.snapshot import read_views
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
