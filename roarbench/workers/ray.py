@@ -76,6 +76,12 @@ def _room() -> int:
     return _gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
+def _is_gone() -> bool:
+    """Return whether the cluster has given up this machine's node, without which nothing is ever heard of a job."""
+    own = ray.get_runtime_context().get_node_id()
+    return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
+
+
 class _Place(NamedTuple):
     """Surroundings that an actor takes over from the process that asks for it.
 
@@ -183,7 +189,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
         Raises:
             CallerError: No worker can start anywhere.
-            MachineError: There is no worker any more: each failed three jobs in a row.
+            MachineError: There is no worker any more: each failed three jobs in a row. Or Ray has ended here.
         """
         self._grow()
         awaited = [*self._starting, *self._busy]
@@ -191,6 +197,8 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             raise all_left(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
+        if not happened and _is_gone():
+            raise MachineError("Ray's process on this machine died; start Ray anew, then write the same command again")
         for reference in self._starting.keys() & set(happened):
             self._settle(reference)
         return [self._collect(reference) for reference in happened if reference in self._busy]

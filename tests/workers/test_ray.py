@@ -158,6 +158,19 @@ def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
         engine.wait(1.0)
 
 
+def test_a_machine_that_ray_gave_up_ends_the_wait_in_one_line(monkeypatch, started):
+    """As when its raylet is killed, which the cluster notices after some seconds."""
+    from roarbench.workers import ray as module
+
+    engine = started(1, 1)
+    engine.submit(Job("job", time.sleep, (PATIENCE,)))
+    assert engine.wait(0.1) == []
+    own = module.ray.get_runtime_context().get_node_id()
+    monkeypatch.setattr(module.ray, "nodes", lambda: [{"NodeID": own, "Alive": False}])
+    with pytest.raises(MachineError, match="Ray's process on this machine died; start Ray anew"):
+        engine.wait(0.1)
+
+
 def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
     engine = started(2, 2)
     for name in ("one", "other"):
