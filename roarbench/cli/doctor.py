@@ -19,6 +19,7 @@ from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.hub import HUB_TIMEOUT
 from roarbench.devices import device, uses_bf16
 from roarbench.errors import SandboxError
+from roarbench.sandbox.groups import group_parent
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import cores
 from roarbench.terms import Precision
@@ -151,7 +152,8 @@ def _sandbox() -> Diagnosis:
     except SandboxError as error:
         found, _, advice = str(error).partition("; ")
         return Diagnosis("sandbox", found, False, advice)
-    return Diagnosis("sandbox", "holds; submissions can be run", True, "")
+    group = "a control group" if group_parent() else "no control group (cgroup v2) can be had, see SECURITY.md"
+    return Diagnosis("sandbox", f"holds; submissions can be run; {group}", True, "")
 
 
 def _extra(name: str) -> Diagnosis:

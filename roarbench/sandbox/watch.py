@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.sandbox.faults import SubmissionFault
+from roarbench.sandbox.groups import ControlGroup, control_group
 from roarbench.sandbox.limits import FILES, OUTPUT, Limits
 
 _START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do
@@ -57,25 +58,33 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
         limits: What it may use.
     """
     begin = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        env={},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
-    assert process.stdout is not None  # a pipe was asked for
-    with process.stdout as pipe:
-        return _Watchdog(process, pipe.fileno(), started, limits, begin).until_dead()
+    with control_group(limits.memory) as group:
+        process = subprocess.Popen(
+            [*(group.joining() if group else ()), *command],
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+        assert process.stdout is not None  # a pipe was asked for
+        with process.stdout as pipe:
+            return _Watchdog(process, group, pipe.fileno(), started, limits, begin).until_dead()
 
 
 class _Watchdog:
     def __init__(
-        self, process: "subprocess.Popen[bytes]", pipe: int, started: int, limits: Limits, begin: float
+        self,
+        process: "subprocess.Popen[bytes]",
+        group: ControlGroup | None,
+        pipe: int,
+        started: int,
+        limits: Limits,
+        begin: float,
     ) -> None:
         self._process, self._pipe, self._started, self._limits, self._begin = process, pipe, started, limits, begin
+        self._group = group
         self._output = bytearray()
         self._told = False
         self._open = True  # somebody may still print
@@ -94,6 +103,8 @@ class _Watchdog:
         finally:
             self._kill()
         self._read()
+        if stopped is None and self._group and self._group.overflowed:
+            stopped, self._peak = SubmissionFault.MEMORY, max(self._peak, self._limits.memory)
         stopped = stopped or (SubmissionFault.PRINTED if len(self._output) > OUTPUT else None)
         code = self._process.returncode
         return SandboxExit(
@@ -111,6 +122,7 @@ class _Watchdog:
         self._read()
         self._find_first()
         use = _group(self._process.pid)
+        use = use._replace(cpu=self._group.cpu) if self._group else use
         if use.memory > self._limits.memory:  # processes that share what they forked from were counted several times
             use = use._replace(memory=sum(map(_share, _family(self._process.pid))))
         self._cpu, self._peak = max(self._cpu, use.cpu), max(self._peak, use.memory)

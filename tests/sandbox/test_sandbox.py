@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 from roarbench.errors import SandboxError
 from roarbench.models import build
 from roarbench.sandbox import explain as module
-from roarbench.sandbox import launch, preflight
+from roarbench.sandbox import groups, launch, preflight, watch
 from roarbench.sandbox.explain import Task, explain, seeds
 from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK, Limits
@@ -180,6 +180,39 @@ def test_what_does_not_show_in_one_process_is_limited(code: str, kind: Submissio
     assert ("be faster" in fault.words) == (kind is SubmissionFault.TIME)
 
 
+@pytest.fixture
+def hierarchy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where groups can be made, whether or not they limit anything there."""
+    mounted = next(
+        (path for path in (groups._MOUNT, groups._MOUNT / "unified") if (path / "cgroup.procs").exists()), None
+    )
+    monkeypatch.setattr(groups, "_MOUNT", mounted or groups._MOUNT)
+    monkeypatch.setattr(groups, "_NEEDED", set())
+    groups.group_parent.cache_clear()
+    if not (parent := groups.group_parent()):
+        pytest.skip("no cgroup v2 that this user may write to")
+    yield parent
+    groups.group_parent.cache_clear()
+
+
+def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(hierarchy: Path) -> None:
+    burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
+    answer = explain(make_task(burn + GRADIENT), CHECK)
+    assert answer.fault is None
+    assert answer.death.cpu > 2
+    assert list(hierarchy.glob("roarbench-*")) == []
+
+
+def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    if groups.group_parent() is None:
+        pytest.skip("no cgroup v2 with memory and pids that this user may write to")
+    monkeypatch.setattr(watch, "_LOOK", 5.0)
+    takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
+    fault = explain(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
+    assert fault is not None
+    assert fault.kind is SubmissionFault.MEMORY
+
+
 FAMILY = """
 import os, time
 kept = bytearray(200 * 2**20)
@@ -284,6 +317,9 @@ answer = explain(make_task(GRADIENT), CHECK)
 print("fault", answer.fault)
 held = explain(make_task("import os\\nos.setuid(0)"), CHECK)
 print("held", held.fault.kind)
+many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
+held = explain(make_task(many), CHECK)
+print("held", held.fault.kind)
 '
 """
 
@@ -310,7 +346,7 @@ def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_
         timeout=120,
         check=False,
     )
-    assert done.stdout.split("\n")[-3:-1] == ["fault None", "held import"], done.stderr
+    assert done.stdout.split("\n")[-4:-1] == ["fault None", "held import", "held files"], done.stderr
 
 
 def test_words_of_a_fault_are_one_printable_line() -> None:
