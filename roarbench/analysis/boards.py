@@ -78,7 +78,7 @@ class SuiteResults:
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
         results: By point; those that are missing are not in it.
-        doubts: Why, in words, for each estimator of which a row is not verified.
+        doubts: Why, in words, for each estimator of which a row is not verified, or one that it is held against.
         submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
         quantus: Scores of estimators by metric, shown in columns of their own, no part of gain or place.
         named: What the title says of images and reference, where the store holds others or they are not the suite's.

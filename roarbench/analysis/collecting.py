@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from roarbench.analysis.boards import Other, SuiteResults
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
+from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
@@ -59,7 +62,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         version.data,
         version.limit,
         results,
-        doubts=unverified(store.database, results.values()),
+        doubts=_with_doubtful_company(unverified(store.database, results.values()), suite.estimators),
         submissions=submissions_of(store.database, {point.cell.estimator for point in results}),
         findings=findings_of(store.database, suite.estimators),
         shares=remarks_on(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
@@ -74,6 +77,22 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
             if other != version
         ),
     )
+
+
+def _with_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
+    """Return why rows are doubted: by their own, else by that of the rows that they are held against.
+
+    Those are the controls, what all share on untouched images, and a row's twins.
+    """
+    common = [name for name in (CLEAN, *CONTROLS) if name in own]
+    against = {name: common.copy() for name in estimators if name not in own}
+    for name in own.keys() - {CLEAN}:
+        against.get(find_estimator(name).parent, []).append(name)
+    return own | {
+        name: f"held against {', '.join(dict.fromkeys(others))}, {own[others[0]]}"
+        for name, others in against.items()
+        if others
+    }
 
 
 def _references(suite: Suite, version: Version, store: ResultsStore) -> dict[int, Result]:

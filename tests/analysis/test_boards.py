@@ -1,5 +1,6 @@
 """What a store holds of a suite: the right rows, of one version of the images, under the right protocol."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from leaderboard.source import status
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import panel
 from roarbench.datasets.catalogue import PINNED
@@ -15,9 +17,12 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.report.claims import own_tables
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
 from roarbench.report.validity import doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
+from roarbench.store.exchange import export_results, import_results
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, SPECIFIC, SPECIFIC_CLASS, Order, Protocol, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
@@ -51,6 +56,27 @@ def test_an_empty_store_holds_nothing(store):
     assert (found.results, found.data, found.complete) == ({}, "", False)
     assert found.scores(ROAR, Unit.SCALAR).correct == {}
     assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+
+
+@pytest.mark.parametrize("name", ["random", CLEAN, "grad~blurred"])
+def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
+    """Imported rows of `random` with all bits set once made everything else better than it, verified."""
+    suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
+    theirs = [point for point in expand(suite) if point.cell.estimator == name]
+    with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
+        other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
+        export_results(other, tmp_path / "rows.parquet")
+    store.add_all(result(suite, point, answers(point, usual(point.cell))) for point in set(expand(suite)) - {*theirs})
+    assert not collect(suite, store).doubts
+    import_results(store, tmp_path / "rows.parquet")
+    found = collect(suite, store)
+    rows = {"random", "grad", "grad~blurred", "var-grad"} if name != "grad~blurred" else {"grad", "grad~blurred"}
+    table = suite_table(found, "roar", None, None)
+    assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == rows
+    flagged = {row["estimator"]: row["flag"] for row in json.loads(render(table, "json"))["rows"] if row["flag"]}
+    assert flagged.keys() == rows
+    assert ("Held against random, self-reported: imp" in flagged["grad"]) == (name == "random")
+    assert {row for row in suite.estimators if status(found, row) == "self-reported"} == rows
 
 
 def test_it_holds_the_rows_of_its_points_and_no_others(store):
