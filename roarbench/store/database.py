@@ -5,21 +5,23 @@ lock. What such a transaction reads therefore still holds when it writes. What m
 results, failures) goes by `change` instead, which on PostgreSQL locks no more than the rows that it touches.
 """
 
+import os
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Column, Connection, Engine, Select, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from roarbench.errors import StoreError
+from roarbench.errors import RunError, StoreError
 
 T = TypeVar("T")
 _CHUNK = 10_000  # keys in one statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
@@ -56,6 +58,7 @@ class Database:
         self.where = where
         self.patience = 0.0
         self.tell: Callable[[str], object] = _tell_nobody
+        self._file: tuple[int, int] | None = None
         self._engine = engine
         self._reader = engine.execution_options(manner="reading")
         self._changer = engine.execution_options(manner="changing")
@@ -67,8 +70,10 @@ class Database:
 
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code, or stays away.
+            RunError: Its file is no longer there.
         """
-        return self._as_soon_as_possible(lambda: self._work(self._changer, work))
+        with self._kept():
+            return self._as_soon_as_possible(lambda: self._work(self._changer, work))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
         """Do some work that only reads, and try it again while the server is gone.
@@ -115,8 +120,9 @@ class Database:
 
         Raises:
             StoreError: The database refused, for a reason that lies outside of the code.
+            RunError: Its file is no longer there.
         """
-        with self._begun(self._engine) as connection:
+        with self._kept(), self._begun(self._engine) as connection:
             yield connection
 
     @contextmanager
@@ -137,6 +143,35 @@ class Database:
         except ValueError as error:  # rows check themselves when they are read
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
+    def watch(self) -> None:
+        """Notice from now on if an SQLite file is removed or replaced: SQLite goes on writing where nobody finds it."""
+        self._file = _file_of(self.where)
+
+    def check_kept(self) -> None:
+        """Refuse to go on without the file that was opened, once its content is saved beside it.
+
+        Raises:
+            RunError: The file is no longer there.
+        """
+        if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
+            return
+        self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
+        try:
+            with closing(self._engine.raw_connection()) as held, closing(sqlite3.connect(copy)) as kept:
+                cast(sqlite3.Connection, held.driver_connection).backup(kept)
+            saved = f"its rows are in {copy}: move that back and run the same command again"
+        except (DBAPIError, sqlite3.Error):  # its folder is gone, too, or no connection was open
+            saved = "nothing of it could be saved; restore a copy"
+        raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Look for the file after some work, done or not."""
+        try:
+            yield
+        finally:
+            self.check_kept()
+
     @property
     def is_file(self) -> bool:
         """Return whether it is an SQLite file."""
@@ -145,6 +180,15 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next transaction opens one."""
         self._engine.dispose()
+
+
+def _file_of(path: str) -> tuple[int, int]:
+    """Return what tells a file from others that had its name; zeros where there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _tell_nobody(line: str) -> None:

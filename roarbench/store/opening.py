@@ -45,6 +45,7 @@ def open_database(url: str, read_only: bool) -> Database:
             _upgrade(database)
         if lite and not read_only:
             _use_wal(engine, where)
+            database.watch()
     except BaseException:
         database.close()
         raise
@@ -84,6 +85,8 @@ def _look(path: Path, read_only: bool) -> None:
     """Refuse a missing file before SQLite makes it, and another kind of file before SQLite overwrites a short one."""
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()  # once: `_connect` makes no other one in its place
     start = b""
     if path.exists():
         with path.open("rb") as file:
@@ -95,7 +98,7 @@ def _look(path: Path, read_only: bool) -> None:
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
-    mode = "mode=ro" if read_only else "mode=rwc"
+    mode = "mode=ro" if read_only else "mode=rw"
     if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
         mode += "&immutable=1"  # nobody is writing, and SQLite cannot make the files that it reads beside
     uri = f"{path.absolute().as_uri()}?{mode}"

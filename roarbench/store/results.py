@@ -130,7 +130,11 @@ class ResultsStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if error is None:
+                self._database.check_kept()
+        finally:
+            self.close()
 
     def add(self, result: Result, number: int | None = None) -> bool:
         """Store one result and give up the lease on its run; False if the run is stored already.
