@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -114,6 +115,31 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def refuse_altered(path: Path, noted: str, what: str, remedy: str) -> None:
+    """Refuse a file that is not the one that was written; a process reads each version of a file once.
+
+    Args:
+        path: Of the file.
+        noted: Its checksum when it was written.
+        what: What it belongs to.
+        remedy: What to do if it was altered.
+
+    Raises:
+        StoreError: It was, or it cannot be read.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
+    if _checksum(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
+        raise StoreError(f"{what}: {path} was altered, its checksum is not the manifest's; {remedy}")
+
+
+@cache
+def _checksum(path: Path, *version: int) -> str:
+    return sha256(path)
 
 
 def sync(path: Path) -> None:

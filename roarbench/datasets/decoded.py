@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
 from roarbench.errors import StoreError
+from roarbench.files import refuse_altered
 from roarbench.terms import Split
 
 FORMAT = 1  # counts up when the same source would be decoded into other pixels or other files
@@ -93,6 +94,19 @@ def open_decoded(folder: Path) -> ImageData:
     mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
     repairs = sum((Counter(counts) for counts in manifest.get("repairs", {}).values()), Counter[str]())
     return ImageData(record, folder, train, test, mean, std, manifest["fingerprint"], manifest["limit"], repairs)
+
+
+def verify_decoded(folder: Path, split: Split) -> None:
+    """Read every byte of a split of a decoded data set and compare.
+
+    Raises:
+        StoreError: A file is not the one that was written.
+    """
+    manifest = json.loads((folder / MANIFEST).read_text())
+    for kind in ("pixels", "labels", "truth"):
+        if noted := manifest["splits"][split].get(kind):
+            what, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
+            refuse_altered(folder / f"{split}-{kind}.bin", noted, what, remedy)
 
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:

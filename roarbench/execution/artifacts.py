@@ -1,15 +1,19 @@
 """Which references, rankings and networks a store's folder has of those that runs rest on, with their checksums."""
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 
+from roarbench.datasets.decoded import verify_decoded
 from roarbench.execution.context import RunContext
 from roarbench.execution.graph import Step, network_steps, rankings_needed
 from roarbench.execution.networks import row_spec, tuned_key
 from roarbench.identity import fingerprint
 from roarbench.plan.runs import Run
 from roarbench.store.checksums import Artifact, Noted
+from roarbench.store.provenance import cores
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.references import checksum
 from roarbench.store.result import Result
@@ -24,6 +28,23 @@ def artifacts_for(context: RunContext, runs: list[Run]) -> Iterator[Artifact]:
         yield _ranking(context, spec)
     for step in network_steps(context, runs, {}):
         yield from artifacts_of(step)
+
+
+def verify_inputs(context: RunContext, runs: list[Run]) -> None:
+    """Compare the images, and the rankings that there are already, with the checksums of their manifests.
+
+    To be called once by a command, before its workers read them.
+
+    Raises:
+        StoreError: Something was altered.
+    """
+    todo = [partial(verify_decoded, context.decoded, split) for split in Split]
+    todo += [
+        partial(context.rankings.verify, spec) for spec in rankings_needed(context, runs) if context.rankings.has(spec)
+    ]
+    with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
+        for done in [pool.submit(each) for each in todo]:
+            done.result()
 
 
 def noted_by(context: RunContext, results: Iterable[Result]) -> Iterator[Noted]:

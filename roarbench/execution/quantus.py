@@ -14,6 +14,7 @@ from torch import nn
 from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
+from roarbench.execution.artifacts import verify_inputs
 from roarbench.execution.context import RunContext
 from roarbench.store.provenance import code_version, provenance
 from roarbench.store.scores import Score, ScoreSpec, ScoresStore
@@ -59,6 +60,8 @@ def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec]
     versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
     done = store.values([spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
+    if todo:
+        verify_inputs(context, [])
     for estimator in dict.fromkeys(name for name, _ in todo):
         mine = [spec for (name, _), spec in todo.items() if name == estimator]
         explained = _explain(context, estimator, mine[0].images)

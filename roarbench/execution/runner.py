@@ -21,7 +21,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
-from roarbench.execution.artifacts import artifacts_for, noted_by
+from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.graph import Step, steps
@@ -202,6 +202,7 @@ def at_work(
 
     Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
     """
+    verify_inputs(context, runs)
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
         left_out = _left_out(steps(context, runs), rates)

@@ -25,7 +25,7 @@ import pyarrow
 from numpy.typing import NDArray
 
 from roarbench.errors import StoreError
-from roarbench.files import locked, look_anew, sha256, write_whole, writing
+from roarbench.files import locked, look_anew, refuse_altered, sha256, write_whole, writing
 from roarbench.identity import fingerprint
 from roarbench.kernels.ranking import Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
@@ -76,17 +76,6 @@ class Rankings:
     def checksum(self) -> str:
         """Return the hash of the files' contents, as the manifest has them."""
         return content_of(self.files)
-
-    def verify(self) -> None:
-        """Read every byte and compare.
-
-        Raises:
-            StoreError: A file is not the one that was written.
-        """
-        for split, file in self.files.items():
-            path = self.folder / f"{split}.arrow"
-            if sha256(path) != file["sha256"]:
-                raise StoreError(f"{path} was altered: its checksum is not the manifest's; {remedy(self.folder)}")
 
 
 @dataclass(frozen=True)
@@ -246,6 +235,17 @@ class RankingsStore:
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), kept_of(files))
+
+    def verify(self, spec: RankingSpec) -> None:
+        """Read every byte of finished rankings and compare.
+
+        Raises:
+            StoreError: As `open`, or a file is not the one that was written.
+        """
+        found = self.open(spec)
+        for split, file in found.files.items():
+            path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
+            refuse_altered(path, file["sha256"], what, remedy(found.folder))
 
     def _folders(self, spec: RankingSpec) -> tuple[Path, ...]:
         """Return the folders that lead to the parts of a ranking, from the root on."""

@@ -119,8 +119,12 @@ def stored_run(row: Any) -> Run:
 
 def stored_result(row: Any) -> Result:
     """Return the result of a row of the table `results`; ValueError if it is damaged."""
-    provenance = Provenance(row.code_version, row.versions, row.hardware)
-    return Result(run=stored_run(row), provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
+    provenance, run = Provenance(row.code_version, row.versions, row.hardware), stored_run(row)
+    try:
+        return Result(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
+    except ValueError as error:
+        name = f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}, {run.key}"
+        raise ValueError(f"{name}: {error}") from None
 
 
 def row_of(result: Result) -> dict[str, Any]:

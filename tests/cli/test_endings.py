@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from roarbench.execution import runner
-from tests.helpers.command_line import SMALL
+from roarbench.store.results import ResultsStore
+from tests.helpers.command_line import PART, RUNS, SMALL
+from tests.helpers.commands import rows
 from toy import linear
 
 
@@ -71,3 +74,48 @@ def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
     assert answer.err == f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
     monkeypatch.setenv(name, "80")
     assert call("suites").code == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [("data/*/test-pixels.bin", "test images of planted"), ("rankings/*/*/truth-*/train.arrow", "ranking of truth")],
+)
+def test_an_altered_file_is_one_line_and_is_made_again_once_it_is_deleted(call, store, name, seen):
+    (path,) = store.glob(name)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    more = ("run", *PART, "--seeds", "2", "--store", store)
+    code, _, said = call(*more)
+    line = rf"roarbench: {seen}.*: {path} was altered, .*; delete {path.parent} and run again"
+    assert (code, bool(re.fullmatch(line, said.splitlines()[-1]))) == (2, True), said
+    shutil.rmtree(path.parent)
+    assert call(*more).code == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("last", [5, RUNS])
+def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call, tmp_path, last, monkeypatch):
+    """Beside the fifth row, and after the last one, where nothing is written any more."""
+    add, file, added = ResultsStore.add, tmp_path / "results.sqlite", []
+
+    def remove(store, *row):
+        added.append(add(store, *row))
+        if len(added) == last:
+            file.unlink()
+        return added[-1]
+
+    monkeypatch.setattr(ResultsStore, "add", remove)
+    run = ("run", *PART, "--store", tmp_path)
+    code, _, said = call(*run)
+    (kept,) = tmp_path.glob("results.sqlite.kept-*")
+    assert (code, said.splitlines()[-1]) == (
+        1,
+        f"roarbench: results store {file} was removed or replaced while this command worked; its rows are in {kept}: "
+        "move that back and run the same command again",
+    )
+    kept.rename(file)
+    assert rows(tmp_path) >= last
+    assert call(*run).code == 0
+    assert rows(tmp_path) == RUNS
