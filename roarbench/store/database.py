@@ -144,7 +144,7 @@ class Database:
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a copy") from error
 
     def watch(self) -> None:
-        """Notice from now on if an SQLite file is removed or replaced: SQLite goes on writing where nobody finds it."""
+        """Note which SQLite file is open: one that is removed meanwhile is written on, where nobody finds it."""
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
@@ -166,7 +166,7 @@ class Database:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Look for the file after some work, done or not."""
+        """Check that the file is there after some work, done or not."""
         try:
             yield
         finally:
