@@ -10,7 +10,9 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
+from roarbench.cli.commands import terminal
 from roarbench.execution import runner
 from roarbench.store.results import ResultsStore
 from tests.helpers.command_line import PART, RUNS, SMALL
@@ -62,6 +64,17 @@ def test_a_port_that_is_taken(call, made):
         answer = call("leaderboard", "--store", made, "--port", port)
     line = f"roarbench: cannot serve on 127.0.0.1:{port}: Address already in use; write another --port\n"
     assert answer == (2, "", line)
+
+
+def test_no_text_moves_the_cursor_or_names_the_window():
+    """Whatever a store or a file holds: reasons, class attributes, versions, names."""
+    table = Table("a\x1b[2J")
+    table.add_row("b\x1b]0;mine\x07\u202ec")
+    with terminal.out.capture() as shown:
+        terminal.out.print(table)
+        terminal.out.print("≈ two\nlines \x1b[31mred", soft_wrap=True)
+    assert all(line.isprintable() for line in shown.get().split("\n"))
+    assert shown.get().endswith("≈ two\nlines  [31mred\n")
 
 
 @pytest.mark.process

@@ -4,20 +4,34 @@ import codecs
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from roarbench.cli.options import TableFormat
 from roarbench.errors import CallerError
+from roarbench.text import printable
 from roarbench.workers.logs import write_log
 
 if TYPE_CHECKING:
     from roarbench.report.table import SuiteTable
 
-out = Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
+
+class PlainConsole(Console):
+    """Console on which no text from a store or a file can move the cursor, colour what follows or rename the window."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the pieces of what is printed, with blanks for control and format characters within lines."""
+        for piece in super().render(renderable, options):
+            plain = piece.control or piece.text.isprintable()
+            yield piece if plain else piece._replace(text="\n".join(map(printable, piece.text.split("\n"))))
+
+
+out = PlainConsole(highlight=False, markup=False)
+err = PlainConsole(stderr=True, highlight=False, markup=False)
 _WIDTHS = range(20, 1001)  # columns: in fewer no column of a table is whole, and help is padded to all of them
 _PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†": "+"}  # what tables and reports say beyond ASCII
 
