@@ -11,11 +11,13 @@ from rich.console import Console
 from roarbench.errors import CallerError
 from roarbench.estimators import CUDA, TRUSTED
 from roarbench.execution.progress import Stages
+from roarbench.plan.suite import Suite
+from roarbench.plan.suites import SUITES
 from roarbench.store.entries import keep_entry
 from roarbench.store.folders import Workspace
 from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore
-from roarbench.submissions.checks import STAGES, Accepted, Pace, validate
+from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate
 from roarbench.submissions.file import Submission, read_submission
 
 
@@ -25,10 +27,12 @@ class SubmissionMode(NamedTuple):
     Attributes:
         trust: Without the sandbox, now and in the suite; its id says so for ever.
         cuda: With its maps made on a GPU; its id says so for ever.
+        suite: That it is run on.
     """
 
     trust: bool
     cuda: bool
+    suite: Suite = SUITES[USUAL]
 
 
 class SubmittedEntries(NamedTuple):
@@ -60,7 +64,7 @@ def submit(
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     accepted = []
     for submission in () if mode.trust else submissions:
-        accepted.append(checked(submission, console))  # a kept one, too: imported or trusted, it never was
+        accepted.append(checked(submission, console, mode.suite))  # a kept one, too: imported or trusted, it never was
         console.print(accepted[-1].text(), soft_wrap=True)
     for submission in submissions:
         keep_entry(store.database, submission)
@@ -70,14 +74,14 @@ def submit(
     return _entries(submissions, mode, [found.pace for found in accepted])
 
 
-def checked(submission: Submission, console: Console) -> Accepted:
+def checked(submission: Submission, console: Console, suite: Suite = SUITES[USUAL]) -> Accepted:
     """Validate a submission, with words for the one who waits.
 
     Raises:
         Refusal, SandboxError: As `submit`.
     """
     with Stages(console, STAGES) as stages:
-        return validate(submission, stages.begin)
+        return validate(submission, suite, stages.begin)
 
 
 def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
@@ -88,7 +92,7 @@ def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, c
     """
     submissions = _read(paths)
     run = measured and not (mode.trust or mode.cuda)
-    return _entries(submissions, mode, [checked(each, console).pace for each in submissions if run])
+    return _entries(submissions, mode, [checked(each, console, mode.suite).pace for each in submissions if run])
 
 
 def _read(paths: Sequence[Path]) -> list[Submission]:

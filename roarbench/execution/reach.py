@@ -1,10 +1,17 @@
-"""What of a suite a machine cannot do, since trainings by some recipes do not fit in the memory of its devices."""
+"""What of a suite a machine cannot do: by the memory of its devices, or for want of disk."""
 
+import shutil
 from collections.abc import Collection, Sequence
 
+from roarbench.analysis.boards import SuiteResults
+from roarbench.errors import StoreError
 from roarbench.execution.claims import is_made
 from roarbench.execution.graph import Step
+from roarbench.forecast.workload import count_work
+from roarbench.plan.points import expand
+from roarbench.store.folders import Workspace
 from roarbench.terms import Retrain
+from roarbench.text import size
 
 
 def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
@@ -24,6 +31,22 @@ def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[
             lost[step.job.name] = recipe
             found.append((step, recipe))
     return found
+
+
+def refuse_full_disk(found: SuiteResults, workspace: Workspace) -> None:
+    """Refuse a store whose disk has less room than the missing runs need, once its images are decoded.
+
+    Raises:
+        StoreError: It has.
+    """
+    todo = [point for point in expand(found.suite) if point not in found.results]
+    work = count_work(found.suite, todo, found.results, found.limit)
+    ranked = workspace.rankings / found.data[:12]  # what is there may be of the same rankings, half made
+    there = sum(path.stat().st_size for path in ranked.rglob("*.arrow")) if ranked.is_dir() else 0
+    needed, free = work.disk - work.images - there, shutil.disk_usage(workspace.root).free
+    if needed > free:
+        room = f"the plan needs {size(needed)} more, {size(free)} are free"
+        raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")
 
 
 def _recipe(step: Step) -> str:

@@ -29,7 +29,7 @@ from roarbench.execution.local_workers import PER_CORE, start_local
 from roarbench.execution.measured import DeviceEngine, measured_rates
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
-from roarbench.execution.reach import out_of_reach
+from roarbench.execution.reach import out_of_reach, refuse_full_disk
 from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
@@ -125,6 +125,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, context)
+    refuse_full_disk(suite_results, workspace)
     _refuse_other_folder(Checksums(store.database, workspace), suite_results, context, todo)
 
     def planned(engine: DeviceEngine) -> Rates:

@@ -16,6 +16,7 @@ from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
 from roarbench.text import MISSING, counted, duration
 
+_NOBODY = "nothing under way yet, or a command is starting"  # which takes no job before it has read its images
 _WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and machines come and go
 
 
@@ -64,12 +65,12 @@ def activity_line(status: Mapping[str, Any]) -> str:
     """Return in a line how far a suite is and how fast it goes."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
-    of = f" of {counted(len(commands), 'command')}" if workers else ""
+    who = f"{counted(len(workers), 'worker')} of {counted(len(commands), 'command')}" if workers else _NOBODY
     runs = sum(status[state] for state in ("done", "running", "missing", "failed"))
     pace = MISSING if status["per_hour"] is None else f"{status['per_hour']:,.0f}"
     left = MISSING if status["seconds_left"] is None else f"about {duration(status['seconds_left'])}"
     done = f"{status['done']:,} of {runs:,} runs done, {status['failed']:,} failed"
-    return f"{done}; {counted(len(workers), 'worker')}{of}; runs an hour: {pace}; time left: {left}"
+    return f"{done}; {who}; runs an hour: {pace}; time left: {left}"
 
 
 def activity_view(status: dict[str, Any], dropped: Iterable[Dropped]) -> RenderableType:

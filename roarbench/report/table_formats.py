@@ -60,7 +60,8 @@ def as_text(table: SuiteTable, width: int) -> Group:
         title=table.suite_results.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
     )
     for column in kept:
-        shown.add_column(column.short, justify=column.justify, no_wrap=True)
+        name = column.heading == "estimator"  # which may go on in the next line; numbers that are cut would be others
+        shown.add_column(column.short, justify=column.justify, no_wrap=not name, overflow="fold")
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
             shown.add_section()
@@ -68,7 +69,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
             *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept),
             style="" if row.place or not table.judged else "dim",
         )
-    shown.width = max(min(width, _NARROW), _wide(kept))  # numbers cut by a narrow terminal would be wrong ones
+    shown.width = min(width, max(_NARROW, _wide(kept)))
     commands = [Text(advice(table), no_wrap=True, overflow="ignore")] if advice(table) else []
     return Group(shown, *commands)
 

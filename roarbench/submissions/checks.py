@@ -1,6 +1,6 @@
 """What `validate` does: from a file to a verdict, in a few fresh sandboxes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +31,7 @@ _MANY = 24  # images at once for which memory is measured
 # falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
 _ROUNDING = 0.02
 STAGES = 4
+USUAL = "quick-specific"  # the suite that a first row is made for
 _SHADES = " ░▒▓█"
 
 
@@ -38,12 +39,10 @@ class SuiteCost(NamedTuple):
     """Cost of a suite's maps.
 
     Attributes:
-        suite: Its name.
         seconds: Of one core, over all its images.
         memory: Bytes.
     """
 
-    suite: str
     seconds: float
     memory: float
 
@@ -75,7 +74,8 @@ class Accepted:
         importance: Its map of one image, float (h, w), summed over channels.
         drew: It takes chance from the generator, so images are explained one at a time.
         pace: How fast its maps are made.
-        costs: Of each suite.
+        suite: That it is meant for.
+        cost: Of that suite's maps.
         warnings: What its author should know.
     """
 
@@ -83,18 +83,19 @@ class Accepted:
     importance: Tensor
     drew: bool
     pace: Pace
-    costs: tuple[SuiteCost, ...]
+    suite: Suite
+    cost: SuiteCost
     warnings: tuple[Finding, ...]
 
-    def text(self) -> str:
-        """Return the report for a terminal."""
+    def text(self, drawn: bool = False) -> str:
+        """Return the report for a terminal, with the map as a picture where that is asked for."""
         entry = self.submission
-        how = "one image at a time, since it draws from the generator" if self.drew else "up to 64 images at once"
-        lines = [f"accepted: {entry.id}: {entry.description}", *picture(self.importance).splitlines()]
+        how = "one at a time, since it draws from the generator" if self.drew else "up to 64 at once"
+        lines = [f"accepted: {entry.id}: {entry.description}"]
+        lines += picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
-        lines += [f"maps of a suite on one core of this machine ({how}):"]
-        width = max((len(c.suite) for c in self.costs), default=0)
-        lines += [f"  {c.suite:{width}} about {duration(c.seconds)}, {size(c.memory)} of memory" for c in self.costs]
+        takes = f"about {duration(self.cost.seconds)} on one core, {size(self.cost.memory)} of memory"
+        lines += [f"maps of {self.suite.called}: {takes}", f"images: {how}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
 
 
@@ -111,11 +112,14 @@ def _said(entry: Submission) -> str:
     return f"({said}); other values, another row: --submission 'FILE({said})'"
 
 
-def validate(submission: Submission, begin: Callable[[str], object] = lambda stage: None) -> Accepted:
+def validate(
+    submission: Submission, suite: Suite = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
+) -> Accepted:
     """Check what `read_submission` found to be in order by running it in fresh sandboxes.
 
     Args:
         submission: What was handed in.
+        suite: Whose maps are priced.
         begin: Told of each of the `STAGES` when it begins.
 
     Raises:
@@ -126,7 +130,7 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
     check_sandbox()
     case = _case()
     with ThreadPoolExecutor(1) as pool:  # sandboxes are awaited meanwhile
-        counting = pool.submit(_count_networks)
+        counting = pool.submit(cost, suite_network(suite))  # needed at the end
         begin("maps of a few images")
         first = _explain(submission, case)
         begin("again: another order, another model")
@@ -143,7 +147,8 @@ def validate(submission: Submission, begin: Callable[[str], object] = lambda sta
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
-    return Accepted(submission, summed, first.drew, pace, tuple(_costs(first.drew, pace, again)), tuple(warnings))
+    priced = _cost_of(suite, first.drew, pace, again)
+    return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
@@ -235,23 +240,15 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def _costs(drew: bool, pace: Pace, again: SandboxAnswer) -> Iterator[SuiteCost]:
-    """Scale what was measured on a small network to each suite's own, by its operations and outputs."""
-    small = cost(_NETWORK)
+def _cost_of(suite: Suite, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
+    """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
+    small, record, network = cost(_NETWORK), suite.dataset_record, suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
-    for suite in SUITES.values():
-        record, network = suite.dataset_record, suite_network(suite)
-        counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
-        images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
-        together = 1 if drew else at_once(network)
-        memory = again.memory[-2] + together * grown * large.activations / small.activations
-        yield SuiteCost(suite.name, images * pace.of(suite), memory)
-
-
-def _count_networks() -> None:
-    """Count all that `_costs` needs, while sandboxes are awaited."""
-    for suite in SUITES.values():
-        cost(suite_network(suite))
+    counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
+    images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
+    together = 1 if drew else at_once(network)
+    memory = again.memory[-2] + together * grown * large.activations / small.activations
+    return SuiteCost(images * pace.of(suite), memory)
 
 
 def suite_network(suite: Suite) -> Network:

@@ -1,11 +1,15 @@
 """What `run` proposes at its end, for every kind of suite: each command works, and `table` shows what `run` did."""
 
 import json
+import re
 import shlex
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from roarbench.execution import reach
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.terms import LERF, MORF, ROAR, SPECIFIC
@@ -44,3 +48,14 @@ def test_every_proposed_command_works(call: Call, tmp_path, monkeypatch, kind: s
     found = json.loads(call("table", *asked, "--format", "json").out)
     assert found["protocol"] == ("roar" if _ROAR in blocks else protocol)  # programs rely on it
     assert {row["gain"] for row in found["rows"]} - {None} or found["protocol"] != protocol
+
+
+@pytest.mark.slow
+def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call: Call, tmp_path, monkeypatch) -> None:
+    words = ("run", *SMALL, "--store", tmp_path / "store")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(reach, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
+    answer = call(*words)
+    assert answer.code == 2 and answer.out == ""
+    assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)
+    assert not list((tmp_path / "store").rglob("*.arrow"))

@@ -61,7 +61,9 @@ def test_without_two_rows_in_the_last_hour_there_is_no_pace(tmp_path):
         store.add(replace(held().results[expand(SUITE)[0]], created=NOW - timedelta(minutes=1)))
         found = record_of(store)
     assert (found["workers"], found["per_hour"], found["seconds_left"]) == ([], None, None)
-    assert activity_line(found).endswith("; no workers; runs an hour: –; time left: –")
+    assert activity_line(found).endswith(
+        "; nothing under way yet, or a command is starting; runs an hour: –; time left: –"
+    )
 
 
 def test_a_log_has_a_line_for_each_change_and_it_ends_when_nothing_is_left(tmp_path, monkeypatch, capsys):

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from leaderboard.snapshot import SuiteView
 from leaderboard.static_board import board_page
@@ -13,7 +15,7 @@ from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.validity import panel
 from roarbench.plan.suite import Block
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import render
+from roarbench.report.table_formats import as_text, render
 from roarbench.report.validity import doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.entries import keep_entry
@@ -87,3 +89,13 @@ def test_an_import_that_says_nothing_of_noisy_copies_is_told(stores, tmp_path: P
         import_results(store, tmp_path / "silent.parquet")
         text = render(suite_table(seen(store, SPECIFIC, tmp_path), "specific", None, None), "markdown")
     assert "Their import does not say how many noisy copies keep their class: var-grad." in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_of_a_table_is_wider_than_the_terminal(stores, tmp_path: Path, width: int) -> None:
+    table = suite_table(seen(stores[1], SPECIFIC, tmp_path), "specific", None, None)
+    console = Console(file=StringIO(), width=width)
+    console.print(as_text(table, width), crop=False)
+    lines = [line for line in console.file.getvalue().splitlines() if "validity --suite" not in line]  # to be copied
+    assert max(map(len, lines)) <= width
+    assert "+" in "".join(lines) and "…" not in "".join(lines)

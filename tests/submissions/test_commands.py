@@ -101,11 +101,13 @@ def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
     assert call("new", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
     answer = call("validate", "my_own.py")
     assert answer.code == 0
-    assert [line[:8] for line in answer.err.splitlines()] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
+    *stages, after = answer.err.splitlines()
+    assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
+    assert after == "next: roarbench run --suite quick-specific --submission my_own.py"
     lines = answer.out.splitlines()
     assert lines[0].startswith("accepted: my-own@")
     assert max(map(len, lines[1:25])) == 48  # the map as a picture
-    assert {"quick", "planted"} <= {line.split()[0] for line in lines if " about " in line}
+    assert [line.split(":")[0] for line in lines[25:]] == ["maps of quick-specific", "images"]
     assert "is there already" in refused(call("new", "my-own"))
     assert "a-z, 0-9" in refused(call("new", "../up"))
 
@@ -142,6 +144,7 @@ def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
     answer = call("run", *PART, "--store", "store", "--submission", good)
     assert answer.code == 0
     assert f"accepted: {names['good']}" in answer.err
+    assert [line for line in answer.err.splitlines() if line.startswith("maps of ")][0].startswith("maps of planted: ")
     assert names["good"] in answer.out
     before = rows("store")
     own = json.loads(call("table", *SMALL, "--store", "store", "--estimators", names["good"], "--format", "json").out)

@@ -75,7 +75,7 @@ def run(
         if submitted.submission:
             from roarbench.execution.entry import submit
 
-            entries, pace = submit(submitted.submission, _mode(submitted), results, workspace, console)
+            entries, pace = submit(submitted.submission, _mode(submitted, named), results, workspace, console)
             suite = requested_suite(named, asked, work.references, entries)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
         wish = Wish(course.difference, budget) if course.until_decided else None
@@ -101,11 +101,11 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], con
         console.print(line, soft_wrap=True)
 
 
-def _mode(submitted: SubmissionOptions) -> "SubmissionMode":
+def _mode(submitted: SubmissionOptions, suite: Suite) -> "SubmissionMode":
     """Return how the maps of a submission are made."""
     from roarbench.execution.entry import SubmissionMode
 
-    return SubmissionMode(submitted.trust, cuda=submitted.device is Device.CUDA)
+    return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite)
 
 
 def _run(
@@ -233,7 +233,7 @@ def plan(
     if submitted.submission:
         from roarbench.execution.entry import inspect_files
 
-        entries, pace = inspect_files(submitted.submission, _mode(submitted), measured, err)
+        entries, pace = inspect_files(submitted.submission, _mode(submitted, named), measured, err)
         suite = requested_suite(named, asked, work.references, entries)
         seconds = pace and pace.of(suite)
     suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)

@@ -28,12 +28,15 @@ def validate(
     file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
-    """Check a submission in a sandbox, in seconds; show its map and what a suite would take."""
+    """Check a submission in a sandbox, in seconds; show its map and what quick-specific would take."""
     from roarbench.execution.entry import checked
     from roarbench.submissions.file import Refusal, read_submission
 
     try:
-        out.print(checked(read_submission(file), err).text(), soft_wrap=True)
+        found = checked(read_submission(file), err)
+        out.print(found.text(drawn=True), soft_wrap=True)
+        command = propose("run", "--suite", found.suite.called, "--submission", file)
+        err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
         if not refusal.fault.trace:
             raise
