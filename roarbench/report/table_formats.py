@@ -30,6 +30,7 @@ _JUDGED = (
     "vs other image",
 )  # columns of tables that judge
 _NARROW = 80  # columns that a caption may fill
+_NAME = 14  # letters of a name in a line, where it has to go on in the next
 
 
 def render(table: SuiteTable, style: str) -> str:
@@ -69,7 +70,8 @@ def as_text(table: SuiteTable, width: int) -> Group:
             *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept),
             style="" if row.place or not table.judged else "dim",
         )
-    shown.width = min(width, max(_NARROW, _wide(kept)))
+    whole, slim = _wide(kept), _wide([column for column in kept if column.heading != "estimator"]) + _NAME
+    shown.width = max(min(width, max(_NARROW, whole)), min(whole, slim))  # numbers that are cut would be wrong ones
     commands = [Text(advice(table), no_wrap=True, overflow="ignore")] if advice(table) else []
     return Group(shown, *commands)
 
