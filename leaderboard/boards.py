@@ -155,6 +155,7 @@ def _rows(
             date=dates.get(row.estimator, ""),
             status=status(suite_results, row.estimator) if row.estimator in dates else "",
             gap="" if row.place or board.protocol == MASK_ONLY else _gap(table, scores, row.estimator),
+            entered=row.estimator in suite_results.suite.entered,
         )
         for row in table.rows
     ]

@@ -35,6 +35,7 @@ class BoardRow:
         date: Day of the newest run of its curve; empty where there is none.
         status: `verified`, `trusted` or `self-reported`, see `source.status`; empty where its curve has no run.
         gap: Why there is no place; empty where there is one, and under a protocol that has none.
+        entered: Whether the suite does not name it: it is placed as if it alone joined the other rows.
     """
 
     estimator: str
@@ -60,6 +61,7 @@ class BoardRow:
     date: str
     status: str
     gap: str
+    entered: bool = False
 
     def mark(self, kind: str) -> Mark:
         """Return the mark of a kind; without share and grade where there is none."""
@@ -119,7 +121,8 @@ def with_places(rows: Iterable[BoardRow]) -> list[BoardRow]:
     """
     shown = list(rows)
     ranked = [row for row in shown if row.place]
-    return [replace(row, place=_place(row, ranked)) if row.place else row for row in shown]
+    own = [row for row in ranked if not row.entered] or ranked
+    return [replace(row, place=_place(row, own)) if row.place else row for row in shown]
 
 
 def _place(row: BoardRow, others: list[BoardRow]) -> Place:
@@ -129,7 +132,7 @@ def _place(row: BoardRow, others: list[BoardRow]) -> Place:
     if row.place.low is None:
         return Place(1 + len(above))
     low, high = (sum(_differ(row, other) for other in side) for side in (above, below))
-    return Place(1 + len(above), 1 + low, len(others) - high, row.place.groups)
+    return Place(1 + len(above), 1 + low, len(others) + (row not in others) - high, row.place.groups)
 
 
 def _differ(one: BoardRow, other: BoardRow) -> bool:

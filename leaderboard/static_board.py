@@ -135,6 +135,7 @@ def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
         "other": rounded(entry.other_image),
         "vsOther": entry.vs_other_image,
         "groups": list(entry.place.groups) if entry.place else None,
+        "entered": entry.entered,
         "seeds": entry.seeds,
         "date": entry.date,
         "status": entry.status,

@@ -4,13 +4,14 @@
 
 Each image is answered with its own removed-map and with another one's, by networks whose luck is the same for all rows
 and both maps. Beside it a row has luck of its own with each network, and the explained rows with each reference. Prints
-for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls and of
-explained rows; how many rows that know nothing are called better or worse than Random; how often a row of 3 points is
-found.
+for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls, of explained
+rows and of the last of these, the odd one; how many rows that know nothing are called better or worse than Random; how
+often a row of 3 points is found; half the width of an explained row's interval, in accuracy points.
 """
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ LEVELS = (0.1, 0.5, 0.9)
 OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
 CONTROLS = {"random": 0.0, "sobel": -3.0, "random-blurred": 0.0}
 EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true specific gain, accuracy points
+ODD = "e5"
 SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, and for one
 
 
@@ -42,6 +44,8 @@ class SpecificWorld(NamedTuple):
         luck: Of a network, in all its accuracies.
         of_rows: Of a row's specific accuracy difference, from network to network.
         of_references: The same of an explained row, from reference to reference.
+        odd: How many times as much the last explained row varies from reference to reference.
+        trials: Rows beside the suite's own whose maps do not depend on the reference.
         images: Test images.
     """
 
@@ -50,6 +54,8 @@ class SpecificWorld(NamedTuple):
     luck: float = 1.0
     of_rows: float = 0.5
     of_references: float = 1.0
+    odd: float = 1.0
+    trials: int = 0
     images: int = 3925
 
 
@@ -59,6 +65,10 @@ WORLDS = (
     SpecificWorld("3 networks, lucky ones", 3, luck=4.0),
     SpecificWorld("3 networks, references alike", 3, of_references=0.0),
     SpecificWorld("5 networks", 5),
+    SpecificWorld("3 networks, 5 trial rows", 3, trials=5),
+    SpecificWorld("3 networks, 20 trial rows", 3, trials=20),
+    SpecificWorld("3 networks, an odd row", 3, odd=1.9),
+    SpecificWorld("5 networks, an odd row", 5, odd=1.9),
 )
 
 
@@ -70,9 +80,10 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
     common = generator.normal(size=world.networks)
     correct: dict[Point, Bits] = {UNTOUCHED: np.ones(shape, bool)}
     differences: dict[Point, Bits] = {UNTOUCHED: np.zeros(shape, np.int8)}
-    for name, gain in (CONTROLS | EXPLAINED).items():
+    trials = dict.fromkeys((f"trial-{number}" for number in range(world.trials)), 0.0)
+    for name, gain in (CONTROLS | EXPLAINED | trials).items():
         own = np.sqrt(0.5) * (common + generator.normal(size=world.networks)) * world.of_references
-        own = own if name in EXPLAINED else np.zeros(world.networks)
+        own = own * (world.odd if name == ODD else 1) if name in EXPLAINED else np.zeros(world.networks)
         for number, t in enumerate(LEVELS):
             moved = gain + own + world.of_rows * generator.normal(size=world.networks)  # what the own map costs
             cell = shared + np.sqrt(OWN) * generator.normal(size=world.images)
@@ -82,15 +93,10 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
             correct[name, t] = said[0]
             differences[name, t] = said[0].astype(np.int8) - said[1]
     names = tuple(f"reference {number}" for number in range(world.networks))
-    references = {(name, t): names for name in EXPLAINED for t in LEVELS}
-    rows = (*CONTROLS, *EXPLAINED)
-    return Scores(
-        rows,
-        LEVELS,
-        correct,
-        references=references,
-        differences=Scores(rows, LEVELS, differences, references=references),
-    )
+    references = {(name, t): names for name in (*EXPLAINED, *trials) for t in LEVELS}
+    rows = (*CONTROLS, *EXPLAINED, *trials)
+    held = Scores(rows, LEVELS, differences, references=references, strangers=frozenset(trials))
+    return replace(held, correct=correct, differences=held)
 
 
 def judged(scores: Scores, bootstrap: Bootstrap) -> Board:
@@ -106,37 +112,43 @@ class SpecificOutcome(NamedTuple):
 
     Attributes:
         controls, explained: Whose intervals hold the true specific gain.
+        odd: Whether that of the odd row does.
         wrong: Of the rows that know nothing, those called better or worse than Random.
         found: Whether the row of 3 points is called better.
+        width: Half the mean width of an explained row's interval, in accuracy points.
     """
 
     controls: float
     explained: float
+    odd: float
     wrong: float
     found: float
+    width: float
 
 
 def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> SpecificOutcome:
     """Simulate an experiment and compare what its board says with the truth."""
     rows = {row.estimator: row for row in judged(experiment(world, generator), bootstrap).rows}
     share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
-    inside = {}
+    inside, halves = {}, {}
     for name, gain in (CONTROLS | EXPLAINED).items():
         _, low, high = rows[name].gain
         assert low is not None and high is not None
-        inside[name] = low <= share * gain <= high
+        inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
     idle = [rows[name].random for name, gain in (CONTROLS | EXPLAINED).items() if gain == 0 and name != "random"]
     best = rows["e1"].random
     return SpecificOutcome(
         float(np.mean([inside[name] for name in CONTROLS])),
         float(np.mean([inside[name] for name in EXPLAINED])),
+        float(inside[ODD]),
         float(np.mean([one is not None and one.verdict is not Verdict.SAME for one in idle])),
         float(best is not None and best.verdict is Verdict.BETTER),
+        float(np.mean([halves[name] for name in EXPLAINED])),
     )
 
 
 def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
-    """Return the outcomes of this many boards, shape (boards, 4); each has its own stream of chance."""
+    """Return the outcomes of this many boards, shape (boards, 6); each has its own stream of chance."""
     return np.array(
         [outcome(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8)) for n in range(boards)]
     )
@@ -144,12 +156,21 @@ def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600)
 
 def lines(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> list[str]:
     """Return a Markdown table, percent with standard errors."""
-    table = ["| | controls inside | explained rows inside | false verdicts | 3 points found |", "|---|---|---|---|---|"]
+    heads = (
+        "controls inside",
+        "explained rows inside",
+        "the odd row",
+        "false verdicts",
+        "3 points found",
+        "half width",
+    )
+    table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for world in worlds:
         found = simulate(world, boards, seed)
         errors = found.std(0) / np.sqrt(boards)
-        cells = (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in zip(found.mean(0), errors, strict=True))
-        table.append(f"| {world.name} | {' | '.join(cells)} |")
+        shares = zip(found.mean(0)[:-1], errors[:-1], strict=True)
+        cells = (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in shares)
+        table.append(f"| {world.name} | {' | '.join(cells)} | {found[:, -1].mean():.2f} |")
     return table
 
 

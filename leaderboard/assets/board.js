@@ -187,11 +187,12 @@ function sortRows(table, key, descending) {
 // shown.
 function placeRows(rows) {
   const placed = rows.filter((row) => row.values.groups !== null);
+  const named = placed.filter((row) => !row.values.entered), own = named.length ? named : placed;
   for (const row of rows) row.place = null;
   for (const row of placed) {
     const mine = new Set(row.values.groups), gain = row.values.gain[0];
-    let place = 1, low = 1, high = placed.length;
-    for (const other of placed) {
+    let place = 1, low = 1, high = own.length + !own.includes(row);
+    for (const other of own) {
       const theirs = other.values.gain[0];
       const apart = !other.values.groups.some((group) => mine.has(group));
       if (theirs > gain) { place += 1; if (apart) low += 1; }

@@ -1,6 +1,6 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.differences import ByPoint, differences_of
-from roarbench.analysis.mixtures import Dropped, differing, mixture
+from roarbench.analysis.mixtures import Dropped, differing, ignoring, mixture, usual_weights
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind
@@ -221,9 +221,10 @@ class SuiteResults:
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).placed)
         mixed = frozenset(self.mixed(protocol, unit, fill))
-        references = {at: names for at, names in explained.items() if all(names)}
+        alike = {name for name, curve in self._curves(protocol, unit, fill).items() if ignoring(curve)}
+        references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
         looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
-        scores = Scores(rows, levels, correct, mixed, checks, references, watched=looks)
+        scores = Scores(rows, levels, correct, mixed, checks, references, None, looks, self.suite.entered)
         if not protocol.by_difference:
             return scores
         return replace(scores, differences=differences_of(scores, held, others, protocol))
@@ -272,13 +273,8 @@ class SuiteResults:
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
         """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
-        counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for result in self.results.values():
-            if result.run.reference:
-                counts[self._number(result)][result.weights] += 1
-        return {
-            number: max(found, key=lambda weights: (found[weights], bool(weights))) for number, found in counts.items()
-        }
+        explained = [result for result in self.results.values() if result.run.reference]
+        return usual_weights(explained, self._number, self.suite.entered)
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -317,6 +313,12 @@ class SuiteResults:
                     yield UNTOUCHED, result
             elif (cell.retrain, cell.order, cell.unit, cell.fill) in kinds:
                 yield (cell.estimator, cell.t), result
+
+    def used(self, protocols: Iterable[Protocol]) -> list[Result]:
+        """Return the results that boards of these protocols come from, those that say how far networks can be trusted."""
+        asked = [(protocol, unit) for protocol in protocols for unit in Unit]
+        rows = [result for protocol, unit in asked for _, result in self._rows(protocol, unit, "mean")]
+        return [*rows, *self._untouched, *self.references.values()]
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
         """Judge one protocol.

@@ -36,8 +36,8 @@ def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Pro
         if seeds := [seed for seed in own if seed in other]:
             pairs = [(own[seed].answers.astype(np.int8), other[seed].answers) for seed in seeds]
             correct[name, t] = np.stack([one - two for one, two in pairs])
-            names = tuple(own[seed].run.reference for seed in seeds)
-            references |= {(name, t): names} if all(names) else {}
+            explained = tuple(own[seed].run.reference for seed in seeds)
+            references |= {(name, t): explained} if (name, t) in scores.references else {}
     return replace(scores, correct=correct, references=references, mixed=frozenset(mixed))
 
 

@@ -1,11 +1,11 @@
 """What results differ in that should be the same in all of a curve: explained weights, rankings, machines."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from roarbench.store.result import Result
-from roarbench.terms import Unit
+from roarbench.terms import Retrain, Unit
 
 
 def mixture(results: Iterable[Result], usual: str) -> str:
@@ -31,6 +31,31 @@ def mixture(results: Iterable[Result], usual: str) -> str:
     else:
         return ""
     return f"{reason}; do it again in a fresh --store"
+
+
+def usual_weights(
+    explained: Collection[Result], number: Callable[[Result], int], entered: Collection[str]
+) -> dict[int, str]:
+    """Return by number of the reference the checksum of the weights that most rows explain, if they say it.
+
+    Args:
+        explained: Results that depend on a reference.
+        number: Says on which.
+        entered: Estimators that the suite does not name: they count where none of its own explains a reference.
+    """
+    own = [result for result in explained if result.run.cell.estimator not in entered]
+    said = {number(result) for result in own}
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for result in (*own, *(result for result in explained if number(result) not in said)):
+        counts[number(result)][result.weights] += 1
+    return {at: max(found, key=lambda weights: (found[weights], bool(weights))) for at, found in counts.items()}
+
+
+def ignoring(curve: Iterable[Result]) -> bool:
+    """Return whether the results of a row say that its maps do not depend on the reference: its rankings are the same."""
+    results = [result for result in curve if result.run.reference and result.run.cell.retrain is not Retrain.NONE]
+    rankings = {result.rankings for result in results}
+    return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 
 
 def differing(results: Iterable[Result]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """What a suite is: blocks of cells on one data set with one network, as frozen records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from roarbench.datasets import DatasetRecord
@@ -83,6 +83,7 @@ class Suite:
         own: What somebody's file says that no table has; None for the suites of the table.
         tuned_on: Whose images' removed-maps the common networks meet when they are tuned on a row; for those of test
             images no training image has to be explained.
+        entered: Estimators that it does not name and a store adds to it (`with_entries`), no part of it.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Suite:
     replication: int = 0
     own: Own | None = None
     tuned_on: Split = Split.TRAIN
+    entered: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def called(self) -> str:

@@ -1,5 +1,6 @@
 """The table of a suite: its rows in order, and of what the numbers are in words; `table_formats` writes it."""
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +16,11 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite
+from roarbench.stats import VERSION
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.terms import ROAR, SHOWN, Protocol, Retrain, Unit
+from roarbench.terms import MASK_ONLY, ROAR, SHOWN, Protocol, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
@@ -71,6 +73,18 @@ class SuiteTable:
     def chance(self) -> float:
         """Return the accuracy of a guess, in [0, 1]."""
         return 1 / self.suite_results.classes
+
+    @cached_property
+    def hash(self) -> str:
+        """Return 12 hex digits that tell what this table was computed from: its runs, and the statistics' version."""
+        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if marked(self.board.protocol) else ())}
+        found = {result.run.key: result for result in self.suite_results.used(parts)}
+        seen = hashlib.sha256(f"statistics {VERSION}".encode())
+        for key in sorted(found):
+            row = found[key]
+            text = "".join((key, row.rankings, row.weights)).encode()
+            seen.update(text + row.bits + (row.probability or b""))
+        return seen.hexdigest()[:12]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -21,8 +21,9 @@ def footnote(table: SuiteTable) -> str:
 def remarks(table: SuiteTable) -> str:
     """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
     parts = (_certainty(table), _watched(table), floor_words(_floors(table)), *_mixtures(table), _machines(table))
-    parts += (_doubts(table), _noise(table), _checks(table), _left_out(table))
-    return " ".join(part for part in (*parts, _quantus_columns(table)) if part)
+    parts += (_doubts(table), _noise(table), _checks(table), _left_out(table), _quantus_columns(table))
+    parts += (f"Computed from {table.hash}." if table.board.images else "",)
+    return " ".join(part for part in parts if part)
 
 
 def _floors(table: SuiteTable) -> dict[str, tuple[float, ...]]:
@@ -137,4 +138,6 @@ def _certainty(table: SuiteTable) -> str:
         )
     if board.detectable is not None:
         text += f" Minimum detectable difference of two gains (80% power): {board.detectable:.1f} points."
-    return f"{text} Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
+    text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
+    others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
+    return text + (f" Each of these is judged as if it alone joined the suite's rows: {others}." if others else "")

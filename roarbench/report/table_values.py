@@ -43,6 +43,7 @@ def as_json(table: SuiteTable) -> str:
         "family": board.family,
         "detectable": board.detectable,
         "chance": table.chance,
+        "hash": table.hash,
         "rows": [_plain(table, row) for row in table.rows],
     }
     return json.dumps(content, indent=1)
@@ -128,7 +129,7 @@ def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def as_csv(table: SuiteTable) -> str:
     """Return the rows of a table as CSV, with a line of names; what is missing is empty."""
-    shared = {"chance": table.chance, "protocol": table.board.protocol.name}
+    shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
     return to_csv([_flat(_plain(table, row) | shared) for row in table.rows]).rstrip("\n")
 
 

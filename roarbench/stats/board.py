@@ -89,10 +89,12 @@ class Board:
         bootstrap: Resamples, seed and confidence of every interval here.
         covers: What the intervals cover.
         detectable: Smallest true difference of two gains, in accuracy points, that one comparison planned
-            beforehand finds with a chance of 80%; the median over all pairs, shown or not. None without intervals.
+            beforehand finds with a chance of 80%; the median over all pairs of the suite's own rows, shown or not. None
+            without intervals.
         seed_deviation: Standard deviation of an accuracy over trainings, in accuracy points; None if not known.
         seed_freedom: Degrees of freedom that it was estimated from.
-        family: Number of comparisons that the verdicts are adjusted for: of all rows with results, shown or not.
+        family: Number of comparisons that the verdicts are adjusted for: of all of the suite's own rows with results,
+            shown or not.
         references: Number of explained networks; 0 where no cell depends on one.
         reference_deviation: Standard deviation of a row's gain from one reference, with its training, to another, in
             accuracy points, Random's own luck aside; None if not known.

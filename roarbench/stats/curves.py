@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Scores:
             where each cell has networks of its own.
         watched: Rows that were looked at while their trainings went on, with the number of looks planned: intervals and
             verdicts allow for it (`sequential`).
+        strangers: Estimators that the suite does not name, their twins among them: each is judged as if it alone joined
+            the suite's own rows, whose numbers it does not move.
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
@@ -50,6 +52,7 @@ class Scores:
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
     differences: "Scores | None" = None
     watched: Mapping[str, int] = field(default_factory=dict)
+    strangers: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
@@ -63,6 +66,13 @@ class Scores:
         for point, names in self.references.items():
             if len(names) != len(self.correct[point]):
                 raise ValueError(f"{point} has {len(self.correct[point])} rows of bits and {len(names)} references")
+
+    @property
+    def published(self) -> "Scores":
+        """Return the same without the cells of strangers."""
+        correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.strangers}
+        references = {point: names for point, names in self.references.items() if point in correct}
+        return replace(self, correct=correct, references=references, differences=None)
 
     @property
     def networks(self) -> frozenset[str]:

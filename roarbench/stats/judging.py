@@ -90,10 +90,10 @@ def board_of(
         scores.images,
         bootstrap,
         judge.covers,
-        None if judge.covers is Covers.NOTHING else detectable(judge.all_pairs),
+        None if judge.covers is Covers.NOTHING else detectable(judge.own_pairs),
         POINTS * trainings.deviation if trainings else None,
         trainings.freedom if trainings else 0,
-        len(comparisons),
+        sum(name not in scores.strangers for name, _ in comparisons),
         len(scores.networks),
         POINTS * references.deviation if references else None,
         references.rows if references else 0,
@@ -124,6 +124,9 @@ def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -
         if scores.complete(name)
     }
     return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
+
+
+_Differences = dict[tuple[str, str], Sample]  # by row and control
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +181,21 @@ class _Judge:
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.gains[name] for name in rows if name in self.gains}
 
+    def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
+        """Return those of the suite's own rows, beside which strangers are judged; all where there is none."""
+        return {name: one for name, one in gains.items() if name not in self.scores.strangers} or dict(gains)
+
     @cached_property
     def all_pairs(self) -> Pairs:
         return self.pairs(self.placed)
 
+    @property
+    def own_pairs(self) -> Pairs:
+        own = self.anchors(self.placed)
+        return self.pairs(own) if len(own) < len(self.placed) else self.all_pairs
+
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
-        return Pairs.of(list(gains.values()), self.confidence(gains))
+        return Pairs.of(list(gains.values()), self.confidence(self.anchors(gains)))
 
     def over(self, control: str) -> dict[str, Sample]:
         """Return gains minus the control's; empty where the control has none.
@@ -209,14 +221,26 @@ class _Judge:
         pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
         pairs = {(name, control): d for (name, control), d in pairs.items() if name != control}
         watched = {key: d for key, d in pairs.items() if key[0] in self.scores.watched}
-        found = compare(pairs) | compare_watched(watched, {key: self.share(key[0]) for key in watched})
+        shares = {key: self.share(key[0]) for key in watched}
+        found = compare(*self._joining(pairs))
+        family, joining = self._joining(watched)
+        found |= compare_watched(family, shares, joining)
         return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
 
+    def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
+        """Return the comparisons of the suite's own rows, and those of each stranger."""
+        rows: dict[str, _Differences] = {}
+        for (name, control), difference in pairs.items():
+            rows.setdefault(name if name in self.scores.strangers else "", {})[name, control] = difference
+        return rows.pop("", {}), list(rows.values())
+
     def places(self, rows: Collection[str]) -> dict[str, Place]:
-        """Return the places among these rows."""
+        """Return the places of the suite's own rows among those of these, and of each stranger that alone joins them."""
         gains = {name: sample for name, sample in self.placed.items() if name in rows}
+        own = self.anchors(gains)
+        joining = {n: self.confidence([*own, name]) for n, name in enumerate(gains) if name not in own}
         pairs = self.pairs(gains) if gains.keys() < self.placed.keys() else self.all_pairs
-        found = places(pairs.values) if self.covers is Covers.NOTHING else place_intervals(pairs)
+        found = places(pairs.values, joining) if self.covers is Covers.NOTHING else place_intervals(pairs, joining)
         return dict(zip(gains, found, strict=True))
 
 

@@ -1,5 +1,8 @@
 """Places as intervals, and groups of estimators that are not significantly different."""
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +28,13 @@ class Place(NamedTuple):
     groups: tuple[int, ...] = ()
 
 
-def places(gains: Floats) -> list[Place]:
-    """Return places by the values alone, for gains of shape (estimators,)."""
-    return [Place(1 + int((gains > gain).sum())) for gain in gains]
+def places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
+    """Return places by the values alone, for gains of shape (estimators,); `joining` as `place_intervals` takes it."""
+    own = _without(len(gains), joining)
+    return [Place(1 + int((gains[own] > gain).sum())) for gain in gains]
 
 
-def place_intervals(pairs: Pairs) -> list[Place]:
+def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyType({})) -> list[Place]:
     """Return places with intervals that all hold at once with the confidence of the pairs.
 
     An estimator's best place is one below all that are significantly better, its worst one above all that are
@@ -39,34 +43,59 @@ def place_intervals(pairs: Pairs) -> list[Place]:
 
     Args:
         pairs: Of the gains.
+        joining: Numbers of the estimators that stand beside the others, each with its confidence: it has the place that
+            it would have if it alone joined them, and changes none of theirs.
     """
-    gains, apart = pairs.values, significant_pairs(pairs)
-    above = (apart & (pairs.differences < 0)).sum(1)
-    below = (apart & (pairs.differences > 0)).sum(1)
+    gains, apart = pairs.values, _apart(pairs, joining)
     groups = tie_groups(gains, apart)
+    own = _without(len(gains), joining)
+    above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
+    rivals = own.sum() + ~own  # and itself
     return [
-        Place(
-            point.place,
-            1 + int(above[index]),
-            len(gains) - int(below[index]),
-            tuple(number for number, group in enumerate(groups, 1) if index in group),
+        point._replace(
+            low=1 + int(above[index]),
+            high=int(rivals[index] - below[index]),
+            groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
         )
-        for index, point in enumerate(places(gains))
+        for index, point in enumerate(places(gains, joining))
     ]
 
 
-def significant_pairs(pairs: Pairs) -> NDArray[np.bool_]:
+def _apart(pairs: Pairs, joining: Mapping[int, float]) -> NDArray[np.bool_]:
+    """Return which pairs differ: among the others, with each of those that join alone beside them, and among these."""
+    own = _without(len(pairs.values), joining)
+    apart = significant_pairs(pairs, own)
+    strict = {c: pairs if c == pairs.confidence else replace(pairs, confidence=c) for c in joining.values()}
+    if joining:
+        apart |= significant_pairs(strict[max(strict)], ~own)
+    for index, confidence in joining.items():
+        found = significant_pairs(strict[confidence], own | (np.arange(len(own)) == index))
+        apart[index, own] = apart[own, index] = found[index, own]
+    return apart
+
+
+def _without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
+    own: NDArray[np.bool_] = ~np.isin(np.arange(size), list(joining))
+    return own
+
+
+def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
     """Return which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
 
     Romano and Wolf's step-down (2005): the critical value comes from the largest deviation over all pairs in each
     draw; the pairs beyond it are set aside and the rest is judged anew, until nothing changes.
 
+    Args:
+        pairs: Of the gains.
+        among: Estimators whose pairs these are, shape (estimators,); all if not given.
+
     Returns:
         A symmetric matrix of shape (estimators, estimators).
     """
     differences, scale = np.abs(pairs.differences), pairs.halves
-    found = pairs.upper & (scale == 0) & (differences > 0)  # no draw ever moved it
-    open_ = pairs.upper & (scale > 0)
+    asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)
+    found = asked & (scale == 0) & (differences > 0)  # no draw ever moved it
+    open_ = asked & (scale > 0)
     while open_.any():
         new = open_ & (differences > quantile(pairs.largest(open_), pairs.confidence) * scale)
         if not new.any():

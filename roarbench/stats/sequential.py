@@ -6,13 +6,13 @@ asks nothing of how looks depend on each other), and intervals are as wide as th
 intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-decided.md` has how this was chosen.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from roarbench.stats.bootstrap import Sample
-from roarbench.stats.verdicts import Comparison, p_values, verdict_of
+from roarbench.stats.verdicts import Comparison, compare
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,30 +22,27 @@ def share(looks: int) -> float:
     return 1 / looks
 
 
-def compare_watched(differences: Mapping[Key, Sample], shares: Mapping[Key, float]) -> dict[Key, Comparison]:
+def compare_watched(
+    family: Mapping[Key, Sample], shares: Mapping[Key, float], joining: Iterable[Mapping[Key, Sample]] = ()
+) -> dict[Key, Comparison]:
     """Judge all comparisons of rows that are looked at again and again; above 0 is better.
 
     Over the whole course and all these comparisons the chance of any wrong word is 5% at most: each p is divided by the
     share of its look, then all are adjusted together (Holm 1979).
 
     Args:
-        differences: By comparison.
+        family: By comparison.
         shares: What the look at each comparison spends, in (0, 1].
+        joining: As `compare` takes them.
     """
-    if not differences:
-        return {}
-    ps = p_values(list(differences.values()))
-    qs = _holm(np.array([p / shares[key] for key, p in zip(differences, ps, strict=True)]))
-    return {
-        key: Comparison(verdict_of(sample.value, q), p, q)
-        for (key, sample), p, q in zip(differences.items(), ps, qs, strict=True)
-    }
+    return compare(family, joining, _holm, shares)
 
 
-def _holm(ps: np.ndarray) -> list[float]:
+def _holm(ps: Sequence[float]) -> list[float]:
     """Return p adjusted for the family by Holm's step-down, in [0, 1]."""
-    order = np.argsort(ps)
-    stepped = np.maximum.accumulate(ps[order] * np.arange(len(ps), 0, -1))
-    adjusted = np.empty(len(ps))
+    p = np.asarray(ps, np.float64)
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(1.0, stepped)
     return [float(q) for q in adjusted]

@@ -64,10 +64,12 @@ class Spread:
 def spread_of(boards: Iterable[Scores]) -> Spread | None:
     """Pool the spread over trainings and references of all these boards' cells; None if nothing was repeated.
 
-    With one reference, or none, there is the spread over trainings alone.
+    With one reference, or none, there is the spread over trainings alone. Strangers count only where the suite's own
+    rows say nothing, so that nobody's row moves an interval of theirs.
     """
     held = list(boards)
-    found = Spread(_trainings(held), references_of(held))
+    own = [board.published for board in held]
+    found = Spread(_trainings(own) or _trainings(held), references_of(own) or references_of(held))
     return found if found.trainings or found.references else None
 
 

@@ -1,9 +1,9 @@
 """Which estimators differ from a control, and how small a difference could have been found."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ TAIL = 0.05  # share of a sample's own draws beyond which those of the whole fam
 POWER = 0.8  # the usual chance of finding a difference that is called detectable (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
+Adjust = Callable[[Sequence[float]], Sequence[float]]
 
 
 class Verdict(StrEnum):
@@ -43,8 +44,8 @@ class Comparison(NamedTuple):
     difference: Estimate = Estimate()
 
 
-def q_values(ps: Sequence[float]) -> Floats:
-    """Return p values adjusted for all of their family, float64 (m,) (Benjamini and Hochberg 1995).
+def q_values(ps: Sequence[float]) -> list[float]:
+    """Return p values adjusted for all of their family (Benjamini and Hochberg 1995).
 
     What SciPy's `false_discovery_control` does, whose import takes longer than a table.
     """
@@ -53,19 +54,37 @@ def q_values(ps: Sequence[float]) -> Floats:
     scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum.accumulate(scaled[::-1])[::-1].clip(0.0, 1.0)
-    return adjusted
+    return [float(q) for q in adjusted]
 
 
-def compare(differences: Mapping[Key, Sample]) -> dict[Key, Comparison]:
-    """Judge all comparisons of a family together; above 0 is better."""
-    if not differences:
-        return {}
-    ps = p_values(list(differences.values()))
-    qs = q_values(ps).tolist()
-    return {
-        key: Comparison(verdict_of(sample.value, q), p, q)
-        for (key, sample), p, q in zip(differences.items(), ps, qs, strict=True)
-    }
+def compare(
+    family: Mapping[Key, Sample],
+    joining: Iterable[Mapping[Key, Sample]] = (),
+    adjust: Adjust = q_values,
+    shares: Mapping[Key, float] | None = None,
+) -> dict[Key, Comparison]:
+    """Judge all comparisons of a family together; above 0 is better.
+
+    Args:
+        family: By comparison.
+        joining: The comparisons of each row that stands beside the family: adjusted as if it alone joined it, so that
+            it changes nothing in the family and in the others.
+        adjust: Turns the p values of a family into adjusted ones.
+        shares: What each comparison may spend of the error, in (0, 1], by which its p is divided first; 1 if not given.
+    """
+    whole: dict[Key, Comparison] = {}
+    tails, spent = _Tails(), list[float]()
+    for part in (family, *joining):
+        samples = list(part.values())
+        joined = tails.joined(samples)
+        ps = joined.p_values(samples)
+        own = [p / (shares[key] if shares else 1) for key, p in zip(part, ps, strict=True)]
+        qs = adjust([*spent, *own])[len(spent) :]
+        found = zip(part.items(), ps, qs, strict=True)
+        whole |= {key: Comparison(verdict_of(sample.value, q), p, q) for (key, sample), p, q in found}
+        if part is family:
+            tails, spent = joined, own
+    return whole
 
 
 def verdict_of(difference: float, q: float) -> Verdict:
@@ -76,28 +95,43 @@ def verdict_of(difference: float, q: float) -> Verdict:
 
 
 def p_values(samples: Sequence[Sample]) -> list[float]:
-    """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0.
+    """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
+    return _Tails.of(samples).p_values(samples)
+
+
+class _Tails(NamedTuple):
+    """The draws of a family beyond which those of one comparison do not reach, each in ascending order.
 
     Beyond the distance that 5% of its own draws exceed, the draws of all samples count, each in units of its own such
     distance: they are numbers of one kind, and differ in scale far more than in shape. So the draws grow with the
     family, as the smallest p that its adjustment needs falls.
     """
-    deviations = [np.abs(sample.draws - sample.value) for sample in samples]
-    ends = [float(quantile(far, 1 - TAIL)) for far in deviations]
-    moving = [far / end for far, end in zip(deviations, ends, strict=True) if end > 0]
-    pool = np.sort(np.concatenate(moving)) if moving else np.empty(0)
-    return [_p(abs(sample.value), far, end, pool) for sample, far, end in zip(samples, deviations, ends, strict=True)]
+
+    pools: tuple[Floats, ...] = ()
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> Self:
+        return cls().joined(samples)
+
+    def joined(self, samples: Sequence[Sample]) -> Self:
+        """Return these with the draws of more samples."""
+        moving = [far / end for far, end in map(_deviations, samples) if end > 0]
+        return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
+
+    def p_values(self, samples: Sequence[Sample]) -> list[float]:
+        return [self._p(abs(sample.value), *_deviations(sample)) for sample in samples]
+
+    def _p(self, size: float, deviations: Floats, end: float) -> float:
+        if size > end > 0:
+            beyond = sum(len(pool) - int(np.searchsorted(pool, size / end, side="left")) for pool in self.pools)
+            return float((1 + beyond) / (1 + sum(map(len, self.pools))))
+        return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
 
 
-def _p(size: float, deviations: Floats, end: float, pool: Floats) -> float:
-    if size > end > 0:
-        return float((1 + _beyond(pool, size / end)) / (1 + len(pool)))
-    return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
-
-
-def _beyond(pool: Floats, share: float) -> int:
-    """Count how many of these, in ascending order, are no smaller."""
-    return len(pool) - int(np.searchsorted(pool, share, side="left"))
+def _deviations(sample: Sample) -> tuple[Floats, float]:
+    """Return how far each draw is from the value, and the distance that 5% of them exceed."""
+    far = np.abs(sample.draws - sample.value)
+    return far, float(quantile(far, 1 - TAIL))
 
 
 def detectable(pairs: Pairs) -> float | None:

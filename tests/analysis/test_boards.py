@@ -16,6 +16,7 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
+from roarbench.plan.suites import with_entries
 from roarbench.report.claims import own_tables
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
@@ -303,3 +304,43 @@ def test_where_random_is_mixed_nobody_has_a_gain(whole):
     only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
     assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
     assert set(places(only).values()) == {None}
+
+
+def crossed(suite, entered=(), rankings=lambda point: "", weights=lambda point: "a" * 64):
+    """Rows of three references each, and strangers beside them."""
+    held_of = held(with_entries(replace(suite, references=3), entered))
+    rows = {
+        point: replace(row, rankings=rankings(point), weights=weights(point) if row.run.reference else "")
+        for point, row in held_of.results.items()
+    }
+    return replace(held_of, results=rows)
+
+
+MINE = tuple(f"mine{number}@0123abcd" for number in range(4))
+
+
+def test_a_row_of_equal_rankings_for_all_references_depends_on_none():
+    def rankings(point):
+        return f"{point.cell.estimator} {'' if point.cell.estimator == MINE[0] else point.seed % 3}"
+
+    found = crossed(SUITE, MINE[:2], rankings).scores(ROAR, Unit.SCALAR)
+    assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
+    assert MINE[0] not in {name for name, _ in found.references}
+    assert found.strangers >= set(MINE[:2]) and not found.strangers & {*MAIN, *TWINS}
+    unretrained = crossed(SUITE, MINE[:1], rankings).scores(MORF, Unit.SCALAR)
+    assert (MINE[0], 0.9) in unretrained.references  # there the reference itself is scored
+
+
+def test_strangers_of_other_references_put_no_row_of_the_suite_off_the_board():
+    """More results of theirs than the suite has, under one protocol and with weights of their own."""
+    found = crossed(SUITE, MINE, weights=lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
+    assert {name.partition("~")[0] for name in found.mixed(ROAR, Unit.SCALAR)} == set(MINE)
+
+
+def test_the_board_of_a_suite_is_the_same_beside_strangers():
+    alone, beside = crossed(SUITE).board(ROAR, Unit.SCALAR), crossed(SUITE, MINE).board(ROAR, Unit.SCALAR)
+    rows = {row.estimator: row for row in beside.rows}
+    for row in alone.rows:
+        other = rows[row.estimator]
+        assert (row.gain, row.comparisons, row.predicted) == (other.gain, other.comparisons, other.predicted)
+        assert (row.place or ())[:3] == (other.place or ())[:3]

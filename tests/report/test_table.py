@@ -6,6 +6,7 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -25,8 +26,9 @@ from roarbench.stats.judging import board
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.provenance import Provenance
+from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
+from roarbench.terms import MASK_ONLY, MORF, ROAR, Retrain, Unit
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import MAIN, SUITE, TWINS, held
 
@@ -132,6 +134,7 @@ def test_json_has_the_keys_that_others_read():
         "family": 12,
         "detectable": 2.25,
         "chance": 0.25,
+        "hash": TABLE.hash,
     }
     assert len(found["rows"]) == len(ROWS)
 
@@ -200,7 +203,7 @@ def test_csv_says_the_same_and_leaves_the_missing_empty():
     for row in rows:
         plain = json_row(row["estimator"])
         curves = {name: plain.pop(name) for name in ("curve", "above_masks", "above_masks_low", "above_masks_high")}
-        flat = plain | {"chance": 0.25, "protocol": "roar"}
+        flat = plain | {"chance": 0.25, "protocol": "roar", "hash": TABLE.hash}
         for name, curve in curves.items():
             flat |= {f"{'accuracy' if name == 'curve' else name}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
@@ -267,6 +270,7 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "rows shown. Minimum detectable difference of two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         "At the floor: var-grad (t = 0.9): its images tell no more than its mask. "
+        f"Computed from {TABLE.hash}. "
         "(!) `roarbench validity --suite made-up` says why to doubt a row."
     )
 
@@ -295,7 +299,7 @@ def test_checks_stand_below_all_rows_without_places():
     assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
     (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
     assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
-    assert remarks(table).endswith("The last row is a check of another row, without place and verdict.")
+    assert "The last row is a check of another row, without place and verdict." in remarks(table)
     lines = printed(table).splitlines()
     below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
@@ -419,13 +423,14 @@ def test_the_demo_fits_into_80_columns():
 
 def test_the_footnote_says_what_is_known():
     once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={}, floors={})
-    assert footnote(once) == "One training per cell: no intervals, no verdicts."
+    assert footnote(once) == f"One training per cell: no intervals, no verdicts. Computed from {once.hash}."
     nothing = replace(once, board=replace(once.board, images=0))
     assert footnote(nothing) == "Nothing of this has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
     assert footnote(images) == (
         "95% intervals over images (2000 paired resamples, seed 0); place intervals hold together, among the rows "
-        "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not."
+        "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
+        f"Computed from {TABLE.hash}."
     )
     one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
     assert footnote(one).startswith("95% intervals over images and seeds, for this network only (2000 paired")
@@ -434,6 +439,27 @@ def test_the_footnote_says_what_is_known():
     assert words.startswith("95% intervals over images, references and seeds (2000 paired")
     assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
     assert "(!)" not in footnote(replace(TABLE, flags={"not shown": FLAG}))
+
+
+def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from():
+    whole = held()
+
+    def hashes(results):
+        return [suite_table(replace(whole, results=results), name, None, None).hash for name in ("roar", "kar")]
+
+    def flipped(retrain):
+        point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
+        row = whole.results[point]
+        bits = row.answers ^ (np.arange(row.total) == 7)
+        return whole.results | {point: replace(row, bits=pack_answers(bits), correct=int(bits.sum()))}
+
+    before = hashes(whole.results)
+    assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
+    assert not set(before) & set(hashes(flipped(Retrain.IMAGES)))
+    assert before == hashes(flipped(Retrain.NONE))
+    table = suite_table(whole, "roar", None, None)
+    assert all(before[0] in render(table, style) for style in ("json", "csv", "markdown", "latex"))
+    assert before[0] in printed(table)
 
 
 def test_the_caption_counts_seeds_where_something_was_trained():

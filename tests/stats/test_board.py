@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.stats.board import Covers, unjudged
+from roarbench.stats.board import Board, Covers, unjudged
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.judging import board
@@ -298,3 +298,30 @@ def test_equal_answers_on_other_images_say_nothing_about_this_one() -> None:
     good = row(board(replace(scores, correct=correct), ROAR, BOOTSTRAP), "good")
     assert good.over_other_image == (0.0, 0.0, 0.0)
     assert good.other_image is not None and good.other_image.verdict is Verdict.SAME
+
+
+@pytest.mark.parametrize("watched", [{}, {"stranger-1": 5}])
+def test_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched: dict[str, int]) -> None:
+    """A row like Random, a strong one and twenty that never vary: the numbers are those without them, to the bit."""
+    names = tuple(f"stranger-{number}" for number in range(22))
+
+    def judged(strangers: tuple[str, ...]) -> Board:
+        scores = synthetic(3, (*MAIN, *strangers))
+        fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[2:]}
+        scores = replace(
+            scores, correct=scores.correct | fixed, watched={n: watched[n] for n in strangers if n in watched}
+        )
+        known = references(scores, ("r0", "r1", "r2"))
+        return board(replace(known, strangers=frozenset(strangers)), ROAR, BOOTSTRAP)
+
+    alone, one, all_of_them = judged(()), judged(names[1:2]), judged(names)
+    tied = [replace(each, place=each.place and each.place._replace(groups=())) for each in all_of_them.rows]
+    for before in (alone, one):
+        expected = [replace(each, place=each.place and each.place._replace(groups=())) for each in before.rows]
+        assert tied[: len(MAIN)] == expected[: len(MAIN)]
+    assert row(one, names[1]).random == row(all_of_them, names[1]).random
+    assert row(one, names[1]).gain == row(all_of_them, names[1]).gain
+    places = [row(each, names[1]).place for each in (one, all_of_them)]
+    assert places[0] and places[1] and places[0][:3] == places[1][:3]
+    assert (alone.family, alone.detectable) == (all_of_them.family, all_of_them.detectable)
+    assert (alone.reference_rows, alone.seed_freedom) == (all_of_them.reference_rows, all_of_them.seed_freedom)

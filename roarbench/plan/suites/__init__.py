@@ -101,7 +101,8 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
         for block in suite.blocks
     )
-    return replace(suite, blocks=tuple(blocks))
+    joined = replace(suite, blocks=tuple(blocks))
+    return replace(joined, entered=suite.entered | (set(joined.estimators) - set(suite.estimators)))
 
 
 def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
