@@ -315,9 +315,9 @@ class SuiteResults:
                 yield (cell.estimator, cell.t), result
 
     def used(self, protocols: Iterable[Protocol]) -> list[Result]:
-        """Return the results that boards of these protocols come from, those that say how far networks can be trusted."""
+        """Return the results that boards of these protocols, and what is said of their networks, come from."""
         asked = [(protocol, unit) for protocol in protocols for unit in Unit]
-        rows = [result for protocol, unit in asked for _, result in self._rows(protocol, unit, "mean")]
+        rows = [result for at in asked for _, result in self._rows(*at, "mean")]
         return [*rows, *self._untouched, *self.references.values()]
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:

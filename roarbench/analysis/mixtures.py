@@ -52,7 +52,7 @@ def usual_weights(
 
 
 def ignoring(curve: Iterable[Result]) -> bool:
-    """Return whether the results of a row say that its maps do not depend on the reference: its rankings are the same."""
+    """Return whether a row's maps do not depend on the reference: its rankings are the same for all."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain is not Retrain.NONE]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings

@@ -77,7 +77,7 @@ class SuiteTable:
     @cached_property
     def hash(self) -> str:
         """Return 12 hex digits that tell what this table was computed from: its runs, and the statistics' version."""
-        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if marked(self.board.protocol) else ())}
+        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if weighs(self.board.protocol) else ())}
         found = {result.run.key: result for result in self.suite_results.used(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
         for key in sorted(found):

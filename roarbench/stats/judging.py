@@ -235,7 +235,7 @@ class _Judge:
         return rows.pop("", {}), list(rows.values())
 
     def places(self, rows: Collection[str]) -> dict[str, Place]:
-        """Return the places of the suite's own rows among those of these, and of each stranger that alone joins them."""
+        """Return the places of the suite's own among these rows, and of each stranger as if it alone joined them."""
         gains = {name: sample for name, sample in self.placed.items() if name in rows}
         own = self.anchors(gains)
         joining = {n: self.confidence([*own, name]) for n, name in enumerate(gains) if name not in own}
