@@ -62,7 +62,7 @@ def _check(name: str, value: Any, kind: Any) -> None:
     parts = get_args(kind)
     if isinstance(kind, UnionType):
         _check(name, value, next((part for part in parts if type(value) is part), parts[0]))
-    elif get_origin(kind) in (tuple, dict):
+    elif get_origin(kind) in (tuple, dict, frozenset):
         if not isinstance(value, get_origin(kind)) or len(value) > _ITEMS:
             raise _wrong(name, value, f"a {get_origin(kind).__name__} of {_ITEMS} at most")
         for part in value.items() if isinstance(value, dict) else value:
