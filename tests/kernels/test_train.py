@@ -139,6 +139,7 @@ def test_nothing_follows_degrade_at_test_time_but_normalise() -> None:
 def test_normalise_by_hand() -> None:
     images = torch.tensor([180.0, 60.0, 100.0]).reshape(1, 3, 1, 1)
     torch.testing.assert_close(normalise(images, NORM).flatten(), torch.tensor([1.0, -1.0, 0.0]))
+    assert images.flatten().tolist() == [180.0, 60.0, 100.0]  # not in place
 
 
 def test_batches_are_full_and_every_pass_uses_each_image_once() -> None:

@@ -1,0 +1,215 @@
+"""Breaks the source on purpose, one fault at a time, and says whether the tests find it.
+
+    python scripts/breaks.py
+    python scripts/breaks.py --room kernels --room store
+    python scripts/breaks.py --only morf-and-lerf-swapped
+
+The faults are in tests/breaks/*.toml, one file per room: where, which text is replaced by which, and the narrowest
+tests that should fail. Each is made in a copy of the working tree, never in the tree itself. A process that has
+imported the libraries, and nothing of roarbench, forks for each fault, so most take seconds. Before any fault the
+named tests run on the sound copy: a test that fails there finds nothing. Exit code 1 where a fault is not found.
+"""
+
+import argparse
+import ast
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTS = ROOT / "tests" / "breaks"
+_LIBRARIES = (
+    "torch", "numpy", "scipy.stats", "scipy.ndimage", "sqlalchemy", "alembic.command", "pyarrow.parquet",
+    "PIL.Image", "matplotlib.pyplot", "captum.attr", "typer.testing", "rich.table", "pytest", "psycopg",
+)  # fmt: skip
+_LEFT_OUT = "not (postgres or browser or soak)"  # tests that start a server of their own
+_MOST = 120.0  # seconds: a fault that lets a test hang is found, too
+
+
+class Break(NamedTuple):
+    """A fault.
+
+    Attributes:
+        room: The file of the list that has it.
+        name: Unique in all of them.
+        file: Path of the source, from the root.
+        text: What is replaced; it occurs in the file once.
+        into: What it becomes.
+        tests: Files or node ids of pytest.
+    """
+
+    room: str
+    name: str
+    file: str
+    text: str
+    into: str
+    tests: tuple[str, ...]
+
+
+def listed(folder: Path = LISTS) -> list[Break]:
+    """Read all faults, in the order of the files.
+
+    Raises:
+        ValueError: Two have one name.
+    """
+    read = {path.stem: tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))}
+    found = [
+        Break(room, name, one["file"], one["text"], one["into"], tuple(one["tests"]))
+        for room, held in read.items()
+        for name, one in held.items()
+    ]
+    if len({one.name for one in found}) < len(found):
+        raise ValueError(f"names in {folder} must be unique")
+    return found
+
+
+def wrong_with(one: Break, root: Path = ROOT) -> str:
+    """Return why a fault cannot be made or looked for; empty where it can."""
+    if not (root / one.file).is_file():
+        return f"no file {one.file}"
+    source = (root / one.file).read_text()
+    if (times := source.count(one.text)) != 1:
+        return f"its text is in {one.file} {times} times, expected once"
+    try:
+        if ast.dump(ast.parse(source)) == ast.dump(ast.parse(source.replace(one.text, one.into))):
+            return f"it changes nothing in {one.file}"
+    except SyntaxError as error:
+        return f"{one.file} would be no Python: {error}"
+    missing = [test for test in one.tests if not _exists(test, root)]
+    return f"no test {', '.join(missing)}" if missing or not one.tests else ""
+
+
+def _exists(test: str, root: Path) -> bool:
+    file, *names = test.partition("[")[0].split("::")
+    path = root / file
+    return path.exists() and (not names or f"def {names[-1]}(" in path.read_text())
+
+
+def copied(to: Path) -> None:
+    """Copy the working tree: what git tracks, and what it does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def run_tests(copy: Path, tests: Sequence[str], most: float) -> tuple[int, str]:
+    """Run tests in a fork of this process.
+
+    Returns:
+        Pytest's exit code, -1 where it took more than so many seconds, -2 where it died; and what it printed.
+    """
+    out = copy / ".breaks-output"
+    child = os.fork()
+    if child == 0:
+        _be_pytest(copy, tests, out)
+    deadline = time.monotonic() + most
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return -1, f"no end in {most:g} s"
+        time.sleep(0.02)
+    said = out.read_text(errors="replace")
+    code = said.rpartition("exit code ")[2].strip()
+    return int(code) if code.isdigit() else -2, said
+
+
+def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
+    """Run tests as the child of a fork; never returns."""
+    os.setsid()
+    file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 1), os.dup2(file, 2)
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    os.environ["PYTHONPATH"] = str(copy)  # for the processes that tests start
+    import pytest
+
+    words = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-m", _LEFT_OUT, "--rootdir", str(copy), *tests]
+    try:
+        code: int | str = int(pytest.main(words))
+    except BaseException as error:  # a fault may end anything
+        code = 1
+        print(repr(error))
+    print(f"\nexit code {code}", flush=True)
+    os._exit(0)
+
+
+def tried(one: Break, copy: Path) -> tuple[bool, str]:
+    """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what."""
+    path = copy / one.file
+    sound, times = path.read_bytes(), path.stat()
+    path.write_text(sound.decode().replace(one.text, one.into))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))  # or the sound bytecode would count as its own
+    try:
+        code, said = run_tests(copy, one.tests, _MOST)
+    finally:
+        path.write_bytes(sound)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if code == -1:
+        return True, said
+    by = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return code in (1, 2), by[0].partition(" - ")[0] if by else said.strip().splitlines()[-3:][0]
+
+
+def _sound(chosen: Sequence[Break], copy: Path) -> bool:
+    """Return whether the tests of all these faults pass without any."""
+    tests = sorted({test for one in chosen for test in one.tests})
+    whole = [test for test in tests if not any(test.startswith(f"{other}::") for other in tests)]
+    code, said = run_tests(copy, whole, 60.0 * len(tests))
+    print("\n".join(said.strip().splitlines()[-6:] if code else said.strip().splitlines()[-3:-2]), flush=True)
+    return code == 0
+
+
+def main() -> None:
+    """Read the options, make the copy, and try each break that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="names of faults, with commas between them")
+    parser.add_argument("--room", action="append", help="a file of tests/breaks, without .toml")
+    asked = parser.parse_args()
+    names = {name for each in asked.only or () for name in each.split(",")}
+    rooms = asked.room or {one.room for one in listed()}
+    chosen = [one for one in listed() if one.room in rooms and (not names or one.name in names)]
+    if not chosen:
+        parser.error("no fault has this name or room")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    with tempfile.TemporaryDirectory(prefix="roarbench-breaks-") as folder:
+        copy = Path(folder)
+        copied(copy)
+        sys.exit(0 if _all_found(chosen, copy) else 1)
+
+
+def _all_found(chosen: Sequence[Break], copy: Path) -> bool:
+    """Try these faults, say a line for each, and return whether all are found."""
+    begin, found = time.monotonic(), 0
+    applying = [one for one in chosen if not wrong_with(one, copy)]
+    for one in (one for one in chosen if one not in applying):
+        print(f"does not apply {one.room}/{one.name}: {wrong_with(one, copy)}", flush=True)
+    if applying and not _sound(applying, copy):
+        return False
+    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # that of the sound copy stays
+    for one in applying:
+        now = time.monotonic()
+        there, by = tried(one, copy)
+        found += there
+        said = f"{'found    ' if there else 'NOT FOUND'} {time.monotonic() - now:5.1f} s"
+        print(f"{said} {one.room}/{one.name}: {by}", flush=True)
+    print(f"{found} of {len(chosen)} found in {time.monotonic() - begin:.0f} s")
+    return found == len(chosen)
+
+
+if __name__ == "__main__":
+    main()
