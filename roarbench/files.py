@@ -62,7 +62,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not path.parent.exists():
+        if isinstance(error, FileNotFoundError) and not path.parent.exists():
             raise StoreError(
                 f"cannot write {path}: there is no folder {path.parent}; make it, or name another"
             ) from error
