@@ -104,8 +104,8 @@ def copied(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(copy: Path, tests: Sequence[str], most: float) -> tuple[int, str]:
-    """Run tests in a fork of this process.
+def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int, str]:
+    """Run pytest with these words, in a fork of this process.
 
     Returns:
         Pytest's exit code, -1 where it took more than so many seconds, -2 where it died; and what it printed.
@@ -113,7 +113,7 @@ def run_tests(copy: Path, tests: Sequence[str], most: float) -> tuple[int, str]:
     out = copy / ".breaks-output"
     child = os.fork()
     if child == 0:
-        _be_pytest(copy, tests, out)
+        _be_pytest(copy, words, out)
     deadline = time.monotonic() + most
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > deadline:
@@ -136,7 +136,7 @@ def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
     os.environ["PYTHONPATH"] = str(copy)  # for the processes that tests start
     import pytest
 
-    words = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-m", _LEFT_OUT, "--rootdir", str(copy), *tests]
+    words = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", _LEFT_OUT, "--rootdir", str(copy), *tests]
     try:
         code: int | str = int(pytest.main(words))
     except BaseException as error:  # a fault may end anything
@@ -153,7 +153,7 @@ def tried(one: Break, copy: Path) -> tuple[bool, str]:
     path.write_text(sound.decode().replace(one.text, one.into))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))  # or the sound bytecode would count as its own
     try:
-        code, said = run_tests(copy, one.tests, _MOST)
+        code, said = run_tests(copy, ["-x", *one.tests], _MOST)
     finally:
         path.write_bytes(sound)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -168,7 +168,7 @@ def _sound(chosen: Sequence[Break], copy: Path) -> bool:
     tests = sorted({test for one in chosen for test in one.tests})
     whole = [test for test in tests if not any(test.startswith(f"{other}::") for other in tests)]
     code, said = run_tests(copy, whole, 60.0 * len(tests))
-    print("\n".join(said.strip().splitlines()[-6:] if code else said.strip().splitlines()[-3:-2]), flush=True)
+    print("\n".join(said.strip().splitlines()[-12:] if code else said.strip().splitlines()[-3:-2]), flush=True)
     return code == 0
 
 

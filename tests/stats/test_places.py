@@ -94,9 +94,10 @@ def test_equal_estimators_are_hardly_ever_told_apart() -> None:
     assert wrong / 400 > 0.05 - 4 * np.sqrt(0.05 * 0.95 / 400)  # and the promise is not overdone
 
 
-def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is() -> None:
+@pytest.mark.parametrize("common", [normal_draws(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
+def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is(common: np.ndarray) -> None:
     gains = np.array([1.0, 1.0, 2.0])
-    draws = np.repeat(normal_draws(np.array([1.0]), 1.0), 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
+    draws = np.repeat(common, 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
     apart = significant_pairs(Pairs(gains, draws, 0.95))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
 

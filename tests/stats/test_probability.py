@@ -15,6 +15,7 @@ def test_by_hand() -> None:
     assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
     assert [one.value for one in drop.relative] == [pytest.approx(0.25 / 2), pytest.approx((0.75 + 0.2) / 2)]
     assert [one.value for one in drop.probabilities] == [pytest.approx(0.55), pytest.approx(0.4)]
+    assert drop.probabilities[1].high == pytest.approx(0.4 + 1.96 * 0.2, rel=1e-4)  # 0.2: the error of a mean of two
 
 
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:

@@ -41,6 +41,8 @@ def test_each_p_is_divided_by_its_share_and_then_holm_adjusts_them():
     }
     assert compare_watched({"c": found["c"]}, {"c": 1.0})["c"].verdict is Verdict.WORSE
     assert compare_watched({}, {}) == {}
+    close = compare_watched({"a": sample(2.5), "b": sample(2.45)}, {"a": 1.0, "b": 1.0})
+    assert close["a"].q == close["b"].q == 2 * close["a"].p > close["b"].p  # a larger p never gets a smaller q
 
 
 def test_a_wrong_word_over_a_course_of_five_looks_is_rarer_than_one_in_twenty():

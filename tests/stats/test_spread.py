@@ -114,6 +114,17 @@ def test_trainings_on_one_reference_and_those_of_controls_make_the_spread_over_t
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
 
 
+def test_the_spread_over_trainings_by_hand() -> None:
+    """One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise."""
+    bits = np.arange(6) < np.array([[6], [3]])
+    spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
+    assert spread is not None and spread.trainings is not None
+    found = spread.trainings
+    assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
+    assert found.deviation**2 == pytest.approx(1 / 10)
+    assert found.deviations.tolist() == pytest.approx([1, -1])
+
+
 def test_one_reference_has_no_spread_over_references() -> None:
     spread = spread_of([explained(4, 1, trainings=2)])
     assert spread is not None and spread.references is None and spread.trainings is not None
@@ -173,6 +184,9 @@ def test_the_order_of_rows_and_a_second_name_change_nothing() -> None:
     for other in (references_of(turned), references_of(named), references_of(board, board)):
         np.testing.assert_array_equal(first.factor, other.factor)
         assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
+    once, twice = (spread_of(boards) for boards in ([board], [board, board]))
+    assert once is not None and once.trainings is not None and twice is not None and twice.trainings is not None
+    assert once.trainings.freedom == twice.trainings.freedom
 
 
 def test_a_row_in_the_making_counts_with_what_it_has() -> None:

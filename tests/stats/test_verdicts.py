@@ -4,7 +4,7 @@ from scipy.stats import false_discovery_control
 
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.verdicts import Verdict, compare, detectable, p_values, q_values
+from roarbench.stats.verdicts import Verdict, compare, detectable, p_values, q_values, verdict_of
 
 
 def normal(value: float, deviation: float = 1.0, resamples: int = 2000, seed: int = 0) -> Sample:
@@ -130,3 +130,8 @@ def test_q_values_are_scipys_to_the_bit(count):
 
 def test_q_values_by_hand():
     np.testing.assert_allclose(q_values([0.01, 0.5, 0.02, 0.03]), [0.04, 0.5, 0.04, 0.04])
+
+
+def test_five_percent_is_significant_and_more_is_not():
+    found = [verdict_of(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
+    assert found == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME]
