@@ -41,6 +41,10 @@ PROTOCOLS = {
     "another image by the same row, the least important features removed",
     "specific-class": f"Specific gain within classes: on {_COMMON}, what an image's own removed-map costs more than "
     "that of another image of its class by the same row, so that both masks tell the class",
+    "matched": f"Matched gain: on {_COMMON}, what an image's own mask costs more than a mask that follows another "
+    "image's map and changes the image as much",
+    "matched-lerf": f"Matched LeRF gain: on {_COMMON}, what an image's own mask costs less than a mask that follows "
+    "another image's map and changes the image as much, the least important features removed",
     "roar-exchanged": "ROAR exchanged: a new network trained on images that carry other images' removed-maps, tested "
     "on each image's own",
     "kar-exchanged": "KAR exchanged: a new network trained on images that carry other images' removed-maps, tested on "

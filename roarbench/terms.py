@@ -90,6 +90,7 @@ class Making(StrEnum):
 FILLS = ("mean", "zero", "blur", "noise", "linear", "neighbours")  # what can replace a removed feature
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SAME_CLASS = "same-class"  # the same, with another image of its own class
+MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
 
 
 class Protocol(NamedTuple):
@@ -139,6 +140,8 @@ MASK_ONLY = Protocol("mask-only", Order.MORF, Retrain.MASKS)
 SPECIFIC = Protocol("specific", Order.MORF, Retrain.COMMON, OTHER_IMAGE)
 SPECIFIC_LERF = Protocol("specific-lerf", Order.LERF, Retrain.COMMON, OTHER_IMAGE)
 SPECIFIC_CLASS = Protocol("specific-class", Order.MORF, Retrain.COMMON, SAME_CLASS)
+MATCHED = Protocol("matched", Order.MORF, Retrain.COMMON, MATCHED_IMAGE)
+MATCHED_LERF = Protocol("matched-lerf", Order.LERF, Retrain.COMMON, MATCHED_IMAGE)
 AUGMENTED = Protocol("augmented", Order.MORF, Retrain.COMMON)
 AUGMENTED_LERF = Protocol("augmented-lerf", Order.LERF, Retrain.COMMON)
 ROAR_EXCHANGED = Protocol("roar-exchanged", Order.MORF, Retrain.EXCHANGED)
@@ -148,7 +151,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         *(ROAR, KAR, MORF, LERF, MASK_ONLY),
-        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF, SPECIFIC_CLASS),
+        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF, SPECIFIC_CLASS, MATCHED, MATCHED_LERF),
         *(ROAR_EXCHANGED, KAR_EXCHANGED, ROAR_RECURSIVE),
     )
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from roarbench.estimators.parameters import Value
 from roarbench.identity import fingerprint, record
-from roarbench.terms import OTHER_IMAGE, SAME_CLASS
+from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS
 
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
@@ -14,7 +14,7 @@ BLUR = 0.05  # a blurred twin's standard deviation as a share of the image's sid
 SUBMISSION = "submission"  # base of what somebody handed in; its id names the file: NAME@hash
 TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: NAME@hash~trusted
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
-HANDED = (OTHER_IMAGE, SAME_CLASS)  # twins that remove what their parent ranks first in another image
+HANDED = (OTHER_IMAGE, SAME_CLASS, MATCHED_IMAGE)  # twins that remove what their parent ranks first in another image
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 SEED = 0  # of the noise, the random control, the other targets and the other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
@@ -38,8 +38,14 @@ METHODS: dict[str, dict[str, Value]] = {  # bases that are computed one by one, 
 }
 DRAWN = ("kernel-shap", "rise")  # their defaults are far from their limit; docs/estimators.md says how far
 SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
-_SPATIAL = ("sobel", "random-smooth", "centre", "contrast")
-_LATER_CONTROLS: dict[str, dict[str, Value]] = {"random-smooth": {"width": 0.1}, "centre": {}, "contrast": {}}
+_LATER_CONTROLS: dict[str, dict[str, Value]] = {
+    "random-smooth": {"width": 0.1},
+    "centre": {},
+    "contrast": {},
+    "deviation": {},
+    "deviation-blurred": {},
+}
+_SPATIAL = ("sobel", "random-smooth", "centre", "contrast", "deviation-blurred")
 # parameters of a base or of a form, with what they are where a name does not say it
 _DEFAULTS: dict[str, dict[str, Value]] = {
     **dict.fromkeys(NOISY, _COPIES),

@@ -12,7 +12,7 @@ from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CUDA, DRAWN, HANDED, METHODS, SUBMISSION, TRUSTED, Estimator
 from roarbench.estimators.parameters import read_values, written
-from roarbench.terms import OTHER_IMAGE, SAME_CLASS
+from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS
 
 _TABLE = (
     Estimator("random", "random", "base", "an exact-count random ranking, fixed per image", control=True),
@@ -86,6 +86,8 @@ _TABLE = (
     ),
     Estimator("centre", "centre", "base", "nearness to the middle of the image, the same for all images", control=True),
     Estimator("contrast", "contrast", "base", "distance of a number from the mean of the 5 x 5 at it", control=True),
+    Estimator("deviation", "deviation", "base", "distance of a number from the training mean", control=True),
+    Estimator("deviation-blurred", "deviation-blurred", "base", "that distance, blurred", control=True),
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )
@@ -102,6 +104,7 @@ TWINS = {
     "other-target": "its map of a random class that the reference does not predict",
     OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
     SAME_CLASS: "its maps handed to other images of the same class: nothing about this image but its class",
+    MATCHED_IMAGE: "its maps handed to other images, with as many features of each stratum as their own maps remove",
 }
 
 
@@ -127,7 +130,7 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, "base", "a submission")
     parent_id, _, twin = name.rpartition("~")
-    parent = Estimator(parent_id, SUBMISSION, "base", "") if _ENTRY.fullmatch(parent_id) else ESTIMATORS.get(parent_id)
+    parent = _parent(parent_id)
     if parent is None or twin not in _twins(parent):
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
@@ -191,7 +194,17 @@ def ranked_by(name: str) -> Estimator | None:
     return estimator if estimator.mapped else None
 
 
+def _parent(name: str) -> Estimator | None:
+    """Return what a twin of this name would be made of: also the twins of a map are handed to other images."""
+    try:
+        return find_estimator(name) if name else None
+    except UnknownName:
+        return None
+
+
 def _twins(parent: Estimator) -> tuple[str, ...]:
+    if parent.twin and parent.id not in ESTIMATORS:
+        return HANDED if parent.mapped else ()
     if parent.base == "random":  # its blurred twin is a row of its own
         return HANDED if parent.mapped else ()
     return ("blurred", *HANDED) if parent.control else tuple(TWINS)

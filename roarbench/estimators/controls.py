@@ -114,6 +114,11 @@ def contrast(batch: Batch) -> Tensor:
     return (batch.images - around).abs()
 
 
+def deviation(batch: Batch) -> Tensor:
+    """Return how far each number lies from the training mean, in standard deviations: how much removal changes it."""
+    return batch.images.abs()
+
+
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("random", "base"): random,
     ("sobel", "base"): sobel,
@@ -125,6 +130,8 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("leak", "base"): leak,
     ("centre", "base"): centre,
     ("contrast", "base"): contrast,
+    ("deviation", "base"): deviation,
+    ("deviation-blurred", "base"): lambda batch: blurred(deviation(batch)),
 }
 
 

@@ -25,7 +25,8 @@ from roarbench.execution.networks import exchanged, row_rankings, scoring_networ
 from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.ranking import bin_codes, removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
@@ -35,8 +36,9 @@ from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
-from roarbench.terms import SAME_CLASS, Precision, Retrain, Split
+from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, Precision, Retrain, Split
 
+_AT_ONCE, _TURN = 256, 7919  # images that are matched together; how far each starts in one order of ties
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
 
@@ -125,21 +127,18 @@ def score(context: RunContext, run: Run) -> Scored:
         model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
         images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
-    if stage:
-        tested: Inputs = degraded_at(context, run, stage.removed[Split.TEST], Split.TEST)
+    removed = stage.removed[Split.TEST] if stage else _removed(context, run, rankings)
+    if removed is not None and (stage or _is_matched(run)):
+        tested: Inputs = degraded_at(context, run, removed, Split.TEST)
     else:
         tested = _inputs(context, run, rankings, Split.TEST)
     logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
-    seconds, smooth = time.perf_counter() - start, None
-    if rankings:
-        layout = rankings.layout
-        if stage:
-            removed = stage.removed[Split.TEST]
-        else:
-            removed = removed_bits(rankings.planes(Split.TEST), run.cell.t, run.cell.order, layout)
-        smooth = smoothness(removed, layout.shape, layout.unit)
+    seconds = time.perf_counter() - start
+    smooth = None
+    if rankings and removed is not None:
+        smooth = smoothness(removed, rankings.layout.shape, rankings.layout.unit)
     checksum = rankings.checksum if rankings else ""
     made = _computed_with(run)
     return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
@@ -195,13 +194,41 @@ def _rankings(context: RunContext, run: Run) -> Rankings | None:
     if (estimator := run.cell.ranked_by) is None:
         return None
     rankings, row = row_rankings(context, run), run.cell.estimator_record
-    if estimator == row:
+    if estimator == row or _is_matched(run):
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
     same_class = row is not None and row.twin == SAME_CLASS
     given = {split: rankings.planes(split)[_pairing(context, split, seed, same_class)] for split in read}
     return replace(rankings, splits=given)
+
+
+def _is_matched(run: Run) -> bool:
+    """Return whether other images' maps are matched to what each image's own map removes."""
+    row = run.cell.estimator_record
+    return row is not None and row.twin == MATCHED_IMAGE
+
+
+def _removed(context: RunContext, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+    """Return the packed removed bits of the test images, uint8 (n, width); None where no rankings say them."""
+    if rankings is None:
+        return None
+    planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
+    removed = removed_bits(planes, cell.t, cell.order, layout)
+    if not _is_matched(run):
+        return removed
+    check_fill(cell.fill, Retrain.COMMON)
+    others, d = _pairing(context, Split.TEST, run.seed, False), layout.features
+    once = np.random.Generator(np.random.Philox(run.seed)).permutation(d)
+    for start in range(0, len(removed), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
+        found = strata(change_numbers(context.pixels(Split.TEST)[rows], context.fill, cell.unit))
+        turns = image_ids(Split.TEST, start, start + len(own)).numpy() * _TURN % d
+        ties = once[(np.arange(d) + turns[:, None]) % d]
+        made = matched(own, bin_codes(planes[others[rows]], layout), found, cell.order, ties)
+        removed[rows] = np.packbits(made, axis=1)
+    return removed
 
 
 def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:

@@ -242,6 +242,19 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
     return removed
 
 
+def bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
+    """Return the code of the bin of every feature, uint8 (n, d); the smaller, the more important.
+
+    Args:
+        planes: uint8 (n, planes, width) of `encode`.
+        layout: What the planes hold.
+    """
+    codes = np.zeros((len(planes), layout.features), np.uint8)
+    for plane in range(layout.planes):
+        codes = codes << 1 | np.unpackbits(planes[:, plane], axis=1, count=layout.features)
+    return codes
+
+
 @cache
 def _existing(d: int) -> NDArray[np.uint8]:
     """Return packed bits that are 1 for each of `d` features, 0 beyond the last one."""

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from roarbench.terms import DIFFROAR, SPECIFIC_CLASS, Protocol, Retrain
+from roarbench.terms import DIFFROAR, MATCHED, MATCHED_LERF, SPECIFIC_CLASS, Protocol, Retrain
 
 
 class Height(StrEnum):
@@ -11,6 +11,7 @@ class Height(StrEnum):
     ACCURACY = "test accuracy"
     GAIN = "gain over Random, points"
     SPECIFIC = "specific gain, points"
+    MATCHED = "matched gain, points"
     DIFFROAR = "DiffROAR, points"
 
 
@@ -18,6 +19,8 @@ def gain_height(protocol: Protocol) -> Height:
     """Return the words on an axis of gains."""
     if protocol == DIFFROAR:
         return Height.DIFFROAR
+    if protocol in (MATCHED, MATCHED_LERF):
+        return Height.MATCHED
     return Height.SPECIFIC if protocol.paired else Height.GAIN
 
 
@@ -30,6 +33,8 @@ def gain_name(protocol: Protocol) -> str:
     """Return what the gain is called within a sentence."""
     if protocol == DIFFROAR:
         return "DiffROAR"
+    if protocol in (MATCHED, MATCHED_LERF):
+        return "matched gain"
     return "specific gain" if protocol.paired else "gain over Random"
 
 
@@ -64,4 +69,9 @@ _DIFFROAR = (
     "has 0, Random above all."
 )
 _COMMON = "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's."
-_ABOUT = {SPECIFIC_CLASS: _WITHIN, DIFFROAR: _DIFFROAR}
+_MATCHED = (
+    "Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched mask "
+    "follows another image's map by the same row and changes the image as much: as many features of each stratum of "
+    "|x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, scores 0."
+)
+_ABOUT = {SPECIFIC_CLASS: _WITHIN, DIFFROAR: _DIFFROAR, MATCHED: _MATCHED, MATCHED_LERF: _MATCHED}

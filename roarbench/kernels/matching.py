@@ -1,0 +1,94 @@
+"""Masks of another image's map that change an image as much as its own mask does.
+
+A map that follows |x - fill| removes what removal changes most, without asking a network. Within a stratum of features
+that removal changes alike, such a map has nothing left to say (docs/decisions/0039).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from roarbench.estimators.controls import blurred
+from roarbench.terms import Order, Unit
+
+BINS = 8  # quantile bins of each number
+_VALUES = 256  # of a number: uint8
+
+
+def change_numbers(images: Tensor, fill: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins.
+
+    Args:
+        images: uint8 (n, c, h, w).
+        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        unit: What one feature is; the number of one with several pixels or channels is their mean.
+
+    Returns:
+        Two arrays, uint8 (n, d); the first alone where images are rows of a table, which have no neighbours.
+    """
+    change = (images.float() - fill[:, None, None]).abs()
+    made = [change, blurred(change)] if images.shape[2] > 1 else [change]
+    if unit is not Unit.SCALAR:
+        made = [each.mean(1, keepdim=True) for each in made]
+        made = [avg_pool2d(each, unit.side, ceil_mode=True) for each in made] if unit.side > 1 else made
+    return [each.flatten(1).round().to(torch.uint8).numpy() for each in made]
+
+
+def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.uint16]:
+    """Sort each image's features into strata: quantile bins of the first number, within them of the next, and so on.
+
+    Equal features share a stratum, so some strata may be larger than others, or empty.
+
+    Args:
+        numbers: uint8 (n, d) each.
+        bins: Quantile bins of each number.
+
+    Returns:
+        uint16 (n, d), in [0, bins ** len(numbers)).
+    """
+    found = np.zeros(numbers[0].shape, np.uint16)
+    for depth, number in enumerate(numbers):
+        groups = bins**depth
+        for image, values in zip(found, number, strict=True):
+            cells = image.astype(np.int64) * _VALUES + values
+            counts = np.bincount(cells, minlength=groups * _VALUES).reshape(groups, _VALUES)
+            below = counts.cumsum(1) - counts  # features of the group with a smaller number
+            within = below * bins // np.maximum(counts.sum(1, keepdims=True), 1)
+            image[:] = (np.arange(groups)[:, None] * bins + within).ravel()[cells]
+    return found
+
+
+def matched(
+    own: NDArray[np.bool_], places: NDArray[np.integer], found: NDArray[np.uint16], order: Order, ties: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Remove in each stratum as many features as the own mask does, those that another map ranks first.
+
+    With an image's own map in the other's place it is the own mask, where places tell removed features from kept ones.
+
+    Args:
+        own: bool (n, d), the image's own mask, True where removed.
+        places: int (n, d), the bin of another image's ranking that holds each feature, fewer than 65,536 / strata of
+            them; 0 is most important.
+        found: uint16 (n, d), of `strata`.
+        order: MoRF removes the first places, LeRF the last.
+        ties: int64 (n, d), a permutation of 0 … d - 1 in every row; of features in one bin the first go.
+
+    Returns:
+        bool (n, d), as many True in each row as `own` has.
+    """
+    removed = np.zeros_like(own)
+    wide = 1 + int(places.max())
+    for image, mask in enumerate(own):
+        stratum, place, tie = found[image], places[image], ties[image]
+        keys = stratum * np.uint16(wide) + (place if order is Order.MORF else wide - 1 - place).astype(np.uint16)
+        sequence = tie[np.argsort(keys[tie], kind="stable")]  # of 16 bits: a radix sort
+        sorted_strata = stratum[sequence]
+        counts = np.bincount(stratum)
+        wanted = np.bincount(stratum[mask], minlength=len(counts))
+        position = np.arange(len(mask)) - (counts.cumsum() - counts)[sorted_strata]
+        removed[image, sequence] = position < wanted[sorted_strata]
+    return removed
