@@ -8,6 +8,7 @@ asks it about the other 2,469 with every candidate's masks. DIR/SEED-ROW.npz has
 
 import argparse
 import copy
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from roarbench.estimators.noise import noisy_copies, other_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.matching import matched, strata
+from roarbench.kernels.matching import change_numbers, matched, strata
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut
@@ -153,6 +154,20 @@ def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
     }
 
 
+def corpus_rows(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor]]:
+    """Return the maps of the corpus, by row."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
+    from corpus import SHUFFLED, WITHOUT, shuffled
+
+    x, model = lab.batch.images, shuffled(reference)
+    targets = torch.cat([reference(part).argmax(1) for part in x.split(256)])
+    asking = {
+        name: lambda make=make: torch.cat([make(model, a, b) for a, b in zip(x.split(256), targets.split(256), strict=True)])
+        for name, make in SHUFFLED.items()
+    }
+    return {name: lambda make=make: make(x) for name, make in WITHOUT.items()} | asking
+
+
 def candidates(lab: Lab) -> dict[str, NDArray[np.uint16]]:
     """Return the strata of each candidate, uint16 (n, d)."""
     raw = lab.test.float()
@@ -193,7 +208,9 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor) -> dict[str, NDArray
         made[f"{t} other"] = lab.correct(model, packed[lab.others])
         for name, found in lab.strata.items():
             made[f"{t} {name}"] = asked(fine, found)
-        made[f"{t} dev-blur-8x8 bits"] = asked(bins, lab.strata["dev-blur-8x8"])
+        made[f"{t} dev-blur-8x8 bits"] = asked(bins, lab.chosen)
+        if not lab.strata:
+            continue
         given = order[lab.others]
         spent = np.take_along_axis(energy, given, 1).cumsum(1)
         gone = spent <= (energy * own).sum(1, keepdims=True)
@@ -210,13 +227,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--rows", default="")
+    parser.add_argument("--corpus", action="store_true", help="the maps of studies/corpus, by the chosen strata alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
     for seed in map(int, options.seeds.split(",")):
         lab, start = Lab(options.decoded, seed), time.process_time()
-        lab.strata = candidates(lab)
+        chosen = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
+        lab.strata = {} if options.corpus else candidates(lab)
         print("strata", time.process_time() - start, flush=True)
+        lab.chosen = chosen
         reference, common = lab.reference(), lab.common()
         print("networks", time.process_time() - start, flush=True)
         rows = not_asking(lab) | asking(lab, reference)
@@ -224,6 +244,8 @@ def main() -> None:
         for parameter in shuffled.parameters():
             parameter.data = parameter.data.flatten()[torch.randperm(parameter.numel(), generator=torch.Generator().manual_seed(seed))].view(parameter.shape)
         rows |= {f"shuffled-{name}": make for name, make in asking(lab, shuffled).items() if name in ("input-x-grad", "abs-ixg", "sgsq")}
+        if options.corpus:
+            rows = corpus_rows(lab, reference)
         for name, make in rows.items():
             path = options.out / f"{seed}-{name}.npz"
             if path.exists() or (options.rows and name not in options.rows.split(",")):
