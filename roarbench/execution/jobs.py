@@ -21,12 +21,12 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
 from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
+from roarbench.execution.matching import matched_bits
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
 from roarbench.execution.recursion import degraded_at, recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.matching import change_numbers, matched, strata
-from roarbench.kernels.ranking import bin_codes, removed_bits
+from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut
@@ -38,7 +38,6 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
 from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, Precision, Retrain, Split
 
-_AT_ONCE, _TURN = 256, 7919  # images that are matched together; how far each starts in one order of ties
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
 
@@ -217,18 +216,8 @@ def _removed(context: RunContext, run: Run, rankings: Rankings | None) -> NDArra
     removed = removed_bits(planes, cell.t, cell.order, layout)
     if not _is_matched(run):
         return removed
-    check_fill(cell.fill, Retrain.COMMON)
-    others, d = _pairing(context, Split.TEST, run.seed, False), layout.features
-    once = np.random.Generator(np.random.Philox(run.seed)).permutation(d)
-    for start in range(0, len(removed), _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
-        own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
-        found = strata(change_numbers(context.pixels(Split.TEST)[rows], context.fill, cell.unit))
-        turns = image_ids(Split.TEST, start, start + len(own)).numpy() * _TURN % d
-        ties = once[(np.arange(d) + turns[:, None]) % d]
-        made = matched(own, bin_codes(planes[others[rows]], layout), found, cell.order, ties)
-        removed[rows] = np.packbits(made, axis=1)
-    return removed
+    others = _pairing(context, Split.TEST, run.seed, same_class=False)
+    return matched_bits(context.explaining(0), run, rankings, removed, others)
 
 
 def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:

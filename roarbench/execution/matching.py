@@ -1,0 +1,56 @@
+"""Matched masks of the test images of a data set: what another image's map removes, stratum by stratum."""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.execution.context import RunContext
+from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.ranking import bin_codes
+from roarbench.plan.runs import Run
+from roarbench.store.rankings import Rankings
+from roarbench.terms import Split, Unit
+
+_AT_ONCE = 256  # images that are matched together
+_TURN = 7919  # features from where one image starts in the order of ties to where the next one does
+_KEPT = 2**27  # bytes of strata that a process keeps for its next runs
+
+
+def matched_bits(
+    context: RunContext, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Return packed removed bits, uint8 (n, width), that follow other images' maps and change each image as much.
+
+    Args:
+        context: Of any reference: what removal changes depends on none.
+        run: Says level, order, unit and the seed of the ties.
+        rankings: Of its row.
+        removed: uint8 (n, width), what each image's own map removes.
+        others: int64 (n,), whose map each image is handed.
+    """
+    d, made = rankings.layout.features, np.empty_like(removed)
+    planes = rankings.planes(Split.TEST)
+    ties = np.random.Generator(np.random.Philox(run.seed)).permutation(d)
+    for start in range(0, len(removed), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(removed)))
+        own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
+        turned = ties[(np.arange(d) + np.arange(rows.start, rows.stop)[:, None] * _TURN) % d]
+        codes = bin_codes(planes[others[rows]], rankings.layout)
+        found = matched(own, codes, _strata(context, run.cell.unit, rows), run.cell.order, turned)
+        made[rows] = np.packbits(found, axis=1)
+    return made
+
+
+def _strata(context: RunContext, unit: Unit, rows: slice) -> NDArray[np.uint16]:
+    """Return the strata of some test images; kept for other runs where those of all images take little room."""
+    pixels = context.pixels(Split.TEST)
+    if pixels.numel() * np.dtype(np.uint16).itemsize <= _KEPT:
+        return _all_strata(context, unit)[rows]
+    return strata(change_numbers(pixels[rows], context.fill, unit))
+
+
+@lru_cache(maxsize=1)
+def _all_strata(context: RunContext, unit: Unit) -> NDArray[np.uint16]:
+    pixels = context.pixels(Split.TEST)
+    return np.concatenate([strata(change_numbers(part, context.fill, unit)) for part in pixels.split(_AT_ONCE)])
