@@ -90,6 +90,7 @@ class Making(StrEnum):
 FILLS = ("mean", "zero", "blur", "noise", "linear", "neighbours")  # what can replace a removed feature
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SAME_CLASS = "same-class"  # the same, with another image of its own class
+OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references
 MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
 
 

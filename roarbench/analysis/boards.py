@@ -268,7 +268,7 @@ class SuiteResults:
 
     def _number(self, result: Result) -> int:
         """Return which reference a result depends on; -1 if on none."""
-        return self.suite.reference_number(result.run.seed) if result.run.reference else -1
+        return self.suite.reference_number(result.run.seed, result.run.cell.estimator) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from roarbench.estimators.parameters import Value
 from roarbench.identity import fingerprint, record
-from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS
+from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
 
 IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
 SAMPLES = 15  # Hooker et al. 2019: noisy copies of an image (J)
@@ -15,6 +15,8 @@ SUBMISSION = "submission"  # base of what somebody handed in; its id names the f
 TRUSTED = "trusted"  # it was run without the sandbox, for ever part of its id: NAME@hash~trusted
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
 HANDED = (OTHER_IMAGE, SAME_CLASS, MATCHED_IMAGE)  # twins that remove what their parent ranks first in another image
+LENT = (*HANDED, OTHER_REFERENCE)  # twins without rankings of their own: they take those of their parent
+VARIANTS = ("untrained", "shuffled", "decoy", "other-target", "constant-target")  # what a twin explains instead
 CONTROLS = ("random", "sobel", "random-blurred")  # each row is held against each of them
 SEED = 0  # of the noise, the random control, the other targets and the other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
@@ -94,8 +96,8 @@ class Estimator:
 
     @property
     def variant(self) -> str:
-        """Return what is explained: the `trained` reference, an `untrained` network, or the `other-target`."""
-        return self.twin if self.twin in ("untrained", "other-target") else "trained"
+        """Return what is explained: the `trained` reference, or what its twin explains instead."""
+        return self.twin if self.twin in VARIANTS else "trained"
 
     @property
     def submitted(self) -> bool:
@@ -151,7 +153,7 @@ class Estimator:
     @property
     def mapped(self) -> bool:
         """Return whether it has importance maps; `random-redrawn` is drawn while training and has none."""
-        return self.form != "redrawn" and self.twin not in HANDED
+        return self.form != "redrawn" and self.twin not in LENT
 
     @property
     def placed(self) -> bool:

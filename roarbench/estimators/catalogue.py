@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import CUDA, DRAWN, HANDED, METHODS, SUBMISSION, TRUSTED, Estimator
+from roarbench.estimators import CUDA, DRAWN, HANDED, LENT, METHODS, SUBMISSION, TRUSTED, Estimator
 from roarbench.estimators.parameters import read_values, written
-from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS
+from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
 
 _TABLE = (
     Estimator("random", "random", "base", "an exact-count random ranking, fixed per image", control=True),
@@ -101,7 +101,11 @@ JOINING = tuple(estimator.id for estimator in _TABLE if estimator.joins)  # no s
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
     "untrained": "the same on the reference's network with random weights",
+    "shuffled": "the same on the reference with each layer's weights shuffled",
+    "decoy": "the same on a network that learnt how far its images were turned, not their classes",
     "other-target": "its map of a random class that the reference does not predict",
+    "constant-target": "its map of one class, the same for all images",
+    OTHER_REFERENCE: "its map of another reference of the suite",
     OTHER_IMAGE: "its maps handed to other images: the same shapes, nothing about this image",
     SAME_CLASS: "its maps handed to other images of the same class: nothing about this image but its class",
     MATCHED_IMAGE: "its maps handed to other images, with as many features of each stratum as their own maps remove",
@@ -190,7 +194,8 @@ def ranked_by(name: str) -> Estimator | None:
         UnknownName: There is no estimator of this id.
     """
     estimator = find_estimator(name)
-    estimator = find_estimator(estimator.parent) if estimator.twin in HANDED else estimator
+    while estimator.twin in LENT:
+        estimator = find_estimator(estimator.parent)
     return estimator if estimator.mapped else None
 
 
@@ -204,7 +209,7 @@ def _parent(name: str) -> Estimator | None:
 
 def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
-        return HANDED if parent.mapped else ()
+        return () if parent.twin in HANDED else HANDED
     if parent.base == "random":  # its blurred twin is a row of its own
         return HANDED if parent.mapped else ()
     return ("blurred", *HANDED) if parent.control else tuple(TWINS)

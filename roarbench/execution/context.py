@@ -52,7 +52,7 @@ class RunContext:
 
     def of(self, run: Run) -> Self:
         """Return the same for the reference that a run depends on, or the first one."""
-        return self.explaining(self.suite.reference_number(run.seed) if run.reference else 0)
+        return self.explaining(self.suite.reference_number(run.seed, run.cell.estimator) if run.reference else 0)
 
     def ranking(self, spec: RankingSpec) -> Self:
         """Return the same for the reference that a ranking explains, or the first one where it explains none."""

@@ -21,7 +21,7 @@ from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.store.ranking_parts import covers
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.terms import Retrain, Split
+from roarbench.terms import OTHER_REFERENCE, Retrain, Split
 from roarbench.workers.job import Job
 
 SHARD = 512  # images that one job ranks at most
@@ -128,7 +128,8 @@ def _common_name(common: CommonNetwork) -> str:
 
 
 def _tuning_name(run: Run, estimator: Estimator) -> str:
-    return f"tune {estimator.id} {run.cell.order} {run.cell.unit} {run.seed}"
+    lent = f"~{OTHER_REFERENCE}" * (f"~{OTHER_REFERENCE}" in run.cell.estimator)  # the same rankings, another network
+    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit} {run.seed}"
 
 
 def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:

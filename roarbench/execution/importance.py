@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import RunError
-from roarbench.estimators import CUDA, SEED, TRUSTED, Estimator
+from roarbench.estimators import CUDA, TRUSTED, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.folding import folded
-from roarbench.estimators.noise import other_targets
 from roarbench.estimators.stem import Divided, divided
 from roarbench.execution.context import RunContext
+from roarbench.execution.twins import twin_network, twin_targets
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
@@ -114,9 +114,7 @@ class _Explaining(NamedTuple):
 def _explaining(context: RunContext, estimators: list[Estimator], split: Split, start: int, stop: int) -> _Explaining:
     norm = context.norm if estimators[0].control else context.reference_norm
     batch = shard_batch(context, split, start, stop, norm)
-    if estimators[0].variant == "other-target":
-        classes = context.data.record.classes
-        batch = batch._replace(targets=other_targets(batch.targets, batch.ids, classes, SEED))
+    batch = batch._replace(targets=twin_targets(context, estimators[0].variant, batch))
     return _Explaining(context, estimators, batch)
 
 
@@ -152,7 +150,7 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     file, listed = split_entry(estimator.id)
     source = check_source(context.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
-    model = context.untrained_reference() if estimator.variant == "untrained" else context.trained_reference()
+    model = twin_network(context, estimator.variant)
     part = Part(model, batch.images, batch.targets, batch.ids, size)
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
     answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
@@ -226,7 +224,7 @@ def _explained(context: RunContext, variant: str, maps: Making, weights: str) ->
     But for plain float32 its batch norms are folded (docs/decisions/0019), and where the making says so it is divided
     behind its stem (docs/decisions/0032).
     """
-    model = context.untrained_reference() if variant == "untrained" else context.trained_reference()
+    model = twin_network(context, variant)
     if maps is Making.FLOAT32:
         return model.to(device())
     return (divided(folded(model)) if maps.divides else folded(model)).to(device())

@@ -36,7 +36,7 @@ from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
-from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, Precision, Retrain, Split
+from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, Retrain, Split
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -190,15 +190,14 @@ def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Spl
 
 def _rankings(context: RunContext, run: Run) -> Rankings | None:
     """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
-    if (estimator := run.cell.ranked_by) is None:
+    if run.cell.ranked_by is None:
         return None
     rankings, row = row_rankings(context, run), run.cell.estimator_record
-    if estimator == row or _is_matched(run):
+    if row is None or row.twin not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    same_class = row is not None and row.twin == SAME_CLASS
-    given = {split: rankings.planes(split)[_pairing(context, split, seed, same_class)] for split in read}
+    given = {split: rankings.planes(split)[_pairing(context, split, seed, row.twin == SAME_CLASS)] for split in read}
     return replace(rankings, splits=given)
 
 

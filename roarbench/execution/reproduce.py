@@ -163,7 +163,7 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
     for suite in sorted(all_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
         asked = replace(with_given(asked, run.given), maps=run.maps) if run.reference else asked
-        explained = reference_of(asked, run.data, asked.reference_number(run.seed))
+        explained = reference_of(asked, run.data, asked.reference_number(run.seed, run.cell.estimator))
         recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside

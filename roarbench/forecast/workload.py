@@ -172,7 +172,7 @@ def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, U
     found = set()
     for point in points:
         if estimator := point.cell.ranked_by:
-            number = 0 if estimator.control else suite.reference_number(point.seed)
+            number = 0 if estimator.control else suite.reference_number(point.seed, point.cell.estimator)
             found.add((estimator, point.cell.unit, number))
         if point.cell.retrain is Retrain.COMMON:
             found |= {(find_estimator(name), point.cell.unit, 0) for name in suite.controls}

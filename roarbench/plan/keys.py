@@ -28,7 +28,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         data: Fingerprint of the decoded images and labels.
         limit: Images per split if the data set was made small.
     """
-    cell, number = point.cell, suite.reference_number(point.seed)
+    cell, number = point.cell, suite.reference_number(point.seed, point.cell.estimator)
     reference = reference_of(suite, data, number)
     explained, common = needs_reference(cell), cell.retrain is Retrain.COMMON
     estimator = cell.estimator_record

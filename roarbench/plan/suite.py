@@ -9,7 +9,7 @@ from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Making, Protocol, Retrain, Split, Unit
+from roarbench.terms import OTHER_REFERENCE, Making, Protocol, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -122,9 +122,9 @@ class Suite:
         """Return `NAME@CHECKSUM` of the weights of a reference; empty if it is trained."""
         return self.given.split(",")[number] if self.given else ""
 
-    def reference_number(self, seed: int) -> int:
-        """Return which reference ranks for a seed, in [0, references)."""
-        return seed % REPLICATION % self.references
+    def reference_number(self, seed: int, estimator: str = "") -> int:
+        """Return which reference ranks for a seed, in [0, references): the next one for a twin that is named so."""
+        return (seed % REPLICATION + (f"~{OTHER_REFERENCE}" in estimator)) % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of a reference; the one after it is that of its network with random weights.
@@ -177,6 +177,8 @@ class Suite:
 
     def why_not(self, estimator: str) -> str:
         """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
+        if f"~{OTHER_REFERENCE}" in estimator and self.references < 2:
+            return "it explains the next reference, and the suite has one; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
     @property

@@ -1,0 +1,50 @@
+"""Whether a row beats every control that asks no network: better than each of them, adjusted over rows alone."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.sequential import holm
+from roarbench.stats.verdicts import FALSE_DISCOVERIES, Comparison
+
+
+class Beating(NamedTuple):
+    """A row beside the control that it is hardest to tell above.
+
+    Attributes:
+        verdict: Whether it is better than every control. Each control is tested at the whole error, since all must be
+            beaten (intersection-union test, Berger 1982); the chance that any row of the board is called so wrongly is
+            5% at most (Holm 1979).
+        p: The largest of its p values against the controls, 1 where a difference is not above 0.
+        q: p adjusted for the rows.
+        nearest: The control with that p; of equal ones that over which it has least.
+        over: Its gain minus the nearest control's, in accuracy points.
+    """
+
+    verdict: bool
+    p: float
+    q: float
+    nearest: str
+    over: Estimate
+
+
+def beatings(
+    comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()
+) -> dict[str, Beating]:
+    """Judge the rows by their comparisons with every control.
+
+    Args:
+        comparisons: By row and control, each with its difference.
+        strangers: Rows that the suite does not name: each is adjusted as if it alone joined the others.
+    """
+    hardest: dict[str, tuple[float, float, str]] = {}
+    for (name, control), found in comparisons.items():
+        value = found.difference.value or 0.0
+        hardest[name] = max(hardest.get(name, (0.0, float("-inf"), "")), (found.p if value > 0 else 1.0, -value, control))
+    own = {name: p for name, (p, _, _) in hardest.items() if name not in strangers}
+    adjusted = dict(zip(own, holm(list(own.values())), strict=True))
+    made = {}
+    for name, (p, _, nearest) in hardest.items():
+        q = adjusted[name] if name in own else holm([*own.values(), p])[-1]
+        made[name] = Beating(q <= FALSE_DISCOVERIES, p, q, nearest, comparisons[name, nearest].difference)
+    return made
