@@ -63,7 +63,11 @@ def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np
 
 
 def matched(
-    own: NDArray[np.bool_], places: NDArray[np.integer], found: NDArray[np.uint16], order: Order, ties: NDArray[np.int64]
+    own: NDArray[np.bool_],
+    places: NDArray[np.integer],
+    found: NDArray[np.uint16],
+    order: Order,
+    ties: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
     """Remove in each stratum as many features as the own mask does, those that another map ranks first.
 

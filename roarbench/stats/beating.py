@@ -28,9 +28,7 @@ class Beating(NamedTuple):
     over: Estimate
 
 
-def beatings(
-    comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()
-) -> dict[str, Beating]:
+def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:
     """Judge the rows by their comparisons with every control.
 
     Args:
@@ -40,7 +38,9 @@ def beatings(
     hardest: dict[str, tuple[float, float, str]] = {}
     for (name, control), found in comparisons.items():
         value = found.difference.value or 0.0
-        hardest[name] = max(hardest.get(name, (0.0, float("-inf"), "")), (found.p if value > 0 else 1.0, -value, control))
+        hardest[name] = max(
+            hardest.get(name, (0.0, float("-inf"), "")), (found.p if value > 0 else 1.0, -value, control)
+        )
     own = {name: p for name, (p, _, _) in hardest.items() if name not in strangers}
     adjusted = dict(zip(own, holm(list(own.values())), strict=True))
     made = {}

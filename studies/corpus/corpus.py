@@ -157,7 +157,9 @@ WITHOUT = {
     "low-saturation-centre": lambda x: blur(x, 2).abs() * spread(x) * centre(x),
     "saturation-variance-centre": lambda x: spread(x) * variance(x, 3).sqrt() * centre(x),
     "image-deviation-centre": lambda x: (x - x.mean((2, 3), keepdim=True)).abs() * centre(x),
-    "border-colour": lambda x: (x - (x.mean((2, 3), keepdim=True) - 0.25 * (x * centre(x)).mean((2, 3), keepdim=True))).abs(),
+    "border-colour": lambda x: (
+        x - (x.mean((2, 3), keepdim=True) - 0.25 * (x * centre(x)).mean((2, 3), keepdim=True))
+    ).abs(),
     "bright-centre": lambda x: (x + 2.5) * centre(x),
     "dark-centre": lambda x: (2.5 - x) * centre(x),
 }

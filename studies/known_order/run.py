@@ -64,10 +64,17 @@ def degraded(importance: Tensor, donors: NDArray[np.int64], share: float, kind: 
     own = places(importance)
     n, c, h, w = own.shape
     if kind == "chance":
-        return torch.where(torch.rand(own.shape, generator=generator) < share, torch.rand(own.shape, generator=generator), own)
+        return torch.where(
+            torch.rand(own.shape, generator=generator) < share, torch.rand(own.shape, generator=generator), own
+        )
     side = h // SQUARE
     order = torch.rand((n, side * side), generator=generator).argsort(1).argsort(1)  # nested: a square keeps its turn
-    taken = (order < round(share * side * side)).view(n, 1, side, side).repeat_interleave(SQUARE, 2).repeat_interleave(SQUARE, 3)
+    taken = (
+        (order < round(share * side * side))
+        .view(n, 1, side, side)
+        .repeat_interleave(SQUARE, 2)
+        .repeat_interleave(SQUARE, 3)
+    )
     return torch.where(taken, own[donors], own)
 
 

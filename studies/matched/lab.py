@@ -148,7 +148,9 @@ def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
         "deviation-x-contrast": lambda: away * contrast(batch),
         "deviation-x-sobel": lambda: away * sobel(batch),
         "sharp-product": lambda: x * (x - blurred(x, 0.03)),
-        "centre-product": lambda: away * torch.exp(-((torch.linspace(-2, 2, 64)[:, None] ** 2 + torch.linspace(-2, 2, 64) ** 2)) / 2),
+        "centre-product": lambda: (
+            away * torch.exp(-(torch.linspace(-2, 2, 64)[:, None] ** 2 + torch.linspace(-2, 2, 64) ** 2) / 2)
+        ),
         "image-deviation": lambda: (x - x.mean((2, 3), keepdim=True)).abs(),
         "saturation": lambda: (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)).expand_as(x),
     }
@@ -162,7 +164,9 @@ def corpus_rows(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor
     x, model = lab.batch.images, shuffled(reference)
     targets = torch.cat([reference(part).argmax(1) for part in x.split(256)])
     asking = {
-        name: lambda make=make: torch.cat([make(model, a, b) for a, b in zip(x.split(256), targets.split(256), strict=True)])
+        name: lambda make=make: torch.cat(
+            [make(model, a, b) for a, b in zip(x.split(256), targets.split(256), strict=True)]
+        )
         for name, make in SHUFFLED.items()
     }
     return {name: lambda make=make: make(x) for name, make in WITHOUT.items()} | asking
@@ -242,8 +246,14 @@ def main() -> None:
         rows = not_asking(lab) | asking(lab, reference)
         shuffled = copy.deepcopy(reference)
         for parameter in shuffled.parameters():
-            parameter.data = parameter.data.flatten()[torch.randperm(parameter.numel(), generator=torch.Generator().manual_seed(seed))].view(parameter.shape)
-        rows |= {f"shuffled-{name}": make for name, make in asking(lab, shuffled).items() if name in ("input-x-grad", "abs-ixg", "sgsq")}
+            parameter.data = parameter.data.flatten()[
+                torch.randperm(parameter.numel(), generator=torch.Generator().manual_seed(seed))
+            ].view(parameter.shape)
+        rows |= {
+            f"shuffled-{name}": make
+            for name, make in asking(lab, shuffled).items()
+            if name in ("input-x-grad", "abs-ixg", "sgsq")
+        }
         if options.corpus:
             rows = corpus_rows(lab, reference)
         for name, make in rows.items():

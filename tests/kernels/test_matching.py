@@ -66,7 +66,9 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: 
     """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
     own, other, found = removed(maps(1), t, order), maps(2), strata([numbers(3, 256), numbers(4, 256)], 3)
     made = matched(own, bin_codes(encoded(other), LAYOUT), found, order, TIES)
-    bounds = sorted({removed_count(level, D) for level in PAPER_LEVELS} | {D - removed_count(t, D) for t in PAPER_LEVELS})
+    bounds = sorted(
+        {removed_count(level, D) for level in PAPER_LEVELS} | {D - removed_count(t, D) for t in PAPER_LEVELS}
+    )
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image])] = np.arange(D)
