@@ -46,8 +46,10 @@ _LATER_CONTROLS: dict[str, dict[str, Value]] = {
     "contrast": {},
     "deviation": {},
     "deviation-blurred": {},
+    "saturation": {},
+    "saturation-deviation": {},
 }
-_SPATIAL = ("sobel", "random-smooth", "centre", "contrast", "deviation-blurred")
+_SPATIAL = ("sobel", "random-smooth", "centre", "contrast", "deviation-blurred", "saturation-deviation")
 # parameters of a base or of a form, with what they are where a name does not say it
 _DEFAULTS: dict[str, dict[str, Value]] = {
     **dict.fromkeys(NOISY, _COPIES),

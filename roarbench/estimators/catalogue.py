@@ -88,6 +88,16 @@ _TABLE = (
     Estimator("contrast", "contrast", "base", "distance of a number from the mean of the 5 x 5 at it", control=True),
     Estimator("deviation", "deviation", "base", "distance of a number from the training mean", control=True),
     Estimator("deviation-blurred", "deviation-blurred", "base", "that distance, blurred", control=True),
+    Estimator(
+        "saturation", "saturation", "base", "distance between a pixel's largest and smallest number", control=True
+    ),
+    Estimator(
+        "saturation-deviation",
+        "saturation-deviation",
+        "base",
+        "saturation times the distance of the blurred image from the training mean",
+        control=True,
+    ),
     Estimator("random-blurred", "random", "base", "the random control's map, blurred", control=True, twin="blurred"),
     Estimator("random-redrawn", "random", "redrawn", "a random ranking drawn anew each epoch", control=True),
 )

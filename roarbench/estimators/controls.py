@@ -12,6 +12,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import random_importance
 
 NOISE_ON_TRUTH = 4.0  # of the true places, which lie in (0, 1]
+_FINE = 1 / 32  # of the image's side: two pixels of 64, the strongest width on development images (studies/corpus)
 _NOISY_SEED, _LEAK_SEED, _SMOOTH_SEED = SEED + 1, SEED + 2, SEED + 3  # apart from that of the random control
 
 
@@ -119,6 +120,12 @@ def deviation(batch: Batch) -> Tensor:
     return batch.images.abs()
 
 
+def saturation(batch: Batch) -> Tensor:
+    """Return the distance between a pixel's largest and smallest number, for each of its channels."""
+    images = batch.images
+    return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)).expand_as(images).contiguous()
+
+
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("random", "base"): random,
     ("sobel", "base"): sobel,
@@ -132,6 +139,8 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("contrast", "base"): contrast,
     ("deviation", "base"): deviation,
     ("deviation-blurred", "base"): lambda batch: blurred(deviation(batch)),
+    ("saturation", "base"): saturation,
+    ("saturation-deviation", "base"): lambda batch: saturation(batch) * blurred(batch.images, _FINE).abs(),
 }
 
 

@@ -64,7 +64,7 @@ def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np
 
 def matched(
     own: NDArray[np.bool_],
-    places: NDArray[np.integer],
+    places: NDArray[np.uint8],
     found: NDArray[np.uint16],
     order: Order,
     ties: NDArray[np.int64],
@@ -75,8 +75,8 @@ def matched(
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
-        places: int (n, d), the bin of another image's ranking that holds each feature, fewer than 65,536 / strata of
-            them; 0 is most important.
+        places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `ranking.bin_codes` has
+            it; 0 is most important.
         found: uint16 (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
         ties: int64 (n, d), a permutation of 0 … d - 1 in every row; of features in one bin the first go.

@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,8 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parents[1] / "matched"))
 from lab import LAYOUT, LEVELS, SHAPE, Lab, asking, not_asking
 
-from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.matching import change_numbers, matched, strata
 from roarbench.kernels.ranking import bin_codes, encode, features, removed_bits, sort_keys
-from roarbench.kernels.scoring import predict
 from roarbench.terms import Order, Unit
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -39,8 +38,7 @@ PROTOCOLS = ("specific", "matched", "augmented", "morf", "lerf", "lerf-morf")
 def grad_cam(model: nn.Module, x: Tensor) -> Tensor:
     """Return Grad-CAM of the last block, which the linear layer's mean pooling follows."""
     kept: list[Tensor] = []
-    layer = [module for module in model.modules() if isinstance(module, nn.AdaptiveAvgPool2d)]
-    hook = layer[-1].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
+    hook = model.get_submodule("blocks").register_forward_hook(lambda _, inputs, output: kept.append(output))
     made = []
     for part in x.split(256):
         kept.clear()
@@ -113,7 +111,7 @@ def make(decoded: Path, out: Path, seeds: list[int]) -> None:
         lab = Lab(decoded, seed)
         lab.found = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
         reference, common = lab.reference(), lab.common()
-        maps = asking(lab, reference) | not_asking(lab) | {"gradcam": lambda: grad_cam(reference, lab.batch.images)}
+        maps = asking(lab, reference) | not_asking(lab) | {"gradcam": partial(grad_cam, reference, lab.batch.images)}
         for base in BASES:
             importance = maps[base]().detach()
             for kind in KINDS:

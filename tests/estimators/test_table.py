@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from roarbench.errors import UnknownName
-from roarbench.estimators import CONTROLS, HANDED, Estimator
+from roarbench.estimators import CONTROLS, LENT, Estimator
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator
 
 
@@ -38,7 +38,7 @@ def test_twins_are_their_parents_with_a_twin(twin):
     assert (found.id, found.twin) == (f"var-grad~{twin}", twin)
     assert (found.base, found.form, found.control) == (parent.base, parent.form, parent.control)
     assert found.fingerprint != parent.fingerprint
-    assert found.variant == ("trained" if twin in ("blurred", *HANDED) else twin)
+    assert found.variant == ("trained" if twin in ("blurred", *LENT) else twin)
 
 
 @pytest.mark.parametrize("entry", ["mine@0123abcd", "mine@0123abcd~trusted~cuda"])
@@ -47,7 +47,7 @@ def test_a_submission_has_the_twins_of_an_estimator(entry):
     assert parent.marks == ("trusted", "cuda")[: entry.count("~")]
     for twin, row in found.items():
         assert (row.twin, row.parent, row.submitted, row.marks) == (twin, entry, True, parent.marks)
-        assert row.variant == ("trained" if twin in ("blurred", *HANDED) else twin)
+        assert row.variant == ("trained" if twin in ("blurred", *LENT) else twin)
         assert not row.placed
     assert len({parent.fingerprint, *(row.fingerprint for row in found.values())}) == 1 + len(TWINS)
     for name in (f"{entry}~redrawn", f"{entry}~blurred~blurred", f"{entry}~"):

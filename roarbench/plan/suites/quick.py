@@ -9,6 +9,7 @@ from roarbench.terms import (
     KAR,
     LERF,
     MASK_ONLY,
+    MATCHED,
     MORF,
     ROAR,
     ROAR_EXCHANGED,
@@ -66,6 +67,15 @@ _SPECIFIC = replace(  # a third of the maps: of the training images those of the
     tuned_on=Split.TEST,
 )
 
+BEATEN = (*CONTROLS, "contrast", "deviation", "deviation-blurred", "saturation", "saturation-deviation")
+_KNOWING = (*_ROWS, "ig(baseline=mean)", "input-x-grad")
+_MATCHED = replace(
+    _SPECIFIC,
+    name="quick-matched",
+    about="matched gain: what only a network can know of an image, held against eight controls that ask none",
+    blocks=(Block(MATCHED, (*BEATEN, *_KNOWING), (0.1, 0.5, 0.9), seeds=3),),
+)
+
 _CLASS = replace(
     _SECOND,
     name="quick-class",
@@ -87,4 +97,4 @@ _EXCHANGED = replace(
     ),
 )
 
-LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED)
+LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, _MATCHED)
