@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TextIO, TypeAlias
 
+SAME = "≈"  # not significantly different
 MISSING = "–"
 Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, lower and upper end
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"

@@ -224,7 +224,8 @@ class SuiteResults:
         alike = {name for name, curve in self._curves(protocol, unit, fill).items() if ignoring(curve)}
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
         looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
-        scores = Scores(rows, levels, correct, mixed, checks, references, None, looks, self.suite.entered)
+        silent = frozenset(name for name in rows if find_estimator(name).asks_nothing)
+        scores = Scores(rows, levels, correct, mixed, checks, references, None, looks, self.suite.entered, silent)
         if not protocol.by_difference:
             return scores
         return replace(scores, differences=differences_of(scores, held, others, protocol))

@@ -49,6 +49,7 @@ _LATER_CONTROLS: dict[str, dict[str, Value]] = {
     "saturation": {},
     "saturation-deviation": {},
 }
+_TOLD = ("truth", "leak")  # bases of controls that are told what no image says
 _SPATIAL = ("sobel", "random-smooth", "centre", "contrast", "deviation-blurred", "saturation-deviation")
 # parameters of a base or of a form, with what they are where a name does not say it
 _DEFAULTS: dict[str, dict[str, Value]] = {
@@ -156,6 +157,11 @@ class Estimator:
     def mapped(self) -> bool:
         """Return whether it has importance maps; `random-redrawn` is drawn while training and has none."""
         return self.form != "redrawn" and self.twin not in LENT
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Return whether it is a row that asks no network and knows no truth, so that a map that explains beats it."""
+        return self.control and self.placed and self.base not in _TOLD
 
     @property
     def placed(self) -> bool:

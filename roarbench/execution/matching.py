@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from roarbench.execution.context import RunContext
@@ -53,4 +54,4 @@ def _strata(context: RunContext, unit: Unit, rows: slice) -> NDArray[np.uint16]:
 @lru_cache(maxsize=1)
 def _all_strata(context: RunContext, unit: Unit) -> NDArray[np.uint16]:
     pixels = context.pixels(Split.TEST)
-    return np.concatenate([strata(change_numbers(part, context.fill, unit)) for part in pixels.split(_AT_ONCE)])
+    return np.concatenate([strata(change_numbers(part, context.fill, unit)) for part in torch.split(pixels, _AT_ONCE)])

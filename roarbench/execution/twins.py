@@ -59,7 +59,7 @@ def _shuffled(context: RunContext) -> nn.Module:
             norm.reset_running_stats()
             norm.momentum = None  # the mean over all batches
         model.train()
-        for part in context.pixels(Split.TRAIN)[:_FITTED].split(128) if norms else ():
+        for part in torch.split(context.pixels(Split.TRAIN)[:_FITTED], 128) if norms else ():
             model(normalise(part, context.reference_norm))
     return model.eval()
 

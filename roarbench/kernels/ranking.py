@@ -251,7 +251,8 @@ def bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
     """
     codes = np.zeros((len(planes), layout.features), np.uint8)
     for plane in range(layout.planes):
-        codes = codes << 1 | np.unpackbits(planes[:, plane], axis=1, count=layout.features)
+        codes <<= 1
+        codes |= np.unpackbits(planes[:, plane], axis=1, count=layout.features)
     return codes
 
 

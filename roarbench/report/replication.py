@@ -9,12 +9,11 @@ from rich.table import Table
 from roarbench.analysis.boards import SuiteResults
 from roarbench.calls import propose
 from roarbench.errors import CallerError
-from roarbench.report.table_formats import SAME
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.replication import Repeated, Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
-from roarbench.text import MISSING, interval
+from roarbench.text import MISSING, SAME, interval
 
 
 def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:

@@ -60,6 +60,11 @@ class SuiteTable:
         return self.board.protocol.retrain is not Retrain.MASKS
 
     @property
+    def twins(self) -> tuple[str, ...]:
+        """Return what twins of its rows explain instead, in order."""
+        return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.over_twins))
+
+    @property
     def by_difference(self) -> bool:
         """Return whether gains are differences of answers, so that there is one at every level."""
         return self.board.protocol.by_difference

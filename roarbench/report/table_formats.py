@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.estimators.catalogue import shown_name
+from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable, suite_trains
 from roarbench.report.table_notes import advice, footnote, remarks
@@ -16,13 +16,13 @@ from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent, place_interval, signed
+from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
 
 _AOPC = "AOPC [95%]"
-SAME = "≈"  # on a terminal: not significantly different
 _JUDGED = (
     "place",
     "gain [95%]",
+    "beats every control",
     "vs Random",
     "vs Sobel",
     "vs Random blurred",
@@ -50,11 +50,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
     names = [column.heading for column in columns if column not in kept]
     left = [f"accuracy {name}" if name in accuracies else name for name in names]
     notes = [table.caption, remarks(table)]
-    notes += (
-        [f"Random, Sobel, Blurred: its gain against theirs; {SAME} not significantly different."]
-        if table.judged
-        else []
-    )
+    notes += [_legend(kept)] if table.judged else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
     shown = Table(
@@ -94,6 +90,14 @@ class _Column(NamedTuple):
     worth: float
 
 
+def _legend(columns: list[_Column]) -> str:
+    """Return what the columns of verdicts say."""
+    shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
+    beats = any(column.short == "beats all" for column in columns)
+    first = ("Beats all: better than every control that asks no network; else the control nearest to it.",) * beats
+    return " ".join((*first, f"{', '.join(shown)}: its gain against theirs; {SAME} not significantly different."))
+
+
 def _columns(table: SuiteTable) -> list[_Column]:
     board = table.board
     ways: list[tuple[str, str, Literal["left", "right"], float]] = [
@@ -104,8 +108,11 @@ def _columns(table: SuiteTable) -> list[_Column]:
         ("vs Sobel", "Sobel", "left", 4),
         ("vs Random blurred", "Blurred", "left", 5),
     ]
+    if any(row.beating for row in board.rows):
+        ways.insert(3, ("beats every control", "beats all", "left", 0))
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
+    ways += [(f"over {kind}", f"over {kind}", "right", 3.3) for kind in table.twins]
     if table.by_difference:
         ways += [(f"gain t={t:g}", f"at {t:g}", "right", 3) for t in board.levels]
     ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
@@ -145,16 +152,24 @@ def _cells(table: SuiteTable, row: Row) -> list[str]:
         place_interval(row.place),
         " ".join(filter(None, (shown_name(row.estimator), *signs))),
         interval(row.gain),
+        *([_beats(row)] if any(each.beating for each in table.board.rows) else []),
         row.random.verdict.value if row.random else MISSING,
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
         *(other if any(each.over_other_image.value is not None for each in table.board.rows) else []),
+        *(interval(row.over_twins.get(kind, nothing)) for kind in table.twins),
         *(MISSING if gain is None else signed(gain) for gain in table.gains(row)),
         *(percent(estimate.value) for estimate in row.accuracies),
         *(interval(above.get(t, nothing), _points) for t in table.mask_levels),
         *_falling(table, row),
         *(decimals(value, 3) for value in table.quantus(row).values()),
     ]
+
+
+def _beats(row: Row) -> str:
+    if row.beating:
+        return row.beating.words
+    return "control" if find_estimator(row.estimator).asks_nothing else MISSING
 
 
 def _points(accuracy: float) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.sequential import holm
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Comparison
+from roarbench.text import SAME
 
 
 class Beating(NamedTuple):
@@ -26,6 +27,12 @@ class Beating(NamedTuple):
     q: float
     nearest: str
     over: Estimate
+
+    @property
+    def words(self) -> str:
+        """Return the verdict in a few signs: `yes`, or the control that it is not shown to beat."""
+        below = self.over.high is not None and self.over.high < 0
+        return "yes" if self.verdict else f"{'<' if below else SAME} {self.nearest}"
 
 
 def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:

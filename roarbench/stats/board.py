@@ -1,9 +1,11 @@
 """What a board is: rows with gains, verdicts and places under one protocol, and what their intervals cover."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from roarbench.estimators import CONTROLS
+from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
@@ -45,6 +47,9 @@ class Row:
         over_other_image: Its gain minus that of its maps handed to other images, in accuracy points: what it knows
             about this image. Missing without that twin's curve.
         other_image: The comparison with that twin.
+        beating: It beside every control of the suite that asks no network; None of a control or a check, where a gain
+            is missing, and without intervals.
+        over_twins: By what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired.
         looks: How many looks at it were planned while its trainings went on; 0 where nobody looked.
     """
 
@@ -63,6 +68,8 @@ class Row:
     predicted: Estimate = Estimate()
     over_other_image: Estimate = Estimate()
     other_image: Comparison | None = None
+    beating: Beating | None = None
+    over_twins: Mapping[str, Estimate] = field(default_factory=dict)
     looks: int = 0
 
     @property
@@ -137,6 +144,7 @@ def _negative(number: Estimate) -> Estimate:
 def unjudged(board: Board) -> Board:
     """Return the same numbers without places and verdicts: nothing can be concluded from them."""
     rows = (
-        replace(row, random=None, sobel=None, random_blurred=None, other_image=None, place=None) for row in board.rows
+        replace(row, random=None, sobel=None, random_blurred=None, other_image=None, beating=None, place=None)
+        for row in board.rows
     )
     return replace(board, rows=tuple(rows), detectable=None)

@@ -38,6 +38,7 @@ class Scores:
             verdicts allow for it (`sequential`).
         strangers: Estimators that the suite does not name, their twins among them: each is judged as if it alone joined
             the suite's own rows, whose numbers it does not move.
+        silent: Controls that ask no network, each of which the other rows are to beat.
 
     Raises:
         ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
@@ -53,6 +54,7 @@ class Scores:
     differences: "Scores | None" = None
     watched: Mapping[str, int] = field(default_factory=dict)
     strangers: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

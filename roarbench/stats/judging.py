@@ -7,7 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from roarbench.estimators import CONTROLS
+from roarbench.estimators import CONTROLS, VARIANTS
+from roarbench.stats.beating import Beating, beatings
 from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
@@ -18,7 +19,7 @@ from roarbench.stats.reference_spread import References
 from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.spread import Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
-from roarbench.terms import OTHER_IMAGE, Protocol, Retrain
+from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Protocol, Retrain
 
 
 def board(
@@ -214,6 +215,12 @@ class _Judge:
         twins = {name: self.gains.get(f"{name}~{OTHER_IMAGE}") for name in self.placed}
         return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
 
+    def over_twins(self, name: str) -> dict[str, Estimate]:
+        """Return a row's gain minus that of each twin that explains something else, draw by draw."""
+        twins = {kind: self.gains.get(f"{name}~{kind}") for kind in (*VARIANTS, OTHER_REFERENCE)}
+        found = {kind: self.placed[name].minus(twin) for kind, twin in twins.items() if twin and name in self.placed}
+        return {kind: self.estimate(sample, name) for kind, sample in found.items()}
+
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         if self.covers is Covers.NOTHING:
             return {}
@@ -226,6 +233,22 @@ class _Judge:
         family, joining = self._joining(watched)
         found |= compare_watched(family, shares, joining)
         return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
+
+    def beatings(self) -> dict[str, Beating]:
+        """Return the rows that ask a network beside every control of the suite that asks none."""
+        silent = self.scores.silent
+        controls = [name for name in self.placed if name in silent - self.scores.strangers]
+        if self.covers is Covers.NOTHING or not controls:
+            return {}
+        asking = [name for name in self.placed if name not in silent]
+        pairs = {(name, control): self.over(control)[name] for name in asking for control in controls}
+        found = compare(*self._joining(pairs))
+        shares = {key: self.share(key[0]) for key in pairs}
+        judged = {
+            key: one._replace(p=min(1.0, one.p / shares[key]), difference=self.estimate(pairs[key], key[0]))
+            for key, one in found.items()
+        }
+        return beatings(judged, self.scores.strangers)
 
     def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
         """Return the comparisons of the suite's own rows, and those of each stranger."""
@@ -247,7 +270,7 @@ class _Judge:
 def _rows(
     judge: _Judge, protocol: Protocol, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]
 ) -> tuple[Row, ...]:
-    positions, over_sobel = judge.places(shown), judge.over(SOBEL)
+    positions, over_sobel, beaten = judge.places(shown), judge.over(SOBEL), judge.beatings()
     scores = judge.scores
     first = 1 if protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
     return tuple(
@@ -267,6 +290,8 @@ def _rows(
             predicted=judge.predicted(name),
             over_other_image=judge.estimate(judge.over_other_image.get(name), name),
             other_image=comparisons.get((name, OTHER_IMAGE)),
+            beating=beaten.get(name),
+            over_twins=judge.over_twins(name),
             looks=scores.watched.get(name, 0),
         )
         for name in shown

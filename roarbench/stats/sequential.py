@@ -35,10 +35,10 @@ def compare_watched(
         shares: What the look at each comparison spends, in (0, 1].
         joining: As `compare` takes them.
     """
-    return compare(family, joining, _holm, shares)
+    return compare(family, joining, holm, shares)
 
 
-def _holm(ps: Sequence[float]) -> list[float]:
+def holm(ps: Sequence[float]) -> list[float]:
     """Return p adjusted for the family by Holm's step-down, in [0, 1]."""
     p = np.asarray(ps, np.float64)
     order = np.argsort(p)
