@@ -39,7 +39,7 @@ def change_numbers(images: Tensor, fill: Tensor, unit: Unit) -> list[NDArray[np.
 
 
 def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.uint16]:
-    """Sort each image's features into strata: quantile bins of the first number, within them of the next, and so on.
+    """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
 
     Equal features share a stratum, so some strata may be larger than others, or empty.
 

@@ -62,7 +62,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict": row.random.verdict if row.random else None,
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
-        **_plain_beating(row),
+        **_plain_beating(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
@@ -83,7 +83,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
-def _plain_beating(row: Row) -> dict[str, Any]:
+def _plain_beating(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row beside the controls that ask no network, and over its twins, in accuracy points."""
     found = row.beating
     plain: dict[str, Any] = {
@@ -92,11 +92,9 @@ def _plain_beating(row: Row) -> dict[str, Any]:
     }
     over = found.over if found else Estimate()
     plain |= {f"over_nearest{end}": getattr(over, part) for end, part in _ENDS.items()}
-    if row.over_twins:
-        plain["over_twins"] = {
-            f"{kind}{end}": getattr(each, part) for kind, each in row.over_twins.items() for end, part in _ENDS.items()
-        }
-    return plain
+    twins = {kind: row.over_twins.get(kind, Estimate()) for kind in table.twins}
+    ends = {f"{kind}{end}": getattr(each, part) for kind, each in twins.items() for end, part in _ENDS.items()}
+    return plain | ({"over_twins": ends} if ends else {})
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:

@@ -13,17 +13,17 @@ from sqlalchemy import Connection, delete, inspect, select
 
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.schema import remarks
-from roarbench.submissions.file import Finding
+from roarbench.submissions.file import Warned
 
 
 class Kind(StrEnum):
-    """What a remark is on: an entry by its id, or rankings by their checksum."""
+    """Name what a remark is on: an entry by its id, or rankings by their checksum."""
 
     VALIDATE = "validate"
     KEPT = "kept"
 
 
-def note_findings(database: Database, entry: str, found: Collection[Finding]) -> None:
+def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
     """Note what `validate` found of an entry; what it found before is replaced."""
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
@@ -74,7 +74,7 @@ def checked_remarks(text: bytes) -> dict[str, Any]:
         sound = len(subject) <= 400 and (
             isinstance(value, float | int) and 0 <= value <= 1
             if kind == Kind.KEPT
-            else kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Finding}
+            else kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Warned}
         )
         if not sound:
             raise ValueError(f"'{key[:60]}' is no remark")

@@ -19,7 +19,7 @@ from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_onc
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.submissions.file import Finding, Refusal, Submission
+from roarbench.submissions.file import Refusal, Submission, Warned
 from roarbench.terms import Split
 from roarbench.text import duration, size
 
@@ -85,7 +85,7 @@ class Accepted:
     pace: Pace
     suite: Suite
     cost: SuiteCost
-    warnings: tuple[Finding, ...]
+    warnings: tuple[Warned, ...]
 
     def text(self, drawn: bool = False) -> str:
         """Return the report for a terminal, with the map as a picture where that is asked for."""
@@ -100,9 +100,9 @@ class Accepted:
 
 
 _WARNINGS = {
-    Finding.NETWORK: "it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)",
-    Finding.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
-    Finding.CONSTANT: "a map is the same everywhere: its ranking is chance",
+    Warned.NETWORK: "it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)",
+    Warned.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
+    Warned.CONSTANT: "a map is the same everywhere: its ranking is chance",
 }
 
 
@@ -228,15 +228,15 @@ def _same(one: Tensor, other: Tensor) -> Tensor:
     return same
 
 
-def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Finding]:
+def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
     found = []
     if bool(_same(first, other_model).all()):
-        found.append(Finding.NETWORK)
+        found.append(Warned.NETWORK)
     if bool(_same(first, other_target).all()):
-        found.append(Finding.CLASS)
+        found.append(Warned.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
-        found.append(Finding.CONSTANT)
+        found.append(Warned.CONSTANT)
     return found
 
 

@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # most characters of each
 
 
-class Finding(StrEnum):
-    """What `validate` finds against the maps of a submission that it accepts."""
+class Warned(StrEnum):
+    """Name what `validate` finds against the maps of a submission that it accepts."""
 
     NETWORK = "ignores the network"
     CLASS = "ignores the class"

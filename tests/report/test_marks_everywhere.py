@@ -22,7 +22,7 @@ from roarbench.store.entries import keep_entry
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.submissions.file import Finding, check_source
+from roarbench.submissions.file import Warned, check_source
 from roarbench.terms import ROAR, SPECIFIC
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held
 
@@ -50,8 +50,8 @@ def stores(tmp_path: Path):
                 replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items()
             )
         keep_entry(here.database, ENTRY)
-        note_findings(here.database, ENTRY.id, [Finding.CONSTANT])
-        note_findings(here.database, ENTRY.id, [Finding.NETWORK, Finding.CLASS])
+        note_findings(here.database, ENTRY.id, [Warned.CONSTANT])
+        note_findings(here.database, ENTRY.id, [Warned.NETWORK, Warned.CLASS])
         for name, kept in (("told", {"var-grad": 0.5}), ("silent", {})):
             export_results(here, tmp_path / f"{name}.parquet", kept)
         import_results(there, tmp_path / "told.parquet")

@@ -139,6 +139,11 @@ def test_json_has_the_keys_that_others_read():
     assert len(found["rows"]) == len(ROWS)
 
 
+NO_CONTROLS = dict.fromkeys(
+    ("beats_controls", "nearest_control", "over_nearest", "over_nearest_low", "over_nearest_high")
+)  # of rows that were held against none
+
+
 def test_json_accuracies_are_fractions_and_gains_points():
     assert json_row("var-grad") == {
         "estimator": "var-grad",
@@ -165,6 +170,7 @@ def test_json_accuracies_are_fractions_and_gains_points():
         "above_masks": {"0.9": 0.012},
         "above_masks_low": {"0.9": -0.01},
         "above_masks_high": {"0.9": 0.034},
+        **NO_CONTROLS,
     }
 
 
@@ -194,6 +200,7 @@ def test_json_has_null_where_something_is_missing():
         "above_masks": {"0.9": None},
         "above_masks_low": {"0.9": None},
         "above_masks_high": {"0.9": None},
+        **NO_CONTROLS,
     }
 
 
@@ -418,7 +425,9 @@ def test_the_demo_fits_into_80_columns():
     assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Left out here: above masks t=0.9; --format csv has all." in text
+    assert "Left out here: vs Sobel, vs Random blurred, above masks t=0.9; --format csv has all." in " ".join(
+        text.split()
+    )
 
 
 def test_the_footnote_says_what_is_known():
