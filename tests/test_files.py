@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from roarbench.errors import StoreError
-from roarbench.files import sync, write_whole, writing
+from roarbench.files import refuse_altered, sha256, sync, write_whole, writing
 
 
 def refuse(monkeypatch, number, folders):
@@ -48,3 +48,13 @@ def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path
     with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), writing(path):
         write_whole(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("one")
+    noted = sha256(path)
+    refuse_altered(path, noted, "it", "make it again")
+    path.write_text("other")
+    with pytest.raises(StoreError, match="it: .* was altered, .*; make it again"):
+        refuse_altered(path, noted, "it", "make it again")

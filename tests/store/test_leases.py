@@ -115,6 +115,23 @@ def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store: ResultsStor
     ]
 
 
+def test_what_another_process_does_after_the_look_counts(store: ResultsStore, monkeypatch: pytest.MonkeyPatch):
+    """On a server claims overlap: one key of a step is taken meanwhile, a run is done meanwhile, a lease renumbered."""
+    owner, insert, done = Owner.here(), leases_module.insert_new, iter([set(), {KEYS[0]}])
+    one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
+    monkeypatch.setattr(leases_module, "insert_new", one_alone)
+    assert store.claim([Wanted(KEYS[:2])], owner, 1).granted == {}
+    monkeypatch.setattr(leases_module, "insert_new", insert)
+    monkeypatch.setattr(leases_module, "_done", lambda connection, keys: next(done))
+    assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
+    monkeypatch.undo()
+    (number,) = store.claim([Wanted(KEYS[:1])], owner, 1).granted.values()
+    with store._database.write() as connection:
+        row = leases_module._row(Wanted(KEYS[:1]), ELSEWHERE, 7)
+        assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
+        assert leases_module._take_over(connection, KEYS[0], number, row)
+
+
 def test_no_more_is_leased_than_can_be_done(store: ResultsStore):
     answer = store.claim([Wanted((key,)) for key in KEYS], Owner.here(), 2)
     assert tuple(wish.keys[0] for wish in answer.granted) == KEYS[:2]

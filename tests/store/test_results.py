@@ -141,6 +141,8 @@ def test_many_keys_at_once(store: ResultsStore):
     others = [f"{number:032x}" for number in range(70_000)]  # above PostgreSQL's 65,535 parameters
     assert store.done([*others, *results]) == set(results)
     assert store.results([*others, *results]) == results
+    first = min(results)
+    assert (first in store.keys(first[:4]), store.keys("%"), store.keys("_" * 32)) == (True, [], [])  # no patterns
     assert store.done([]) == set()
 
 
