@@ -22,6 +22,12 @@ def cell(estimator: str, retrain: Retrain = Retrain.IMAGES, t: float = 0.9) -> C
     return Cell("imagenette64", "resnet-quick", estimator, Order.MORF, retrain, "mean", Unit.SCALAR, t)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_number_of_json_has_no_hash(number):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        fingerprint({"t": number})
+
+
 def test_folders_of_a_store():
     workspace = Workspace(Path("store"))
     assert (workspace.data, workspace.references, workspace.rankings) == (

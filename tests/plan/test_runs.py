@@ -180,6 +180,13 @@ def test_records_cannot_be_changed():
         DEGRADED.cell.t = 0.5
 
 
+def test_paired_protocols_ask_about_the_masks_of_other_images():
+    suite = find_suite("quick-specific")
+    paired = next(block for block in suite.blocks if block.protocol.paired)
+    found = {point.cell.estimator for point in expand(replace(suite, blocks=(paired,)))} - {CLEAN}
+    assert found == {*paired.estimators, *(f"{name}~other-image" for name in paired.estimators)}
+
+
 def test_expand_gives_each_point_once():
     points = expand(SUITE)
     assert len(points) == len(set(points))

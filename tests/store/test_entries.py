@@ -119,7 +119,7 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(
     store: ResultsStore, second: ResultsStore, tmp_path: Path
 ) -> None:
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
-    other = replace(changed, bits=make_result(make_run(seed=7)).bits, correct=make_result(make_run(seed=7)).correct)
+    other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
     store.add_all([same, other, fresh])
     second.add_all([same, changed])
     export_results(store, tmp_path / "file.parquet")
