@@ -69,7 +69,7 @@ def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
 
 
 def test_a_script_that_imports_the_package_has_no_call(monkeypatch):
-    calling(monkeypatch, "scripts/study.py", "--store", "docs/study")
+    calling(monkeypatch, "scripts/plan_check.py", "--store", "demo")
     assert propose("run") == "roarbench run --suite quick"
 
 

@@ -1,7 +1,6 @@
 """The table in the README is what the rows beside it say."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -57,18 +56,6 @@ def test_the_readmes_tables_are_those_of_the_rows_in_docs(store, specific, capsy
             assert bool(strong) == estimator.endswith("(!!)")  # here the rows are imported, and all but these have (!)
 
 
-def test_the_readmes_replications_are_those_of_the_rows_in_docs(store):
-    program = import_module("replication_table")
-    held = program.runs(store)
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert "\n".join(program.page(held)).strip() in readme
-    assert "| replication 3 |" in readme
-    methods = program.methods(held)
-    assert methods in (ROOT / "docs" / "statistics.md").read_text("utf-8")
-    shares = [line.split(" | ")[4] for line in methods.splitlines() if "one network explained" in line]
-    assert all(share.split("(")[1].rstrip(")") in readme for share in shares)
-
-
 def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):
     capsys.readouterr()
     assert command("table", "--suite", "quick", "--protocol", "roar", "--store", store, "--format", "json") == 0
@@ -78,7 +65,7 @@ def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
         "docs/validity.md": ("sgsq-grad",),
     }
-    pages |= {"docs/study/README.md": ("var-grad", "sgsq-grad")}
+    pages |= {"studies/small_networks/README.md": ("var-grad", "sgsq-grad")}
     for page, names in pages.items():
         text = (ROOT / page).read_text("utf-8")
         assert [name for name in names if gains[name] not in text] == [], page

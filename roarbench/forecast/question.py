@@ -1,6 +1,6 @@
 """Which way to a verdict is the cheapest here: what each gave on stored answers, and what it takes on this machine.
 
-What each way gives is measured by `scripts/cost_of_verdicts.py` (docs/protocols.md) and shipped; nothing is foretold of
+What each way gives is measured by `studies/protocols/cost.py` and shipped; nothing is foretold of
 suites that were not measured.
 """
 

@@ -96,7 +96,7 @@ def _means_of_four(images: Tensor, groups: int) -> Tensor:
 def noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw normal noise, its standard deviation uniformly from [0, `NOISE`] for each image; it is not clipped.
 
-    A network that never met noise does not recognise the noisy copies that SmoothGrad averages over (LOG.md).
+    A network that never met noise does not recognise the noisy copies that SmoothGrad averages over.
     """
     strength = NOISE * torch.rand(shape[0], 1, 1, 1, generator=generator)
     return strength * torch.randn(shape, generator=generator)

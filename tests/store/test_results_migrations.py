@@ -95,7 +95,7 @@ def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next
 
 
 def test_a_store_from_before_notes_of_images_is_read_as_it_is():
-    shipped = Path(__file__).parents[2] / "docs/study/results.sqlite"
+    shipped = Path(__file__).parents[2] / "studies/small_networks/results.sqlite"
     before = shipped.read_bytes()
     with ResultsStore.open(f"sqlite:///{shipped}", read_only=True) as store:
         assert store.images.all() == []

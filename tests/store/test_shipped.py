@@ -20,7 +20,7 @@ def committed() -> list[Path]:
         command = ["git", "-C", str(ROOT), "ls-files", "*.sqlite"]
         names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
-        names = [str(path) for folder in ("demo", "docs") for path in (ROOT / folder).rglob("*.sqlite")]
+        names = [str(path) for folder in ("demo", "studies") for path in (ROOT / folder).rglob("*.sqlite")]
     return [ROOT / name for name in names]
 
 
@@ -30,7 +30,7 @@ def journal(path: Path) -> bytes:
 
 def test_committed_stores_have_a_rollback_journal():
     found = {str(path.relative_to(ROOT)): journal(path) for path in committed()}
-    assert set(found) >= {"demo/results.sqlite", "docs/study/results.sqlite"}
+    assert set(found) >= {"demo/results.sqlite", "studies/small_networks/results.sqlite"}
     assert found == dict.fromkeys(found, ROLLBACK)
 
 

@@ -1,4 +1,4 @@
-"""The suites of the study of leakage through masks (docs/study)."""
+"""The suites of the study of leakage through masks (studies/small_networks)."""
 
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites.paper import crossed
@@ -14,7 +14,7 @@ _ROWS = (
 
 
 def _blocks(*units: Unit) -> tuple[Block, ...]:
-    """Make the blocks of docs/study: does the class show in the masks where the paper's claims do not hold?"""
+    """Make the blocks of the study: does the class show in masks where the paper's claims do not hold?"""
     levels, first = (0.1, 0.5, 0.9), units[0]
     return (
         *(Block(ROAR, _ROWS, levels, seeds=2 if unit is first else 1, unit=unit) for unit in units),

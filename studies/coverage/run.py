@@ -1,0 +1,273 @@
+"""Do the intervals hold what they promise? Synthetic boards whose truth is known, judged as real ones are.
+
+Run: python -m studies.coverage.run [--boards 1000] simulates and writes results.json and the tables of the README;
+python -m studies.coverage.specific prints a table of specific gains, and
+python -m studies.coverage.sequential one of courses (docs/decisions/0023).
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roarbench.stats import draws as drawing
+from roarbench.stats.board import Board, Row
+from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
+from roarbench.stats.curves import Scores
+from roarbench.stats.draws import Draws, draw
+from roarbench.stats.judging import board_of, gain_samples
+from roarbench.stats.replication import replication
+from roarbench.stats.spread import Spread, spread_of
+from roarbench.stats.verdicts import Verdict
+from roarbench.terms import ROAR
+from studies.coverage.tau import simulate_agreement
+from studies.coverage.worlds import CONTROLS, DESIGNS, WORLDS, Experiment, World, experiment, gains_of, setting, truth
+from studies.page import write
+
+FOLDER = Path(__file__).parent
+WEIGHTS = 8  # sets of drawn images that the boards take in turn
+
+Summary = dict[str, tuple[float, float]]  # mean and standard error of every share
+
+
+class Judged(NamedTuple):
+    """Material of a board: its draws, and the gains and those of a replication in them."""
+
+    draws: Draws
+    spread: Spread | None
+    gains: dict[str, Sample]
+    replicated: dict[str, Sample]
+
+
+def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
+    """Draw for a synthetic board as for a real one."""
+    spread = spread_of([scores])
+    draws = draw(scores, bootstrap, spread)
+    return Judged(draws, spread, gain_samples(scores, ROAR, draws), gain_samples(scores, ROAR, draws.replication))
+
+
+class Kept(NamedTuple):
+    """Shares of one board's intervals that held what they promise, in [0, 1]; None where there was nothing.
+
+    Attributes:
+        accuracies: Of cells.
+        gains: Of the explained rows.
+        controls: Of the controls beside Random.
+        over_sobel: Of the explained rows, over Sobel.
+        between: Differences between the gains of two explained rows.
+        predicted: Gains of a replication of the explained rows.
+        network: Gains of the explained rows, true for these references only.
+    """
+
+    accuracies: float
+    gains: float
+    controls: float
+    over_sobel: float
+    between: float
+    predicted: float
+    network: float
+
+
+def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Kept:
+    """Compare the intervals of a board with the truth and with the gains of a replication."""
+    accuracies = truth(world)
+    gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
+    rows, own = found.gains, world.explained
+    cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.accuracy(point))]
+    pairs = zip(own, own[1:], strict=False)
+    return Kept(
+        _share(cells),
+        _share([(rows[name], gains[name]) for name in own]),
+        _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
+        _share([(rows[name].minus(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
+        _share([(rows[one].minus(rows[other]), gains[one] - gains[other]) for one, other in pairs]),
+        _share([(found.replicated[name], again[name].value) for name in own]),
+        _share([(rows[name], exact[name]) for name in own]),
+    )
+
+
+def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
+    """Return the share of 95% intervals that hold their value, in [0, 1]."""
+    return float(np.mean([abs(sample.value - value) <= half_width(sample, 0.95) for sample, value in pairs]))
+
+
+class Outcome(NamedTuple):
+    """One board: what the intervals held, the same told that there is one reference, and the rest of the promises."""
+
+    here: Kept
+    one_reference: Kept
+    false_discoveries: float
+    all_places: float
+    width: float
+    detectable: float
+    power: float
+    freedom: float | None
+    equal_verdicts: float
+    opposed_verdicts: float
+
+
+def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> Outcome:
+    """Simulate an experiment and its replication, judge both, and compare with the truth and with each other."""
+    given = setting(world, generator)
+    done, other = (experiment(world, given, generator) for _ in range(2))
+    found, again = judged(done.scores, bootstrap), judged(other.scores, bootstrap)
+    told = judged(replace(done.scores, references={}), bootstrap)
+    gains = gains_of(world, truth(world))
+    one, two = (
+        board_of(run.scores, ROAR, bootstrap, seen.spread, seen.draws) for run, seen in ((done, found), (other, again))
+    )
+    alike = replication(one, two)
+    return Outcome(
+        kept(world, found, done, again.gains),
+        kept(world, told, done, again.gains),
+        _false_discoveries(one, gains),
+        all(_place_holds(row, gains) for row in one.rows),
+        float(np.mean([half_width(found.gains[name], 0.95) for name in world.explained])),
+        one.detectable or 0.0,
+        _power(found, one.detectable or 0.0, gains, world.explained),
+        one.reference_freedom,
+        alike.equal_share or 0.0,
+        alike.opposed_share or 0.0,
+    )
+
+
+def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
+    """Return the share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
+    wrong = found = 0
+    for row in judged.rows:
+        for comparison, control in zip((row.random, row.sobel, row.random_blurred), CONTROLS, strict=True):
+            if comparison is None or comparison.verdict is Verdict.SAME:
+                continue
+            difference = gains[row.estimator] - gains[control]
+            found += 1
+            wrong += abs(difference) < 1e-9 or (difference > 0) != (comparison.verdict is Verdict.BETTER)
+    return wrong / max(1, found)
+
+
+def _place_holds(row: Row, gains: dict[str, float]) -> bool:
+    """Return whether the place interval holds every place that a truly tied group shares."""
+    assert row.place is not None and row.place.low is not None and row.place.high is not None
+    own = gains[row.estimator]
+    best = 1 + sum(other > own + 1e-9 for other in gains.values())
+    worst = sum(other > own - 1e-9 for other in gains.values())
+    return row.place.low <= best and worst <= row.place.high
+
+
+def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
+    """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
+    shares = []
+    for one, other in zip(rows, rows[1:], strict=False):
+        difference = found.gains[one].minus(found.gains[other])
+        off = difference.value - (gains[one] - gains[other])
+        shares.append(off + shift > half_width(difference, 0.95))
+    return float(np.mean(shares))
+
+
+def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> list[Outcome]:
+    """Simulate this many boards; each has its own stream of chance, and one of a few sets of drawn images."""
+    return [
+        outcome(world, np.random.default_rng([seed, number]), Bootstrap(resamples, seed=number % WEIGHTS))
+        for number in range(boards)
+    ]
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Summary]:
+    """Return mean and standard error, over boards, of every share."""
+    parts: dict[str, Summary] = {"here": {}, "one_reference": {}, "other": {}}
+    for name in ("here", "one_reference"):
+        for field in Kept._fields:
+            parts[name][field] = _mean([getattr(getattr(one, name), field) for one in outcomes])
+    for field in Outcome._fields[2:]:
+        values = [getattr(one, field) for one in outcomes if getattr(one, field) is not None]
+        if values:
+            parts["other"][field] = _mean(values)
+    return parts
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    return round(float(np.mean(values)), 5), round(float(np.std(values) / np.sqrt(len(values))), 5)
+
+
+def tables(record: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of the README by name."""
+    worlds = record["worlds"]
+    kept = ("accuracies", "gains", "controls", "over_sobel", "between", "predicted", "network")
+    heads = ("accuracies", "gains", "of controls", "over Sobel", "between rows", "replication", "this network's gains")
+    coverage = [f"| synthetic boards | {' | '.join(heads)} | false words | all places | *gains* | *replication* |"]
+    coverage += ["|---" * (len(heads) + 5) + "|"]
+    for name, world in worlds.items():
+        cells = [_percent(*world["here"][key]) for key in kept]
+        cells += [f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places")]
+        cells += [f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted")]
+        coverage.append(f"| {name} | {' | '.join(cells)} |")
+    designs = [
+        "| references x trainings | degrees of freedom | half an interval's width | minimum detectable difference "
+        "| found in the simulation | verdicts that a replication repeats | that it opposes |",
+        "|---" * 7 + "|",
+    ]
+    for name in list(worlds)[:DESIGNS]:
+        other = {key: mean for key, (mean, _) in worlds[name]["other"].items()}
+        freedom = f"{other['freedom']:.1f}" if "freedom" in other else "–"
+        shares = [f"{100 * other[key]:.1f}%" for key in ("power", "equal_verdicts", "opposed_verdicts")]
+        designs.append(
+            f"| {name} | {freedom} | {other['width']:.2f} | {other['detectable']:.2f} | {' | '.join(shares)} |"
+        )
+    alike = [
+        "| estimators, spread of true gains in standard errors, correlation of true gains "
+        "| this interval: holds, width | percentiles of draws: holds, width |",
+        "|---|---|---|",
+    ]
+    for name, tau in record["agreement"].items():
+        here = f"{100 * tau['held']:.0f}%, {tau['width']:.2f}"
+        plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
+        alike.append(f"| {name} | {here} | *{plain}* |")
+    made = {"designs": designs, "agreement": alike, "coverage": coverage}
+    return {name: "\n".join(lines) for name, lines in made.items()}
+
+
+def _percent(mean: float, error: float) -> str:
+    return f"{100 * mean:.1f} ± {100 * error:.1f}"
+
+
+def recorded() -> dict[str, str]:
+    """Return the tables of the shipped results."""
+    return tables(json.loads((FOLDER / "results.json").read_text("utf-8")))
+
+
+def main() -> None:
+    """Simulate all worlds, print the table, write numbers and figure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    share_images()
+    results = {}
+    for number, world in enumerate(WORLDS):
+        start = time.process_time()
+        boards = options.boards if number < DESIGNS else options.boards // 5
+        results[world.name] = summary(simulate(world, boards, options.seed))
+        print(f"{world.name} ({boards} boards, {time.process_time() - start:.0f} s)", flush=True)
+    taus = {
+        f"{rows}, {spread:g}, {likeness:g}": simulate_agreement(rows, spread, likeness, 300, options.seed)._asdict()
+        for rows, spread, likeness in product((8, 20), (3.0, 10.0), (0.0, 0.6, 1.0))
+    }
+    record = {"boards": options.boards, "seed": options.seed, "worlds": results, "agreement": taus}
+    (FOLDER / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    write(FOLDER / "README.md", tables(record))
+
+
+def share_images() -> None:
+    """Let boards share their drawn images, as boards of one suite do; drawing them anew takes most of the time."""
+    weights = drawing.image_weights
+    drawing.image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *asked: list(weights(*asked)))  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    main()

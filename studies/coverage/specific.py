@@ -1,0 +1,187 @@
+"""Do intervals of specific gains hold what they promise? Synthetic boards on common networks whose truth is known.
+
+    python -m studies.coverage.specific [--boards 300] [--seed 0]
+
+Each image is answered with its own removed-map and with another one's, by networks whose luck is the same for all rows
+and both maps. Beside it a row has luck of its own with each network, and the explained rows with each reference. Prints
+for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls, of explained
+rows and of the last of these, the odd one; how many rows that know nothing are called better or worse than Random; how
+often a row of 3 points is found; half the width of an explained row's interval, in accuracy points.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from roarbench.stats.board import Board
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights
+from roarbench.stats.draws import draw
+from roarbench.stats.judging import board_of, covers_of
+from roarbench.stats.spread import spread_of
+from roarbench.stats.verdicts import Verdict
+from roarbench.terms import SPECIFIC
+
+LEVELS = (0.1, 0.5, 0.9)
+OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
+CONTROLS = {"random": 0.0, "sobel": -3.0, "random-blurred": 0.0}
+EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true specific gain, accuracy points
+ODD = "e5"
+SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, and for one
+
+
+class SpecificWorld(NamedTuple):
+    """Sizes of what makes answers vary, as standard deviations in accuracy points.
+
+    Attributes:
+        name: What the table calls it.
+        networks: Common networks, each with a reference of its own.
+        luck: Of a network, in all its accuracies.
+        of_rows: Of a row's specific accuracy difference, from network to network.
+        of_references: The same of an explained row, from reference to reference.
+        odd: How many times as much the last explained row varies from reference to reference.
+        trials: Rows beside the suite's own whose maps do not depend on the reference.
+        images: Test images.
+    """
+
+    name: str
+    networks: int
+    luck: float = 1.0
+    of_rows: float = 0.5
+    of_references: float = 1.0
+    odd: float = 1.0
+    trials: int = 0
+    images: int = 3925
+
+
+WORLDS = (
+    SpecificWorld("2 networks", 2),
+    SpecificWorld("3 networks", 3),
+    SpecificWorld("3 networks, lucky ones", 3, luck=4.0),
+    SpecificWorld("3 networks, references alike", 3, of_references=0.0),
+    SpecificWorld("5 networks", 5),
+    SpecificWorld("3 networks, 5 trial rows", 3, trials=5),
+    SpecificWorld("3 networks, 20 trial rows", 3, trials=20),
+    SpecificWorld("3 networks, an odd row", 3, odd=1.9),
+    SpecificWorld("5 networks, an odd row", 5, odd=1.9),
+)
+
+
+def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
+    """Draw images, networks and references, and let them answer."""
+    shape = (world.networks, world.images)
+    shared = np.sqrt(SHARED) * generator.normal(size=world.images)
+    luck = generator.normal(size=(world.networks, len(LEVELS)))
+    common = generator.normal(size=world.networks)
+    correct: dict[Point, Bits] = {UNTOUCHED: np.ones(shape, bool)}
+    differences: dict[Point, Bits] = {UNTOUCHED: np.zeros(shape, np.int8)}
+    trials = dict.fromkeys((f"trial-{number}" for number in range(world.trials)), 0.0)
+    for name, gain in (CONTROLS | EXPLAINED | trials).items():
+        own = np.sqrt(0.5) * (common + generator.normal(size=world.networks)) * world.of_references
+        own = own * (world.odd if name == ODD else 1) if name in EXPLAINED else np.zeros(world.networks)
+        for number, t in enumerate(LEVELS):
+            moved = gain + own + world.of_rows * generator.normal(size=world.networks)  # what the own map costs
+            cell = shared + np.sqrt(OWN) * generator.normal(size=world.images)
+            accuracy = OTHER[t] + world.luck / POINTS * luck[:, number]
+            lines = [norm.ppf(np.clip(level, 0.01, 0.99))[:, None] for level in (accuracy - moved / POINTS, accuracy)]
+            said = [cell + np.sqrt(1 - SHARED - OWN) * generator.normal(size=shape) < line for line in lines]
+            correct[name, t] = said[0]
+            differences[name, t] = said[0].astype(np.int8) - said[1]
+    names = tuple(f"reference {number}" for number in range(world.networks))
+    references = {(name, t): names for name in (*EXPLAINED, *trials) for t in LEVELS}
+    rows = (*CONTROLS, *EXPLAINED, *trials)
+    held = Scores(rows, LEVELS, differences, references=references, strangers=frozenset(trials))
+    return replace(held, correct=correct, differences=held)
+
+
+def judged(scores: Scores, bootstrap: Bootstrap) -> Board:
+    """Judge a synthetic board as a real one."""
+    assert scores.differences
+    spread = spread_of([scores.differences])
+    assert covers_of(SPECIFIC, spread)
+    return board_of(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
+
+
+class SpecificOutcome(NamedTuple):
+    """Shares of one board's rows, in [0, 1].
+
+    Attributes:
+        controls, explained: Whose intervals hold the true specific gain.
+        odd: Whether that of the odd row does.
+        wrong: Of the rows that know nothing, those called better or worse than Random.
+        found: Whether the row of 3 points is called better.
+        width: Half the mean width of an explained row's interval, in accuracy points.
+    """
+
+    controls: float
+    explained: float
+    odd: float
+    wrong: float
+    found: float
+    width: float
+
+
+def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> SpecificOutcome:
+    """Simulate an experiment and compare what its board says with the truth."""
+    rows = {row.estimator: row for row in judged(experiment(world, generator), bootstrap).rows}
+    share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
+    inside, halves = {}, {}
+    for name, gain in (CONTROLS | EXPLAINED).items():
+        _, low, high = rows[name].gain
+        assert low is not None and high is not None
+        inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
+    idle = [rows[name].random for name, gain in (CONTROLS | EXPLAINED).items() if gain == 0 and name != "random"]
+    best = rows["e1"].random
+    return SpecificOutcome(
+        float(np.mean([inside[name] for name in CONTROLS])),
+        float(np.mean([inside[name] for name in EXPLAINED])),
+        float(inside[ODD]),
+        float(np.mean([one is not None and one.verdict is not Verdict.SAME for one in idle])),
+        float(best is not None and best.verdict is Verdict.BETTER),
+        float(np.mean([halves[name] for name in EXPLAINED])),
+    )
+
+
+def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
+    """Return the outcomes of this many boards, shape (boards, 6); each has its own stream of chance."""
+    return np.array(
+        [outcome(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8)) for n in range(boards)]
+    )
+
+
+def lines(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> list[str]:
+    """Return a Markdown table, percent with standard errors."""
+    heads = (
+        "controls inside",
+        "explained rows inside",
+        "the odd row",
+        "false verdicts",
+        "3 points found",
+        "half width",
+    )
+    table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for world in worlds:
+        found = simulate(world, boards, seed)
+        errors = found.std(0) / np.sqrt(boards)
+        shares = zip(found.mean(0)[:-1], errors[:-1], strict=True)
+        cells = (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in shares)
+        table.append(f"| {world.name} | {' | '.join(cells)} | {found[:, -1].mean():.2f} |")
+    return table
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print("\n".join(lines(WORLDS, arguments.boards, arguments.seed)))
+
+
+if __name__ == "__main__":
+    main()

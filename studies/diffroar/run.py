@@ -1,0 +1,235 @@
+"""LeRF minus MoRF, retrained, of the squared gradient, beside DiffROAR (Shah, Jain and Netrapalli, NeurIPS 2021).
+
+Explains one ordinary network for Imagenette at 64 pixels and one for CIFAR-10 and retrains a network for each order and
+level, two at t = .1 and .9, one on masks alone at .1 and .9, one on Random's images at .9 and one for each order at .9
+on masks of other images, by the recipes of `quick` 2 and `study-cifar10` 2. What a store has is not done again.
+
+Run: python -m studies.diffroar.run --store DIR [--data FOLDER] [--only NAME] (FOLDER with CIFAR-10 in the hub's layout)
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect_all
+from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.errors import RunError
+from roarbench.execution.local_workers import workers_here
+from roarbench.execution.runner import Request, run_suite
+from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suites import find_suite
+from roarbench.stats.bootstrap import Estimate, estimate
+from roarbench.stats.curves import POINTS
+from roarbench.stats.draws import Draws
+from roarbench.stats.draws import draw as draw_images
+from roarbench.store.folders import Workspace
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import KAR, KAR_EXCHANGED, MASK_ONLY, ROAR, ROAR_EXCHANGED, Making, Protocol
+from roarbench.text import interval, markdown_table, percent, signed
+from studies.page import write
+
+ROW = "grad-sq"
+TWICE = (0.1, 0.9)  # levels with two trainings, from which all have the spread over trainings
+MASKED = (0.1, 0.9)  # the least important tenth goes at t = .1 of KAR: its mask is that of ROAR at .9, turned round
+EXCHANGED = 0.9  # level at which networks are trained on masks of other images, too
+
+
+class ReportedCurve(NamedTuple):
+    """Accuracy with the most important pixels kept minus with the least important kept, at t = .1, .3, .5, .7, .9.
+
+    In points, with deviations over pairs of runs; read off the vector figures of harshays/inputgradients at 3770469.
+    """
+
+    name: str
+    points: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+
+IMAGENET_10 = ReportedCurve("ImageNet-10, ResNet-18", (3.91, 1.07, 5.05, 0.65, -4.55), (2.92, 3.06, 2.29, 2.63, 2.40))
+CIFAR_10 = ReportedCurve("CIFAR-10, ResNet-50", (0.98, 1.15, 1.00, -0.62, -4.75), (0.45, 1.04, 0.55, 0.52, 0.30))
+
+
+class Trial(NamedTuple):
+    """Trial on one data set, and the published curve beside it."""
+
+    title: str
+    suite: Suite
+    beside: ReportedCurve
+
+
+def _suite(base: str, name: str) -> Suite:
+    blocks = (
+        *(Block(protocol, (ROW,), (t,), seeds=1) for t in (0.9, 0.5, 0.1, 0.7, 0.3) for protocol in (ROAR, KAR)),
+        Block(MASK_ONLY, (ROW,), MASKED, seeds=1),
+        Block(ROAR, ("random",), (0.9,), seeds=1),
+        *(Block(protocol, (ROW,), TWICE, seeds=2) for protocol in (ROAR, KAR)),
+        *(Block(protocol, (ROW,), (EXCHANGED,), seeds=1) for protocol in (ROAR_EXCHANGED, KAR_EXCHANGED)),
+    )
+    return replace(
+        find_suite(base), name=f"diffroar-{name}", version=1, blocks=blocks, references=1, maps=Making.FLOAT32
+    )
+
+
+TRIALS = {
+    "imagenette64": Trial("Imagenette at 64 pixels", _suite("quick@2", "imagenette64"), IMAGENET_10),
+    "cifar10": Trial("CIFAR-10", _suite("study-cifar10@2", "cifar10"), CIFAR_10),
+}
+
+
+class Line(NamedTuple):
+    """One level of one data set.
+
+    Attributes:
+        t: Fraction removed.
+        most, least: Accuracy in [0, 1] with the most (ROAR) and the least important features removed (KAR).
+        gap: `least` minus `most`, in accuracy points.
+        most_masks, least_masks: Accuracy of masks alone, where it was asked for.
+    """
+
+    t: float
+    most: Estimate
+    least: Estimate
+    gap: Estimate
+    most_masks: Estimate
+    least_masks: Estimate
+
+
+def lines_of(evidence: Evidence) -> list[Line]:
+    """Return accuracies and differences at every level.
+
+    The features that KAR leaves at t are those that ROAR removes at 1 - t, so one mask says as much as the other.
+    """
+    roar, masks = evidence.roar, evidence.masks
+    kar = evidence.drawn(KAR, evidence.unit)
+    return [
+        Line(
+            t,
+            roar.accuracy(ROW, t),
+            kar.accuracy(ROW, t),
+            gap(evidence, t),
+            masks.accuracy(ROW, t),
+            masks.accuracy(ROW, round(1 - t, 6)),
+        )
+        for t in roar.levels
+    ]
+
+
+def gap(evidence: Evidence, t: float, orders: tuple[Protocol, Protocol] = (ROAR, KAR)) -> Estimate:
+    """Return the accuracy under the second order minus that under the first, in points, from paired draws of images.
+
+    The interval covers trainings, too, where both orders have a cell with two, and test images alone elsewhere.
+    """
+    both = [evidence.drawn(protocol, evidence.unit) for protocol in orders]
+    again = all(drawn.repeated for drawn in both)
+    draws = [drawn.draws if again else images_alone(drawn, evidence) for drawn in both]
+    most, least = (each.accuracy((ROW, t)) for each in draws)
+    if most is None or least is None:
+        return Estimate()
+    found = estimate(least.minus(most), evidence.bootstrap.confidence)
+    return Estimate(*(None if value is None else POINTS * value for value in found))
+
+
+def repeated(evidence: Evidence) -> bool:
+    """Return whether both orders say how trainings vary."""
+    return evidence.roar.repeated and evidence.drawn(KAR, evidence.unit).repeated
+
+
+def images_alone(drawn: Drawn, evidence: Evidence) -> Draws:
+    """Return draws of the test images, the trainings as they are."""
+    return draw_images(drawn.scores, evidence.bootstrap, None)
+
+
+def table(lines: Sequence[Line], published: ReportedCurve) -> str:
+    """Return the lines of one data set as a table."""
+    heads = (
+        "t removed",
+        "most important removed",
+        "least important removed",
+        "difference [95 %]",
+        f"{published.name} (Shah et al.), ± sd",
+        "masks alone, most",
+        "masks alone, least",
+    )
+    rows = []
+    for line, points, deviation in zip(lines, published.points, published.deviations, strict=True):
+        accuracies = (percent(each.value) for each in (line.most, line.least))
+        masks = (percent(each.value) for each in (line.most_masks, line.least_masks))
+        beside = f"{signed(points)} ± {deviation:.1f}"
+        rows.append([f"{line.t:g}", *accuracies, interval(line.gap), beside, *masks])
+    return markdown_table(heads, rows)
+
+
+def section(trial: Trial, results: SuiteResults, evidence: Evidence) -> str:
+    """Return the section of one data set: what was run, and its table."""
+    untouched = evidence.roar.draws.accuracy(("none", 0.0))
+    random = evidence.roar.draws.accuracy(("random", 0.9))
+    area = evidence.retrained.area(ROW)
+    covered = "test images and trainings" if repeated(evidence) else "test images alone: one training each"
+    small = f", a small version of {results.limit:,} training images" if results.limit else ""
+    known = [f"on untouched images {percent(untouched.value)} %"] if untouched else []
+    known += [f"on Random's at t = .9 {percent(random.value)} %"] if random else []
+    return (
+        f"**{trial.title}**{small}: `{trial.suite.model}` by `{trial.suite.recipe}`, {results.reference_words}; "
+        f"networks {', '.join(known)}.\n\n"
+        f"{table(lines_of(evidence), trial.beside)}\n\n"
+        f"Intervals over {covered}, for this network only. Area between both curves: {interval(area)} points."
+        f"{exchanged(evidence)}"
+    )
+
+
+def exchanged(evidence: Evidence) -> str:
+    """Return in a sentence the difference of networks that were trained on masks of other images; empty without it."""
+    orders = (ROAR_EXCHANGED, KAR_EXCHANGED)
+    most, least = (evidence.drawn(protocol, evidence.unit).accuracy(ROW, EXCHANGED) for protocol in orders)
+    if most.value is None or least.value is None:
+        return ""
+    return (
+        f" With masks of other images in training, their own in the test, at t = {EXCHANGED:g}: {percent(most.value)} "
+        f"and {percent(least.value)} %, a difference of {interval(gap(evidence, EXCHANGED, orders))} "
+        "(one training each, interval over test images)."
+    )
+
+
+def collected(store: ResultsStore) -> dict[str, tuple[Trial, SuiteResults, Evidence]]:
+    """Return what a store has of each data set with a difference, with its draws."""
+    found = {}
+    for name, trial in TRIALS.items():
+        for results in collect_all(trial.suite, store):
+            evidence = Evidence.of(results)
+            if any(line.gap.value is not None for line in lines_of(evidence)):
+                found[name] = (trial, results, evidence)
+    return found
+
+
+def tables(store: ResultsStore) -> str:
+    """Return the sections of all data sets, as they stand on the page."""
+    return "\n\n".join(section(*each) for each in collected(store).values())
+
+
+def main() -> None:
+    """Compute what is missing, and write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True, help="a folder for images, rankings and results")
+    parser.add_argument("--data", type=Path, help="a folder with CIFAR-10; from the hub if not given")
+    parser.add_argument("--limit", type=int, default=10_000, help="images of each split of CIFAR-10")
+    parser.add_argument("--workers", type=int, help="processes; one per core by default")
+    parser.add_argument("--only", choices=TRIALS, help="one data set")
+    options = parser.parse_args()
+    console, workspace = Console(stderr=True, highlight=False, markup=False), Workspace(options.store)
+    with ResultsStore.open(default_url(options.store)) as store:
+        for name in [options.only] if options.only else TRIALS:
+            suite, workers = TRIALS[name].suite, workers_here(options.workers)
+            local = {"data": options.data, "limit": options.limit} if name == "cifar10" else {}
+            done = run_suite(Request(suite, workers=workers, **local), workspace, store, console)
+            if done.failed:
+                raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
+        write(Path(__file__).with_name("README.md"), {"tables": tables(store)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What does each estimator gain on photographs? Writes two tables of docs/estimators.md, gains beside costs.
+
+Run: roarbench import studies/estimators/results.parquet --store DIR; python -m studies.estimators.run --store DIR
+(the rows: `roarbench run` and `roarbench replicate` of examples/all-estimators.toml). Costs are those of the page.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.estimators.catalogue import find_estimator, shown_name
+from roarbench.plan.suite_file import read_suite
+from roarbench.stats.board import Row
+from roarbench.stats.verdicts import Comparison
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import SPECIFIC, Unit
+from roarbench.text import MISSING, interval, markdown_table
+from studies.estimators import costs as measured
+from studies.page import SIGNS, between, write
+from studies.replication.run import boards
+from studies.replication.run import table as table_of_runs
+
+SUITE, PAGE = Path(__file__).parents[2] / "examples" / "all-estimators.toml", measured.PAGE
+
+
+def main() -> None:
+    """Read a store and write its tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True)
+    runs = held(parser.parse_args().store)
+    write(PAGE, {"gains": table(runs[0], milliseconds(PAGE.read_text("utf-8"))), "replication": again(runs)})
+
+
+def held(store: Path) -> list[SuiteResults]:
+    """Return what a store has of the suite, and of its first replication."""
+    suite = read_suite(SUITE)
+    with ResultsStore.open(default_url(store), read_only=True) as results:
+        return [collect(replace(suite, replication=number), results) for number in range(2)]
+
+
+def again(runs: list[SuiteResults]) -> str:
+    """Return the gains of rows that both runs have, as Markdown, the largest of the first run first."""
+    return table_of_runs(boards(runs, SPECIFIC))
+
+
+def milliseconds(page: str) -> dict[str, str]:
+    """Return what an image costs by each estimator, as the page's first table has it."""
+    lines = between(page, "costs").splitlines()[2:]
+    return {cells[0].strip("`"): cells[-1] for cells in (line.strip("| ").split(" | ") for line in lines)}
+
+
+def table(results: SuiteResults, costs: dict[str, str]) -> str:
+    """Return all rows as Markdown, the largest gain first."""
+    board = results.board(SPECIFIC, Unit.SCALAR)
+    rows = sorted(board.rows if board else (), key=lambda row: -(row.gain.value or 0.0))
+    lines = [_line(row, costs) for row in rows if row.gain.value is not None]
+    heads = ("estimator", "passes", "ms", "specific gain [95 %]", "against Random", "against Sobel")
+    return markdown_table(heads, lines)
+
+
+def _line(row: Row, costs: dict[str, str]) -> list[str]:
+    estimator = find_estimator(row.estimator)
+    cost = measured.cost(estimator), costs.get(estimator.default, MISSING)
+    return [f"`{shown_name(row.estimator)}`", *cost, interval(row.gain), _verdict(row.random), _verdict(row.sobel)]
+
+
+def _verdict(comparison: Comparison | None) -> str:
+    return SIGNS[comparison.verdict] if comparison else ""
+
+
+if __name__ == "__main__":
+    main()

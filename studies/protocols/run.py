@@ -1,0 +1,279 @@
+"""Which protocol finds the order that is known, on generated images? Writes two tables of tables.md.
+
+Run: roarbench import studies/protocols/planted.parquet --store DIR; python -m studies.protocols.run --store DIR
+(or, instead of the import, `roarbench run` of the four planted suites and of examples/planted/*.toml).
+The known order comes from the generator (`known_gains`), everything else from the stored rows.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import norm
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.datasets.planted import generate
+from roarbench.errors import RunError
+from roarbench.estimators.base import Batch
+from roarbench.estimators.engine import importance_maps
+from roarbench.execution.importance import image_ids
+from roarbench.forecast.workload import count_work
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import find_suite
+from roarbench.stats.board import RANDOM
+from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.curves import gain
+from roarbench.stats.draws import draw
+from roarbench.stats.judging import board_of, gain_samples, spread_for
+from roarbench.stats.pairs import Pairs
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import (
+    AUGMENTED,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MORF,
+    ROAR,
+    ROAR_EXCHANGED,
+    SPECIFIC,
+    SPECIFIC_CLASS,
+    Order,
+    Protocol,
+    Retrain,
+    Split,
+    Unit,
+)
+from roarbench.text import markdown_table, percent, signed
+from studies.page import SIGNS, write
+
+NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")  # those that the rule was written for
+BLIND = "planted-placed"  # where `specific` has to fail; made later, and no part of the rule
+NAMED = tuple(map(find_suite, (*NAMES, BLIND)))
+ASKED = (ROAR, KAR, ROAR_EXCHANGED, SPECIFIC, AUGMENTED, MORF, LERF)
+EQUAL = 2.0  # points of known gain; rows that are nearer to each other are no pair
+IGNORANT = ("random-blurred", "leak")  # rows that know nothing of the image
+BACKWARD = 2  # passes that a training image takes beside the forward one
+SHORT: dict[Verdict | None, str] = {**SIGNS, None: ""}
+PAGE = Path(__file__).with_name("tables.md")
+PLANTED = Path(__file__).parents[2] / "examples" / "planted"
+FILES = tuple(PLANTED / f"{name}.toml" for name in ("planted", "leaky", "smooth", "placed"))
+LENT = (SPECIFIC, SPECIFIC_CLASS, AUGMENTED)  # what is asked of networks that are tuned on masks of test images
+HEAD = (
+    *("data set", "protocol", "pairs right", "wrong", "open"),
+    *("`truth`", "`truth-inverted`", "`random-blurred`", "`leak`"),
+    *("z of `truth`", "core-seconds", "power"),
+)
+
+
+@dataclass(frozen=True)
+class JudgedProtocol:
+    """Results of a protocol on one data set.
+
+    Attributes:
+        suite: Name of the suite.
+        dataset: Name of its images.
+        protocol: Its name.
+        right, wrong, undecided: Pairs of rows by what the intervals of 95% say of their order.
+        verdicts: Of rows beside Random, by estimator.
+        z: Of the gain of `truth`, in standard errors.
+        seconds: Core-seconds of all its rows.
+    """
+
+    suite: str
+    dataset: str
+    protocol: str
+    right: int
+    wrong: int
+    undecided: int
+    verdicts: Mapping[str, Verdict]
+    z: float
+    seconds: float
+
+    @property
+    def errors(self) -> int:
+        """Count pairs the wrong way round and rows that know nothing and are called better than Random."""
+        return self.wrong + sum(self.verdicts.get(name) is Verdict.BETTER for name in IGNORANT)
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it does not call the truth better than Random."""
+        return self.verdicts["truth"] is not Verdict.BETTER
+
+    @property
+    def power(self) -> float:
+        """Return z by the root of the core-minutes."""
+        return self.z / math.sqrt(self.seconds / 60)
+
+
+@cache
+def known_gains(suite: Suite, order: Order, levels: tuple[float, ...]) -> dict[str, float]:
+    """Return by row the area between Random's share of the information and its own, in points.
+
+    The information of a feature is in proportion to the square of its strength (docs/planted.md). Random leaves 1 - t.
+    """
+    record = suite.dataset_record
+    train = generate(record, Split.TRAIN)[0]
+    moments = Normalisation(tuple(train.mean((0, 2, 3))), tuple(train.std((0, 2, 3))))
+    pixels, labels, truth = generate(record, Split.TEST)
+    images, classes = normalise(torch.from_numpy(pixels), moments), torch.from_numpy(labels)
+    batch = Batch(images, classes, image_ids(Split.TEST, 0, len(labels)), torch.from_numpy(truth), classes)
+    maps = importance_maps(suite.estimator_records, None, batch, torch.zeros(record.channels, 1, 1))
+    energy = truth.reshape(len(labels), -1).astype(np.float64) ** 2
+    energy /= energy.sum(axis=1, keepdims=True)
+    steps = (0.0, *levels)
+    random = 1 - np.array(steps)
+    return {
+        name: float(gain(steps, _left(energy, importance.flatten(1).numpy(), steps, order), random, order))
+        for name, importance in maps.items()
+    }
+
+
+def _left(energy: np.ndarray, importance: np.ndarray, levels: Sequence[float], order: Order) -> np.ndarray:
+    """Return the share of the information that is left at each level, the mean over images."""
+    ranking = np.argsort(-importance if order is Order.MORF else importance, axis=1)
+    lost = np.cumsum(np.take_along_axis(energy, ranking, axis=1), axis=1).mean(axis=0)
+    return np.array([1.0 - (lost[round(t * len(lost)) - 1] if t else 0.0) for t in levels])
+
+
+def judge(found: SuiteResults, protocol: Protocol, rate: float) -> JudgedProtocol:
+    """Judge one protocol's gains by the known ones.
+
+    Args:
+        found: All that a suite asks for.
+        protocol: One of the suite's.
+        rate: Seconds that a pass of one image through the network takes.
+    """
+    scores, bootstrap = found.scores(protocol, Unit.SCALAR), Bootstrap()
+    assert scores is not None, "the suite has it"
+    spread = spread_for(protocol, found.spread(protocol))
+    draws = draw(scores, bootstrap, spread)
+    gains = gain_samples(scores, protocol, draws)
+    if protocol.paired:  # 0 by construction
+        gains[RANDOM] = Sample(0.0, np.zeros(bootstrap.resamples))
+    rows = {row.estimator: row for row in board_of(scores, protocol, bootstrap, spread, draws).rows}
+    right, wrong, undecided = pairs(known_gains(found.suite, protocol.order, scores.levels), gains)
+    truth = rows["truth"].gain
+    assert truth.value is not None and truth.high is not None, "every cell has several seeds or references"
+    return JudgedProtocol(
+        found.suite.name,
+        found.suite.dataset,
+        protocol.name,
+        right,
+        wrong,
+        undecided,
+        {name: row.random.verdict for name, row in rows.items() if row.random},
+        truth.value / (truth.high - truth.value) * float(norm.ppf((1 + bootstrap.confidence) / 2)),
+        rate * passes(found.suite, protocol),
+    )
+
+
+def pairs(known: Mapping[str, float], gains: Mapping[str, Sample]) -> tuple[int, int, int]:
+    """Count the pairs of rows of different known gains: the right way round, the wrong way round, and undecided."""
+    names = list(gains)
+    of = Pairs.of([gains[name] for name in names], Bootstrap().confidence)
+    truth = np.array([known[name] for name in names])
+    apart = truth[:, None] - truth[None, :]
+    counted = of.upper & (np.abs(apart) >= EQUAL)
+    settled = counted & (np.abs(of.differences) > of.halves)
+    right = settled & (np.sign(of.differences) == np.sign(apart))
+    return int(right.sum()), int((settled & ~right).sum()), int((counted & ~settled).sum())
+
+
+def passes(suite: Suite, protocol: Protocol) -> float:
+    """Count the passes of one image through the network that a protocol takes, references aside."""
+    part = replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol == protocol))
+    work = count_work(part, expand(part), (), None)
+    return (1 + BACKWARD) * work.images_retrained + work.images_scored
+
+
+def seconds_a_pass(found: Sequence[SuiteResults]) -> float:
+    """Return the seconds of a pass of one image in the quickest training: other programs disturb the others."""
+    return min(
+        result.seconds / ((1 + BACKWARD) * result.run.recipe_record.epochs * each.suite.dataset_record.train_images)
+        for each in found
+        for result in each.results.values()
+        if result.run.cell.retrain is Retrain.IMAGES
+    )
+
+
+def leader(judged: Sequence[JudgedProtocol]) -> list[tuple[str, int, int, float]]:
+    """Return name, errors, failures and least power of every protocol, the one first that leads by the rule."""
+    sums = []
+    for protocol in ASKED:
+        own = [one for one in judged if one.protocol == protocol.name and one.suite in NAMES]
+        errors, failures = sum(one.errors for one in own), sum(one.failed for one in own)
+        sums.append((protocol.name, errors, failures, min(one.power for one in own)))
+    return sorted(sums, key=lambda one: (one[1] + one[2], -one[3]))
+
+
+def tables(found: Sequence[SuiteResults]) -> str:
+    """Return the tables of the page."""
+    rate = seconds_a_pass(found)
+    judged = [judge(each, protocol, rate) for each in found for protocol in ASKED]
+    whole = markdown_table(HEAD, map(_line, judged))
+    rule = markdown_table(
+        ["protocol", "errors", "failures", "least power"],
+        ([f"`{name}`", str(errors), str(failures), signed(power)] for name, errors, failures, power in leader(judged)),
+    )
+    alone = markdown_table(["data set", "row", "masks alone"], _masks(found))
+    return "\n\n".join((whole, rule, alone))
+
+
+def lent_table(lent: Sequence[SuiteResults], found: Sequence[SuiteResults]) -> str:
+    """Return the table of the suites whose networks are tuned on masks of test images; `found` says the rate."""
+    rate = seconds_a_pass(found)
+    return markdown_table(HEAD, (_line(judge(each, protocol, rate)) for each in lent for protocol in LENT))
+
+
+def _line(one: JudgedProtocol) -> list[str]:
+    beside = [SHORT[one.verdicts.get(name)] for name in ("truth", "truth-inverted", "random-blurred", "leak")]
+    counts = [str(one.right), str(one.wrong), str(one.undecided)]
+    return [one.dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
+
+
+def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
+    """Yield accuracies of networks that see nothing but the removed-maps."""
+    for each in found:
+        scores = each.scores(MASK_ONLY, Unit.SCALAR)
+        assert scores is not None, "the suite has it"
+        for name in scores.estimators:
+            accuracy = float(scores.correct[name, scores.levels[0]].mean())
+            yield [each.suite.dataset, f"`{name}`", percent(accuracy)]
+
+
+def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResults]:
+    """Return the results of these suites.
+
+    Raises:
+        RunError: Something is missing.
+    """
+    found = [collect(suite, store) for suite in suites]
+    for each in found:
+        if not each.complete:
+            missing = len(expand(each.suite)) - len(each.results)
+            raise RunError(f"{missing} runs of {each.suite.name} are missing; roarbench run --suite {each.suite.name}")
+    return found
+
+
+def main() -> None:
+    """Write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True, help="a folder with the results of the suites")
+    with ResultsStore.open(default_url(parser.parse_args().store)) as store:
+        found = read(store)
+        lent = lent_table(read(store, [read_suite(path) for path in FILES]), found)
+        write(PAGE, {"known": tables(found), "lent": lent})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What do 20 references tell on a table of numbers, and what would fewer?
+
+Run: roarbench import studies/tables/results.parquet --store DIR; python -m studies.tables.run --store DIR
+"""
+
+import argparse
+from pathlib import Path
+
+from roarbench.analysis.collecting import collect
+from roarbench.plan.points import select
+from roarbench.plan.suites import find_suite
+from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.verdicts import Verdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import MASK_ONLY, MORF, ROAR, SPECIFIC, Protocol, Unit
+from roarbench.text import MISSING, interval, markdown_table, percent
+from studies.page import SIGNS, write
+
+REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
+ASKED = (SPECIFIC, ROAR, MORF)
+COUNTS = (3, 5, 10, 20)
+_LAST = 0.9  # the level at which answers are shown
+
+
+def judged(store: ResultsStore, suite: str, protocol: Protocol, count: int | None = None) -> Board:
+    """Return the board of the first so many references and seeds of a suite, of all that were run if None."""
+    seeds = count or REFERENCES[suite]
+    found = collect(select(find_suite(suite), seeds=seeds, protocol=protocol), store).board(protocol, Unit.SCALAR)
+    assert found is not None, "the suite has it"
+    return found
+
+
+def power(store: ResultsStore) -> str:
+    """Return what is settled by how many references: rows beside Random, and the minimum detectable difference."""
+    lines = []
+    for suite, most in REFERENCES.items():
+        for protocol in (SPECIFIC, ROAR):
+            boards = (judged(store, suite, protocol, count) if count <= most else None for count in COUNTS)
+            said = list(map(_settled, boards))
+            if set(said) != {MISSING}:  # what was not run
+                lines.append([f"`{suite}`", f"`{protocol.name}`", *said])
+    return markdown_table(["table", "protocol", *(f"{count} references" for count in COUNTS)], lines)
+
+
+def _settled(board: Board | None) -> str:
+    """Return the minimum detectable difference with the numbers of rows better and worse than Random."""
+    if board is None or board.detectable is None:
+        return MISSING
+    said = [row.random.verdict for row in board.rows if row.random]
+    return f"{board.detectable:.1f} ({said.count(Verdict.BETTER)} better, {said.count(Verdict.WORSE)} worse)"
+
+
+def gains(store: ResultsStore) -> str:
+    """Return the gains of all rows with all references, the best by the first protocol first.
+
+    Beside them the percentage that networks answer correctly at the last level, on images and on masks alone.
+    """
+    lines = []
+    for suite in REFERENCES:
+        boards = [{row.estimator: row for row in judged(store, suite, protocol).rows} for protocol in ASKED]
+        answers = [_answered(judged(store, suite, protocol)) for protocol in (ROAR, MASK_ONLY)]
+        for row in sorted(boards[0].values(), key=lambda row: -(row.gain.value or 0.0)):
+            name = row.estimator
+            said = (_gain(each[name]) if name in each else MISSING for each in boards)
+            lines.append([f"`{suite}`", f"`{name}`", *said, *(each.get(name, MISSING) for each in answers)])
+    asked = (f"`{protocol.name}`" for protocol in ASKED)
+    return markdown_table(["table", "row", *asked, "images", "masks alone"], lines)
+
+
+def _answered(board: Board) -> dict[str, str]:
+    last = board.levels.index(_LAST)
+    return {row.estimator: percent(row.accuracies[last].value) for row in board.rows if row.accuracies}
+
+
+def _gain(row: Row) -> str:
+    verdict = "" if row.estimator == RANDOM or row.random is None else f" {SIGNS[row.random.verdict]}"
+    return f"{interval(row.gain)}{verdict}"
+
+
+def main() -> None:
+    """Write both tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True)
+    with ResultsStore.open(default_url(parser.parse_args().store)) as store:
+        write(Path(__file__).with_name("README.md"), {"power": power(store), "gains": gains(store)})
+
+
+if __name__ == "__main__":
+    main()
