@@ -87,7 +87,8 @@ class Making(StrEnum):
         return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
 
 
-FILLS = ("mean", "zero", "blur", "noise", "linear", "neighbours")  # what can replace a removed feature
+PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # what replaces a feature whichever others are removed
+FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # what can replace a removed feature
 OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
 SAME_CLASS = "same-class"  # the same, with another image of its own class
 OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references

@@ -310,7 +310,7 @@ class SuiteResults:
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
-                if cell.retrain is untouched_by(protocol.retrain):
+                if (cell.retrain, cell.fill) == untouched_by(protocol.retrain, fill):
                     yield UNTOUCHED, result
             elif (cell.retrain, cell.order, cell.unit, cell.fill) in kinds:
                 yield (cell.estimator, cell.t), result
@@ -339,10 +339,10 @@ class SuiteResults:
         judged = board(scores, protocol, spread=self.spread(protocol), shown=shown)
         return unjudged(judged) if self.at_chance else judged
 
-    def spread(self, protocol: Protocol) -> Spread | None:
+    def spread(self, protocol: Protocol, fill: str = "mean") -> Spread | None:
         """Estimate how references and trainings vary under a protocol, from all its units; None if nothing says so.
 
-        The spread of another protocol is never borrowed: networks are trained on something else there.
+        The spread of another protocol or fill is never borrowed: networks are trained on something else there.
         """
-        found = [scores for unit in Unit if (scores := self.scores(protocol, unit))]
+        found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
         return spread_for(protocol, spread_of(scores.differences or scores for scores in found))

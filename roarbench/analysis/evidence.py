@@ -202,7 +202,7 @@ class Evidence:
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
-        spread = self.suite_results.spread(protocol) if scores.levels else None
+        spread = self.suite_results.spread(protocol, fill) if scores.levels else None
         draws = draw(scores, self.bootstrap, spread)
         gains = gain_samples(scores, protocol, draws)
         return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, _repeated(protocol, spread))

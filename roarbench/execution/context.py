@@ -97,7 +97,8 @@ class RunContext:
 
     def common_network(self, run: Run) -> CommonNetwork:
         """Return the record of the network that scores a run, before it is tuned on the run's row."""
-        return common_network(self.suite, self.data.fingerprint, run.cell.order, run.cell.unit, run.seed)
+        cell = run.cell
+        return common_network(self.suite, self.data.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
         """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""
@@ -118,10 +119,8 @@ class RunContext:
         """Return what replaces a removed feature: the training mean, float32 (c,), in [0, 255]."""
         return torch.tensor(self.data.mean)
 
-    @property
-    def black(self) -> Tensor:
-        """Return the black pixel, normalised for the reference, float32 (c, 1, 1)."""
-        norm = self.reference_norm
+    def black(self, norm: Normalisation) -> Tensor:
+        """Return the black pixel, normalised, float32 (c, 1, 1)."""
         return (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
 
     def images(self, split: Split) -> Images:

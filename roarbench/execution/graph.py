@@ -124,12 +124,16 @@ def _tuning_step(context: RunContext, run: Run, lacking: Lacking) -> Iterator[St
 
 
 def _common_name(common: CommonNetwork) -> str:
-    return f"network {common.order} {common.unit} {common.seed}"
+    return f"network {common.order} {common.unit}{_fill(common.fill)} {common.seed}"
 
 
 def _tuning_name(run: Run, estimator: Estimator) -> str:
     lent = f"~{OTHER_REFERENCE}" * (f"~{OTHER_REFERENCE}" in run.cell.estimator)  # the same rankings, another network
-    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit} {run.seed}"
+    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit}{_fill(run.cell.fill)} {run.seed}"
+
+
+def _fill(name: str) -> str:
+    return "" if name == "mean" else f" {name}"
 
 
 def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:

@@ -112,10 +112,13 @@ class _Explaining(NamedTuple):
 
 
 def _explaining(context: RunContext, estimators: list[Estimator], split: Split, start: int, stop: int) -> _Explaining:
-    norm = context.norm if estimators[0].control else context.reference_norm
-    batch = shard_batch(context, split, start, stop, norm)
+    batch = shard_batch(context, split, start, stop, _norm(context, estimators[0]))
     batch = batch._replace(targets=twin_targets(context, estimators[0].variant, batch))
     return _Explaining(context, estimators, batch)
+
+
+def _norm(context: RunContext, estimator: Estimator) -> Normalisation:
+    return context.norm if estimator.control else context.reference_norm
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
@@ -180,7 +183,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            Subject(estimators, model, batch.part(rows).to(device()), context.black)
+            Subject(estimators, model, batch.part(rows).to(device()), context.black(_norm(context, one)))
             for (context, estimators, batch), model in zip(parts, models, strict=True)
         ]
         made.append(maps_together(subjects, precision, told.append))

@@ -3,7 +3,9 @@
 import os
 from functools import lru_cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import device, gpu_memory
@@ -34,30 +36,28 @@ def untouched(context: RunContext, split: Split) -> Inputs:
 def degraded(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
-    if cell.fill != "mean":
-        return DegradedImages(_filled(context, split, rankings, cell), None, context.fill.to(device()), cell.unit)
-    if not fits(context, layout.width):
+    if cell.fill == "mean" and not fits(context, layout.width):
         return StreamedImages(context.pixels(split), Cut(planes, layout, cell.t, cell.order), context.fill, device())
-    removed = removed_on_device(rankings, split, cell)
-    return DegradedImages(pixels(context, split), removed, context.fill.to(device()), cell.unit)
+    return without(context, split, removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
-def _filled(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Tensor:
-    """Return a split with the features that a cell removes replaced by its fill, uint8 (n, c, h, w), made once.
+def without(context: RunContext, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
+    """Return the images of a split without what packed bits, uint8 (n, width), say, by the fill of a cell.
 
     Raises:
-        CallerError: There is no room for them in memory.
+        CallerError: Another fill than the mean is made once, and there is no room for its images in memory.
     """
-    images = pixels(context, split)
+    images, bits, mean = pixels(context, split), torch.from_numpy(removed).to(device()), context.fill.to(device())
+    if cell.fill == "mean":
+        return DegradedImages(images, bits, mean, cell.unit)
     if not fits(context, images[0].nbytes):
         raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
-    made, layout = torch.empty_like(images), rankings.layout
+    made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
-        bits = torch.from_numpy(removed_bits(rankings.planes(split)[rows], cell.t, cell.order, layout)).to(device())
-        removed, ids = unpack(bits, layout.shape, layout.unit), image_ids(split, rows.start, rows.stop)
-        made[rows] = filled(images[rows], removed, cell.fill, context.fill.to(device()), ids)
-    return made
+        gone, ids = unpack(bits[rows], context.data.record.shape, cell.unit), image_ids(split, rows.start, rows.stop)
+        made[rows] = filled(images[rows], gone, cell.fill, mean, ids)
+    return DegradedImages(made, None, mean, cell.unit)
 
 
 def removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:

@@ -20,10 +20,10 @@ from roarbench.estimators.noise import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
-from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched
+from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched, without
 from roarbench.execution.matching import matched_bits
 from roarbench.execution.networks import exchanged, row_rankings, scoring_network
-from roarbench.execution.recursion import degraded_at, recursive_stage
+from roarbench.execution.recursion import recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.ranking import removed_bits
@@ -128,7 +128,7 @@ def score(context: RunContext, run: Run) -> Scored:
         loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
     removed = stage.removed[Split.TEST] if stage else _removed(context, run, rankings)
     if removed is not None and (stage or _is_matched(run)):
-        tested: Inputs = degraded_at(context, run, removed, Split.TEST)
+        tested: Inputs = without(context, Split.TEST, removed, run.cell)
     else:
         tested = _inputs(context, run, rankings, Split.TEST)
     logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
@@ -177,12 +177,12 @@ def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Spl
     if cell.estimator == CLEAN:
         return untouched(context, split)
     if rankings is None:
-        check_fill(cell.fill, Retrain.EXCHANGED)  # removed anew at every reading
+        check_fill(cell.fill, Retrain.RECURSIVE)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)
     if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:
         cut = Cut(rankings.planes(split), rankings.layout, cell.t, cell.order)
-        return exchanged(context, [cut], cell.unit, run.seed)
+        return exchanged(context, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is Retrain.MASKS:
         return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
     return degraded(context, split, rankings, cell)

@@ -7,9 +7,11 @@ import torch
 from numpy.typing import NDArray
 
 from roarbench.execution.context import RunContext
+from roarbench.execution.importance import image_ids
+from roarbench.kernels.fill import replaced
 from roarbench.kernels.matching import change_numbers, matched, strata
 from roarbench.kernels.ranking import bin_codes
-from roarbench.plan.runs import Run
+from roarbench.plan.runs import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.terms import Split, Unit
 
@@ -38,20 +40,27 @@ def matched_bits(
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         turned = ties[(np.arange(d) + np.arange(rows.start, rows.stop)[:, None] * _TURN) % d]
         codes = bin_codes(planes[others[rows]], rankings.layout)
-        found = matched(own, codes, _strata(context, run.cell.unit, rows), run.cell.order, turned)
+        found = matched(own, codes, _strata(context, run.cell, rows), run.cell.order, turned)
         made[rows] = np.packbits(found, axis=1)
     return made
 
 
-def _strata(context: RunContext, unit: Unit, rows: slice) -> NDArray[np.uint16]:
+def _strata(context: RunContext, cell: Cell, rows: slice) -> NDArray[np.uint16]:
     """Return the strata of some test images; kept for other runs where those of all images take little room."""
     pixels = context.pixels(Split.TEST)
     if pixels.numel() * np.dtype(np.uint16).itemsize <= _KEPT:
-        return _all_strata(context, unit)[rows]
-    return strata(change_numbers(pixels[rows], context.fill, unit))
+        return _all_strata(context, cell.unit, cell.fill)[rows]
+    return _made(context, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
-def _all_strata(context: RunContext, unit: Unit) -> NDArray[np.uint16]:
-    pixels = context.pixels(Split.TEST)
-    return np.concatenate([strata(change_numbers(part, context.fill, unit)) for part in torch.split(pixels, _AT_ONCE)])
+def _all_strata(context: RunContext, unit: Unit, fill: str) -> NDArray[np.uint16]:
+    starts = range(0, len(context.pixels(Split.TEST)), _AT_ONCE)
+    return np.concatenate([_made(context, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
+
+
+def _made(context: RunContext, unit: Unit, fill: str, rows: slice) -> NDArray[np.uint16]:
+    images = context.pixels(Split.TEST)[rows]
+    ids = image_ids(Split.TEST, rows.start, rows.start + len(images))
+    changed = replaced(images, torch.ones_like(images, dtype=torch.bool), fill, context.fill, ids)
+    return strata(change_numbers(images, changed, unit))

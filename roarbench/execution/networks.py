@@ -26,12 +26,12 @@ _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 
 
 def exchanged(
-    context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN
+    context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN, fill: str = "mean"
 ) -> ExchangedImages:
     """Return training images that carry removed-maps of other images of a split by these cuts, drawn from a seed."""
-    generator, fill = torch.Generator().manual_seed(EXCHANGE + seed), context.fill.to(device())
-    lent = masks is not Split.TRAIN
-    return ExchangedImages(pixels(context, Split.TRAIN), tuple(cuts), fill, unit, generator, lent)
+    generator, mean = torch.Generator().manual_seed(EXCHANGE + seed), context.fill.to(device())
+    images, lent = pixels(context, Split.TRAIN), masks is not Split.TRAIN
+    return ExchangedImages(images, tuple(cuts), mean, unit, generator, lent, fill)
 
 
 def train_common(context: RunContext, common: CommonNetwork) -> str:
@@ -50,7 +50,7 @@ def train_common(context: RunContext, common: CommonNetwork) -> str:
         cuts = [cut for rankings in controls for cut in cuts_of(rankings, common.order)]
         recipe = find_recipe(common.recipe)
         model = context.start(common.model, recipe, common.seed).to(device())
-        inputs = exchanged(context, cuts, common.unit, common.seed)
+        inputs = exchanged(context, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
         fit(model, inputs, labels, context.norm, recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
@@ -68,10 +68,11 @@ def tune(context: RunContext, run: Run) -> None:
         if store.has(key):
             return
         model = _load(context, common, common.key).to(device())
-        masks = context.suite.tuned_on
-        inputs = exchanged(context, cuts_of(rankings, common.order, masks), common.unit, _TUNING + common.seed, masks)
+        masks, seed = context.suite.tuned_on, _TUNING + common.seed
+        cuts = cuts_of(rankings, common.order, masks)
+        inputs = exchanged(context, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
-        recipe, seed = tuning_of(find_recipe(common.recipe)), _TUNING + common.seed
+        recipe = tuning_of(find_recipe(common.recipe))
         fit(model, inputs, labels, context.norm, recipe, seed)
         about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
         store.save(key, model, about)

@@ -19,7 +19,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
-from roarbench.execution.inputs import pixels
+from roarbench.execution.inputs import without
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import normalise
@@ -71,12 +71,6 @@ def recursion_levels(t: float) -> tuple[float, ...]:
     return (*(lower for lower in PAPER_LEVELS if lower < t), t)
 
 
-def degraded_at(context: RunContext, run: Run, removed: Bits, split: Split) -> DegradedImages:
-    """Return the images of a split without what a stage removes."""
-    bits = torch.from_numpy(removed).to(device())
-    return DegradedImages(pixels(context, split), bits, context.fill.to(device()), run.cell.unit)
-
-
 def _stage(context: RunContext, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
     place = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
     fixed = {"recursion": levels, "cell": place, "seed": run.seed, "recipe": run.recipe, "data": run.data}
@@ -99,7 +93,7 @@ def _made(context: RunContext, run: Run, rankings: Rankings, levels: tuple[float
     else:
         removed = {split: removed_bits(rankings.planes(split), t, run.cell.order, rankings.layout) for split in Split}
     model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
-    images, labels = degraded_at(context, run, removed[Split.TRAIN], Split.TRAIN), context.data.train.labels
+    images, labels = without(context, Split.TRAIN, removed[Split.TRAIN], run.cell), context.data.train.labels
     fit(model, images, torch.from_numpy(labels), context.norm, run.recipe_record, run.seed)
     made = nn.Module()
     made.add_module(_NETWORK.rstrip("."), model)
@@ -116,7 +110,7 @@ def _removed_anew(context: RunContext, run: Run, before: Stage, t: float, split:
     shape, estimator = context.data.record.shape, run.cell.estimator_record
     assert estimator is not None, "refused above"
     layout = Layout(shape, run.cell.unit, (t,))
-    images = degraded_at(context, run, before.removed[split], split)
+    images = without(context, split, before.removed[split], run.cell)
     targets = predict(before.model, images, context.norm, scored_at_once(context.data.record.size)).argmax(1)
     found = []
     for start in range(0, len(images), EXPLAINED):

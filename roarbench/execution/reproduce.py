@@ -175,7 +175,8 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
 
 def _common(suite: Suite, run: Run) -> str:
     """Return the key of the common network that a suite has for a run: it also says whose masks it is tuned on."""
-    return common_network(suite, run.data, run.cell.order, run.cell.unit, run.seed).key
+    cell = run.cell
+    return common_network(suite, run.data, cell.order, cell.unit, run.seed, cell.fill).key
 
 
 def _weights(given: str, reference: str) -> str:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from roarbench.devices import sent
-from roarbench.kernels.degrade import degrade, rows_of, unpack
+from roarbench.kernels.degrade import rows_of, unpack
+from roarbench.kernels.fill import replaced
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut
 from roarbench.terms import Unit
@@ -26,18 +27,20 @@ class ExchangedImages:
     Attributes:
         pixels: uint8 (n, c, h, w), on any device; at least two images.
         cuts: What may be removed, each with the rankings of all n images, or of all lenders; all of the same unit.
-        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        mean: float32 (c,), the training mean, in [0, 255].
         unit: What one feature is.
         generator: Source of the draws, on the processor, whose numbers are the same on all machines.
         lent: The removed-maps are those of images that are not among these.
+        fill: What replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these.
     """
 
     pixels: Tensor
     cuts: Sequence[Cut]
-    fill: Tensor
+    mean: Tensor
     unit: Unit
     generator: torch.Generator
     lent: bool = False
+    fill: str = "mean"
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -51,7 +54,7 @@ class ExchangedImages:
             packed[rows] = removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
         images = rows_of(self.pixels, index)
         removed = unpack(sent(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
-        return degrade(images, removed, self.fill)
+        return replaced(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Return for each image another one, any with equal chance and never itself, and the number of a cut."""

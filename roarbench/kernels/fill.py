@@ -1,6 +1,6 @@
-"""What replaces removed features, other than the training mean: made from what is left of an image, or drawn.
+"""What replaces removed features: the training mean, or what is made from what is left of an image, or drawn.
 
-All fills are rounded to whole numbers in [0, 255], so that images with them are kept as images are.
+All fills but the mean are rounded to whole numbers in [0, 255], so that images with them are kept as images are.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,17 @@ from torch.nn import functional as F
 
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.noise import fill_draws
+from roarbench.kernels.degrade import degrade
 
 _ROAD_NOISE = 2.55  # standard deviation; 0.01 of images in [0, 1] in the code of Rong et al. 2022
 _AROUND = ((1 / 12, 1 / 6, 1 / 12), (1 / 6, 0.0, 1 / 6), (1 / 12, 1 / 6, 1 / 12))  # weights of neighbours, as there
 _RESIDUAL = 3e-3  # of a brightness; what is left of each equation of the linear system
 _ITERATIONS = 2000
+
+
+def replaced(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
+    """Replace the removed features of images by any fill, float32 (n, c, h, w); arguments as those of `filled`."""
+    return degrade(images, removed, mean) if fill == "mean" else filled(images, removed, fill, mean, ids).float()
 
 
 def filled(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:

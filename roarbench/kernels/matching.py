@@ -19,18 +19,18 @@ BINS = 8  # quantile bins of each number
 _VALUES = 256  # of a number: uint8
 
 
-def change_numbers(images: Tensor, fill: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+def change_numbers(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
     """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins.
 
     Args:
         images: uint8 (n, c, h, w).
-        fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        replaced: float32 (n, c, h, w), the same with every feature removed, in [0, 255].
         unit: What one feature is; the number of one with several pixels or channels is their mean.
 
     Returns:
         Two arrays, uint8 (n, d); the first alone where images are rows of a table, which have no neighbours.
     """
-    change = (images.float() - fill[:, None, None]).abs()
+    change = (images.float() - replaced).abs()
     made = [change, blurred(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
         made = [each.mean(1, keepdim=True) for each in made]

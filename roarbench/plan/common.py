@@ -35,6 +35,7 @@ class CommonNetwork:
         unit: What one feature is.
         seed: Drives initialisation, batch order, augmentation and the exchange.
         tuning: What fixes the tuning on the rows that it scores.
+        fill: What replaces a removed feature.
     """
 
     dataset: str
@@ -46,6 +47,7 @@ class CommonNetwork:
     unit: Unit
     seed: int
     tuning: str
+    fill: str = "mean"
 
     @property
     def key(self) -> str:
@@ -53,10 +55,10 @@ class CommonNetwork:
         return fingerprint(record(self))
 
 
-def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int) -> CommonNetwork:
-    """Return the network that scores the rows of a suite in one order, unit and seed."""
-    place = (suite.dataset, data, suite.model, suite.recipe)
-    return CommonNetwork(*place, _families(suite.controls), order, unit, seed, _tuning(suite.recipe, suite.tuned_on))
+def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean") -> CommonNetwork:
+    """Return the network that scores the rows of a suite in one order, unit, fill and seed."""
+    place = (suite.dataset, data, suite.model, suite.recipe, _families(suite.controls))
+    return CommonNetwork(*place, order, unit, seed, _tuning(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
@@ -70,16 +72,16 @@ def _tuning(recipe: str, masks: Split) -> str:
     return fingerprint(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
-def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, int]]:
-    """Return order, unit and seed of the common networks that these points need, tuned or not."""
+def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, str, int]]:
+    """Return order, unit, fill and seed of the common networks that these points need, tuned or not."""
     cells = ((point.cell, point.seed) for point in points)
-    return {(cell.order, cell.unit, seed) for cell, seed in cells if cell.retrain is Retrain.COMMON}
+    return {(cell.order, cell.unit, cell.fill, seed) for cell, seed in cells if cell.retrain is Retrain.COMMON}
 
 
-def tunings(points: Iterable[Point]) -> set[tuple[str, Order, Unit, int]]:
-    """Return estimator, order, unit and seed of the rows that common networks are tuned on for these points."""
+def tunings(points: Iterable[Point]) -> set[tuple[str, Order, Unit, str, int]]:
+    """Return estimator, order, unit, fill and seed of the rows that common networks are tuned on for these points."""
     cells = [(point.cell, point.seed) for point in points if point.cell.retrain is Retrain.COMMON]
-    return {(row.id, cell.order, cell.unit, seed) for cell, seed in cells if (row := cell.ranked_by)}
+    return {(row.id, cell.order, cell.unit, cell.fill, seed) for cell, seed in cells if (row := cell.ranked_by)}
 
 
 def tuning_of(recipe: Recipe) -> Recipe:

@@ -42,7 +42,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         limit=limit,
         given=suite.given_to(number) if explained else "",
         maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
-        network=common_network(suite, data, cell.order, cell.unit, point.seed).key if common else "",
+        network=common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key if common else "",
     )
 
 

@@ -25,8 +25,8 @@ def expand(suite: Suite) -> tuple[Point, ...]:
 def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
-    if clean := untouched_by(protocol.retrain):
-        cell = Cell(*place, CLEAN, MORF.order, clean, "mean", Unit.SCALAR, 0.0)
+    if clean := untouched_by(protocol.retrain, block.fill):
+        cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
         for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):

@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_estimator, ranked_by
 from roarbench.identity import fingerprint, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import FILLS, PROTOCOLS, SHOWN, Making, Order, Protocol, Retrain, Unit
+from roarbench.terms import FILLS, PLAIN_FILLS, PROTOCOLS, SHOWN, Making, Order, Protocol, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
@@ -153,7 +153,7 @@ def find_protocol(name: str) -> Protocol:
 
 
 def check_fill(fill: str, retrain: Retrain) -> None:
-    """Refuse a fill that there is not, or one that is made once where what is removed is drawn anew in every epoch.
+    """Refuse a fill that there is not, or one that cannot be made where what is removed is drawn anew in every epoch.
 
     Raises:
         CallerError: As said.
@@ -164,18 +164,19 @@ def check_fill(fill: str, retrain: Retrain) -> None:
         raise CallerError(
             f"fill '{fill}' is made once for an image; where importance is found anew write the fill mean"
         )
-    if fill != "mean" and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
-        raise CallerError(f"fill '{fill}' is made once for an image; where masks are exchanged write the fill mean")
+    if fill not in PLAIN_FILLS and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
+        slow = f"fill '{fill}' is too slow to be made anew for every mask"
+        raise CallerError(f"{slow}; where masks are exchanged write {', '.join(PLAIN_FILLS[:-1])} or {PLAIN_FILLS[-1]}")
 
 
-def untouched_by(retrain: Retrain) -> Retrain | None:
-    """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged.
+def untouched_by(retrain: Retrain, fill: str) -> tuple[Retrain, str] | None:
+    """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged, and its fill.
 
-    None for masks alone: an empty removed-map says nothing, so that cell is chance.
+    None for masks alone: an empty removed-map says nothing, so that cell is chance. A common network has met the fill.
     """
-    if retrain is Retrain.MASKS:
-        return None
-    return Retrain.IMAGES if retrain in (Retrain.EXCHANGED, Retrain.RECURSIVE) else retrain
+    if retrain in (Retrain.MASKS, Retrain.COMMON):
+        return None if retrain is Retrain.MASKS else (retrain, fill)
+    return (Retrain.IMAGES if retrain in (Retrain.EXCHANGED, Retrain.RECURSIVE) else retrain), "mean"
 
 
 def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:

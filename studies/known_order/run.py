@@ -109,7 +109,7 @@ def make(decoded: Path, out: Path, seeds: list[int]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         lab = Lab(decoded, seed)
-        lab.found = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
+        lab.found = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
         reference, common = lab.reference(), lab.common()
         maps = asking(lab, reference) | not_asking(lab) | {"gradcam": partial(grad_cam, reference, lab.batch.images)}
         for base in BASES:

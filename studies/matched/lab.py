@@ -237,7 +237,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for seed in map(int, options.seeds.split(",")):
         lab, start = Lab(options.decoded, seed), time.process_time()
-        chosen = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
+        chosen = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
         lab.strata = {} if options.corpus else candidates(lab)
         print("strata", time.process_time() - start, flush=True)
         lab.chosen = chosen

@@ -14,7 +14,7 @@ from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block
-from roarbench.terms import FILLS, KAR, ROAR, ROAR_EXCHANGED, SPECIFIC, Retrain, Split, Unit
+from roarbench.terms import FILLS, KAR, PLAIN_FILLS, ROAR, ROAR_EXCHANGED, SPECIFIC, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
@@ -66,11 +66,12 @@ def test_images_that_do_not_fit_have_the_mean_alone(context, runs, monkeypatch):
         inputs.degraded(context, Split.TEST, jobs._rankings(context, runs["blur"]), runs["blur"].cell)
 
 
-def test_where_masks_are_exchanged_there_is_the_mean_alone():
+def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
     for protocol in (ROAR_EXCHANGED, SPECIFIC):
-        check_fill("mean", protocol.retrain)
-        with pytest.raises(CallerError, match="fill 'blur' is made once for an image; where masks are exchanged"):
-            check_fill("blur", protocol.retrain)
+        for fill in PLAIN_FILLS:
+            check_fill(fill, protocol.retrain)
+        with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, zero, blur or noise"):
+            check_fill("linear", protocol.retrain)
     check_fill("blur", KAR.retrain)
     check_fill("linear", Retrain.NONE)
     with pytest.raises(UnknownName, match="no fill 'blurr'; did you mean 'blur'"):

@@ -11,7 +11,9 @@ from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import other_images
+from roarbench.execution import jobs as execution_jobs
 from roarbench.execution import networks
+from roarbench.execution.context import RunContext
 from roarbench.execution.graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
@@ -29,7 +31,18 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.store.references import checksum
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, PAPER_LEVELS, ROAR, ROAR_EXCHANGED, SPECIFIC, Order, Retrain, Split, Unit
+from roarbench.terms import (
+    AUGMENTED,
+    MATCHED,
+    PAPER_LEVELS,
+    ROAR,
+    ROAR_EXCHANGED,
+    SPECIFIC,
+    Order,
+    Retrain,
+    Split,
+    Unit,
+)
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
 ROWS = ("random", "grad", "truth")
@@ -100,11 +113,12 @@ def cuts(context, names, number=0):
     ]
 
 
-def trained(context, seed, draws, chosen, model=None, recipe=None):
+def trained(context, seed, draws, chosen, model=None, recipe=None, mean=None):
     """A network trained here on exchanged masks, without the jobs."""
+    mean = context.fill if mean is None else mean
     model = model or context.network("resnet-planted", seed)
     pixels, generator = context.pixels(Split.TRAIN), torch.Generator().manual_seed(networks.EXCHANGE + draws)
-    inputs = ExchangedImages(pixels, tuple(chosen), context.fill, Unit.SCALAR, generator)
+    inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator)
     labels = torch.from_numpy(context.data.train.labels)
     fit(model, inputs, labels, context.norm, recipe or find_recipe("planted@1"), draws)
     return model
@@ -159,6 +173,48 @@ def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, row
             found = store.results([run.key])[run.key]
             whose = donors if "~" in run.cell.estimator else np.arange(24)
             np.testing.assert_array_equal(found.answers, slow_answers(context, run, whose))
+
+
+BLACK = replace(
+    COMMON,
+    name="black",
+    blocks=(*(Block(MATCHED, ("random", "grad"), (0.5,), 1, fill=fill) for fill in ("zero", "mean")),),
+    references=1,
+)
+
+
+def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
+    """Black is the mean of a data set whose mean is black: networks, strata and answers are derived with that."""
+    with completed(tmp_path, BLACK) as (context, runs, jobs, store):
+        assert [name for name in jobs if name.startswith("network")] == [
+            f"network morf scalar {name}0" for name in ("zero ", "")
+        ]
+        untouched = [run for run in runs if run.cell.estimator == CLEAN]
+        assert [run.cell.fill for run in untouched] == ["zero", "mean"]
+        assert len({run.network for run in runs}) == 2
+        black = torch.zeros_like(context.fill)
+        common = trained(context, 0, 0, cuts(context, CONTROLS), mean=black)
+        assert checksum(context.networks.weights(untouched[0].network)) == checksum(common.state_dict())
+        tuned = trained(
+            context, 0, 1_000_000, cuts(context, ["grad"]), common, tuning_of(find_recipe("planted@1")), black
+        )
+        for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
+            own = networks.scoring_network(context, run, networks.row_rankings(context, run))
+            assert checksum(own.state_dict()) == checksum(tuned.state_dict())
+            blackened = Blackened(**vars(context))
+            found = store.results([run.key])[run.key].answers
+            mean = replace(run, cell=replace(run.cell, fill="mean"))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(execution_jobs, "scoring_network", lambda *_, own=own: own)
+                np.testing.assert_array_equal(found, execution_jobs.score(blackened, mean).correct)
+
+
+class Blackened(RunContext):
+    """A context whose training mean is black."""
+
+    @property
+    def fill(self):
+        return torch.zeros_like(super().fill)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done):
@@ -240,14 +296,15 @@ def test_no_row_depends_on_which_other_rows_there_are():
 
 def test_the_networks_key_has_all_that_fixes_it():
     keys = {
-        common_network(suite, data, order, unit, seed).key
+        common_network(suite, data, order, unit, seed, fill).key
         for suite in (COMMON, replace(COMMON, recipe="quick@2"))
         for data in ("da7a", "0ther")
         for order in Order
         for unit in Unit
         for seed in (0, 1)
+        for fill in ("mean", "zero")
     }
-    assert len(keys) == 2 * 2 * 2 * len(Unit) * 2
+    assert len(keys) == 2 * 2 * 2 * len(Unit) * 2 * 2
 
 
 def test_the_plan_counts_common_trainings_once_and_tuning_by_rows():

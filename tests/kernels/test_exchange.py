@@ -6,13 +6,14 @@ import torch
 
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.fill import filled
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Order, Unit
+from roarbench.terms import PLAIN_FILLS, Order, Unit
 
 N, SHAPE = 12, (3, 4, 5)
 LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
@@ -97,6 +98,18 @@ def test_the_same_seed_draws_the_same_and_every_reading_draws_anew() -> None:
     assert not torch.equal(first, third.batch(index))
 
 
+@pytest.mark.parametrize("fill", PLAIN_FILLS)
+def test_each_fill_replaces_what_the_mean_would(fill: str) -> None:
+    """A mean that no pixel has shows what is removed; an image's chance is its own wherever it stands in a batch."""
+    index = torch.tensor([7, 0, 3])
+    removed = replace(inputs(), mean=torch.full((3,), -1.0)).batch(index) == -1
+    images = inputs().pixels[index]
+    expected = FILL[:, None, None] if fill == "mean" else filled(images, removed, fill, FILL, index).float()
+    found = replace(inputs(), fill=fill).batch(index)
+    assert removed.any()
+    assert torch.equal(found, torch.where(removed, expected, images.float()))
+
+
 def test_nothing_is_removed_at_level_0() -> None:
     exchanged = inputs(levels=(0.0,))
     assert torch.equal(exchanged.batch(torch.arange(N)), exchanged.pixels.float())
@@ -133,7 +146,7 @@ def test_a_training_that_was_cut_off_draws_on_from_where_it_was(monkeypatch: pyt
             tie_order(np.arange(N), layout.features),
         )
         cuts = tuple(Cut(encode(keys, layout), layout, t, Order.MORF) for t in LEVELS)
-        return ExchangedImages(pixels, cuts, small.fill, Unit.SCALAR, torch.Generator().manual_seed(7))
+        return ExchangedImages(pixels, cuts, small.mean, Unit.SCALAR, torch.Generator().manual_seed(7))
 
     calm = network()
     fit(calm, images(), labels, norm, recipe, 0)

@@ -36,16 +36,16 @@ TIES = np.stack([np.random.default_rng(image).permutation(D) for image in range(
 def test_change_by_hand() -> None:
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
-    scalar, smooth = change_numbers(wide, fill, Unit.SCALAR)
+    scalar, smooth = change_numbers(wide, fill[:, None, None], Unit.SCALAR)
     assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
-    (pixel, _) = change_numbers(wide, fill, Unit.PIXEL)
+    (pixel, _) = change_numbers(wide, fill[:, None, None], Unit.PIXEL)
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
     expected = blurred((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
 
 
 def test_rows_of_a_table_have_one_number() -> None:
-    assert len(change_numbers(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30), Unit.SCALAR)) == 1
+    assert len(change_numbers(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
 
 
 @pytest.mark.parametrize("bound", (3, 256))
