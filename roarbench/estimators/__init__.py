@@ -44,8 +44,8 @@ _LATER_CONTROLS: dict[str, dict[str, Value]] = {
     "random-smooth": {"width": 0.1},
     "centre": {},
     "contrast": {},
-    "deviation": {},
-    "deviation-blurred": {},
+    "deviation": {"baseline": "mean"},
+    "deviation-blurred": {"baseline": "mean"},
     "saturation": {},
     "saturation-deviation": {},
 }
@@ -92,7 +92,8 @@ class Estimator:
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash
             return fingerprint({"id": self.id, "version": self.version})
         constants: dict[str, Value] = {"ig_steps": IG_STEPS, **_COPIES, "blur": BLUR, "seed": SEED}
-        constants |= {} if self.shared else self.parameters
+        later = ("baseline",) if self.control else ()  # it came after rows of the control
+        constants |= {} if self.shared else {key: self.parameters[key] for key in self.parameters if key not in later}
         constants |= {"ig_steps" if name == "steps" else name: value for name, value in self.values}
         found = {key: value for key, value in record(self).items() if key not in ("about", "values")}
         return fingerprint(found | constants)

@@ -86,7 +86,7 @@ _TABLE = (
     ),
     Estimator("centre", "centre", "base", "nearness to the middle of the image, the same for all images", control=True),
     Estimator("contrast", "contrast", "base", "distance of a number from the mean of the 5 x 5 at it", control=True),
-    Estimator("deviation", "deviation", "base", "distance of a number from the training mean", control=True),
+    Estimator("deviation", "deviation", "base", "distance of a number from its baseline", control=True),
     Estimator("deviation-blurred", "deviation-blurred", "base", "that distance, blurred", control=True),
     Estimator(
         "saturation", "saturation", "base", "distance between a pixel's largest and smallest number", control=True

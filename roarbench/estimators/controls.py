@@ -116,7 +116,7 @@ def contrast(batch: Batch) -> Tensor:
 
 
 def deviation(batch: Batch) -> Tensor:
-    """Return how far each number lies from the training mean, in standard deviations: how much removal changes it."""
+    """Return the size of each number: how far it lies from what was taken off, in standard deviations."""
     return batch.images.abs()
 
 

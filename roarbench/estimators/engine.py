@@ -12,6 +12,7 @@ from roarbench.devices import out_of_memory
 from roarbench.errors import MachineError
 from roarbench.estimators import METHODS, NOISY, Estimator
 from roarbench.estimators.base import Batch, MethodInput, Settings
+from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
 from roarbench.estimators.methods import FEATURES, Passes, method_map, method_passes
@@ -192,7 +193,7 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
 def _named(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by the estimator's id; `found` has those of its model, by their settings."""
     drawn = {(e.base, e.form, e.values): e for e in subject.estimators if e.control}
-    controls = {key: control_map(e.base, e.form, subject.batch, *_width(e)) for key, e in drawn.items()}
+    controls = {key: _control(e, subject) for key, e in drawn.items()}
     own = {(e.base, e.values): e for e in subject.estimators if e.base in METHODS}  # a blurred twin needs no other
     made = {key: _own_map(e, subject) for key, e in own.items()}
 
@@ -205,8 +206,12 @@ def _named(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     return maps | {e.id: blurred(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
 
 
-def _width(estimator: Estimator) -> tuple[float, ...]:
-    return (float(estimator.value("width")),) if "width" in estimator.parameters else ()
+def _control(estimator: Estimator, subject: Subject) -> Tensor:
+    batch, width = subject.batch, (float(estimator.value("width")),) if "width" in estimator.parameters else ()
+    if "baseline" in estimator.parameters:
+        start = baseline_images(str(estimator.value("baseline")), batch.images, subject.black)
+        batch = batch._replace(images=batch.images - start)
+    return control_map(estimator.base, estimator.form, batch, *width)
 
 
 def _own_map(estimator: Estimator, subject: Subject) -> Tensor:
