@@ -12,7 +12,9 @@ from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.controls import blurred, control_map
+from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import random_importance
 from roarbench.terms import Split
 
@@ -148,6 +150,20 @@ def test_nearness_to_the_middle_falls_with_the_distance(batch):
     assert (np.diff(np.hypot(down, across).ravel()[order]) > -1e-9).all()
     assert found.flatten(2).unique(dim=1).shape[1] == 1
     torch.testing.assert_close(found[0, 0, 5, 0].item(), float(np.exp(-0.5 * ((5.5 / 3) ** 2 + (0.5 / 3) ** 2))))
+
+
+def test_deviation_is_the_distance_from_its_baseline(batch):
+    black = -torch.arange(1, 4).to(batch.images)[:, None, None]
+    base = find_estimator("deviation")
+    assert find_estimator("deviation(baseline=mean)") == base
+    assert base.fingerprint == "452d0ea325548481fe8d82feea6819ed"  # of rows from before there were baselines
+    starts = {"mean": torch.zeros_like(black), "black": black, "blur": blurred(batch.images)}
+    names = {f"deviation{form}(baseline={start})": start for start in starts for form in ("", "-blurred")}
+    found = importance_maps([find_estimator(name) for name in names], None, batch, black)
+    for name, start in names.items():
+        expected = (batch.images - starts[start]).abs()
+        expected = blurred(expected) if "-blurred" in name else expected
+        torch.testing.assert_close(found[find_estimator(name).id], expected, rtol=0, atol=0)
 
 
 def test_contrast_is_the_distance_from_scipys_mean(batch):
