@@ -36,7 +36,8 @@ def other_gains_note(suite_results: SuiteResults, unit: Unit, levels: tuple[floa
 
 
 def _levels_and_seeds(suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: tuple[float, ...]) -> str:
-    kind, rows = (protocol.order, protocol.retrain, unit, "mean"), set(main_rows(suite_results))
+    fill, rows = suite_results.suite.fill(protocol), set(main_rows(suite_results))
+    kind = (protocol.order, protocol.retrain, unit, fill)
     cells = [point.cell for point in suite_results.results]
     found = [cell for cell in cells if (cell.order, cell.retrain, cell.unit, cell.fill) == kind]
     blocks = [

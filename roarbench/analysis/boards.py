@@ -202,10 +202,11 @@ class SuiteResults:
         """Return whether no point is missing."""
         return len(self.results) == len(expand(self.suite))
 
-    def scores(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> Scores | None:
+    def scores(self, protocol: Protocol, unit: Unit, fill: str = "") -> Scores | None:
         """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it.
 
-        Of a protocol that is made of two, those of the first for the rows, levels and seeds that both have.
+        Without a fill it is that of the protocol's tables. Of a protocol that is made of two, those of the first for
+        the rows, levels and seeds that both have.
         """
         parts = protocol.made_of or (protocol,)
         rows, levels = self._shared(protocol, unit, fill)
@@ -232,11 +233,11 @@ class SuiteResults:
 
     def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
-        return self._shared(protocol, unit, "mean")[1]
+        return self._shared(protocol, unit, "")[1]
 
     def _shared(self, protocol: Protocol, unit: Unit, fill: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return rows and levels above 0 that the suite has of a protocol, or of all that it is made of."""
-        rows, levels = [], []
+        rows, levels, fill = [], [], fill or self.suite.fill(protocol)
         for part in protocol.made_of or (protocol,):
             place = (part, unit, fill)
             blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
@@ -252,7 +253,7 @@ class SuiteResults:
             held[at][result.run.seed] = result
         return dict(held)
 
-    def mixed(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, str]:
+    def mixed(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
         """Say why estimators have no gain and no place though their points may be there: they do not belong together.
 
         The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
@@ -287,7 +288,7 @@ class SuiteResults:
             for name, reason in self.mixed(protocol, unit, fill).items()
         ]
 
-    def machines(self, protocol: Protocol, unit: Unit, fill: str = "mean") -> dict[str, dict[str, list[str]]]:
+    def machines(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, dict[str, list[str]]]:
         """Return by estimator what the results of one curve were computed with, where they differ in it.
 
         Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
@@ -306,6 +307,7 @@ class SuiteResults:
 
     def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
         """Yield the results of one protocol, or of all that it is made of, with the point that each belongs to."""
+        fill = fill or self.suite.fill(protocol)
         kinds = {(part.retrain, part.order, unit, fill) for part in protocol.made_of or (protocol,)}
         for point, result in self.results.items():
             cell = point.cell
@@ -318,7 +320,7 @@ class SuiteResults:
     def used(self, protocols: Iterable[Protocol]) -> list[Result]:
         """Return the results that boards of these protocols, and what is said of their networks, come from."""
         asked = [(protocol, unit) for protocol in protocols for unit in Unit]
-        rows = [result for at in asked for _, result in self._rows(*at, "mean")]
+        rows = [result for at in asked for _, result in self._rows(*at, "")]
         return [*rows, *self._untouched, *self.references.values()]
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
@@ -339,7 +341,7 @@ class SuiteResults:
         judged = board(scores, protocol, spread=self.spread(protocol), shown=shown)
         return unjudged(judged) if self.at_chance else judged
 
-    def spread(self, protocol: Protocol, fill: str = "mean") -> Spread | None:
+    def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
         """Estimate how references and trainings vary under a protocol, from all its units; None if nothing says so.
 
         The spread of another protocol or fill is never borrowed: networks are trained on something else there.

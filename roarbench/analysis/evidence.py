@@ -16,7 +16,6 @@ from roarbench.stats.probability import order_gaps
 from roarbench.stats.spread import Spread
 from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
 
-_FILL = "mean"  # of all tables
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
 
 
@@ -167,11 +166,11 @@ class Evidence:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def drawn(self, protocol: Protocol, unit: Unit, fill: str = _FILL) -> Drawn:
-        """Return gains and accuracies of all rows of a protocol, their twins among them."""
-        asked = (protocol, unit, fill)
+    def drawn(self, protocol: Protocol, unit: Unit, fill: str = "") -> Drawn:
+        """Return gains and accuracies of all rows of a protocol, their twins among them; by the fill of its tables."""
+        asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
         if asked not in self._kept:
-            self._kept[asked] = self._draw(protocol, unit, fill)
+            self._kept[asked] = self._draw(*asked)
         return self._kept[asked]
 
     def board(

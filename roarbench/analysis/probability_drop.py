@@ -65,9 +65,10 @@ def _fall(untouched: Floats, degraded: Sequence[Floats | None]) -> Fall:
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
     """Return the probability of the predicted class for each image, by point; the mean over seeds."""
     found: defaultdict[Point, list[Floats]] = defaultdict(list)
+    asked = (protocol.order, unit, suite_results.suite.fill(protocol))
     for point, result in suite_results.results.items():
         cell, probability = point.cell, result.probabilities
-        wanted = cell.estimator == CLEAN or (cell.order, cell.unit, cell.fill) == (protocol.order, unit, "mean")
+        wanted = cell.estimator == CLEAN or (cell.order, cell.unit, cell.fill) == asked
         if protocol.retrain is cell.retrain is Retrain.NONE and wanted and probability is not None:
             found[cell.estimator, cell.t].append(probability.astype(np.float64))
     rows = {point: np.mean(each, axis=0) for point, each in found.items()}

@@ -232,7 +232,9 @@ def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) ->
     vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.spread(asked) or (None if cell.retrain is Retrain.NONE else vouched_for.spread(ROAR))
+    spread = vouched_for.spread(asked, cell.fill) or (
+        None if cell.retrain is Retrain.NONE else vouched_for.spread(ROAR)
+    )
     others = stored.rankings != again.rankings
     deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())

@@ -133,6 +133,10 @@ class Suite:
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
+    def fill(self, protocol: Protocol) -> str:
+        """Return the fill of a protocol's tables: the first that the suite has of it."""
+        return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
+
     @property
     def estimators(self) -> tuple[str, ...]:
         """Return the ids of all estimators, each once, in order."""

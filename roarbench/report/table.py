@@ -153,6 +153,11 @@ class SuiteTable:
         return [name for name in rows if find_estimator(name).form in NOISY and name not in self.suite_results.kept]
 
     @property
+    def fill(self) -> str:
+        """Return what replaces a removed feature."""
+        return self.suite_results.suite.fill(self.board.protocol)
+
+    @property
     def _seeds(self) -> str:
         """Return how many seeds the rows have, and at how many all are complete where the suite asks for more."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
@@ -170,7 +175,7 @@ class SuiteTable:
     def _asked(self) -> dict[str, int]:
         """Return how many seeds the suite asks for, by row of this board."""
         protocol = self.board.protocol
-        kind = (protocol.order, protocol.retrain, self.unit, "mean")
+        kind = (protocol.order, protocol.retrain, self.unit, self.fill)
         asked: dict[str, int] = {}
         for block in self.suite_results.suite.blocks:
             if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == kind:
@@ -187,7 +192,7 @@ class SuiteTable:
             self._seeds if suite_trains(board) else "the reference as it is",
             f"{board.images} test images",
             f"unit {self.unit}",
-            "fill mean",
+            f"fill {self.fill}",
             self.suite_results.reference_words,
         ]
         parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []

@@ -23,7 +23,7 @@ def as_json(table: SuiteTable) -> str:
         "levels": list(board.levels),
         "protocol": board.protocol.name,
         "unit": table.unit,
-        "fill": "mean",
+        "fill": table.fill,
         "images": board.images,
         "limit": suite_results.limit,
         "data": suite_results.data or None,

@@ -350,6 +350,12 @@ def test_masks_alone_give_accuracies_without_gains_and_places():
     assert table.caption.endswith(of)
 
 
+def test_a_table_has_the_fill_that_its_suite_names_first():
+    blocks = tuple(replace(SUITE.blocks[0], fill=fill) for fill in ("zero", "mean"))
+    table = suite_table(held(replace(SUITE, blocks=blocks)), "roar", None, None)
+    assert "; fill zero; " in table.caption and json.loads(render(table, "json"))["fill"] == "zero"
+
+
 def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():
     scores = held().scores(MASK_ONLY, Unit.SCALAR)
     clean = held().scores(ROAR, Unit.SCALAR).correct[UNTOUCHED]
