@@ -1,0 +1,92 @@
+"""Do gains follow the distance between an estimator's baseline and the fill? Writes the tables of this page.
+
+    roarbench run --suite studies/baselines/baselines.toml --store DIR --limit 2000
+    python studies/baselines/table.py --store DIR --limit 2000
+"""
+
+import argparse
+import sys
+from itertools import product
+from pathlib import Path
+
+import torch
+from scipy.stats import spearmanr
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+
+from marked import filled
+
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
+from roarbench.datasets.decoded import ImageData, open_decoded
+from roarbench.estimators.baselines import baseline_images
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.plan.suite_file import read_suite
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import MATCHED, SPECIFIC, Protocol
+from roarbench.text import interval, markdown_table
+
+HERE = Path(__file__).parent
+BASELINES = {"mean": "mean", "zero": "black", "blur": "blur"}  # by fill
+MARKS = ("<!-- tables: python studies/baselines/table.py -->", "<!-- end of the tables -->")
+
+
+def distances(data: ImageData) -> dict[tuple[str, str], float]:
+    """Return mean |baseline - fill| over the test images by baseline and fill, in standard deviations of a channel."""
+    norm = Normalisation(data.mean, data.std)
+    images = normalise(torch.from_numpy(data.test.pixels), norm)
+    black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
+    made = {name: baseline_images(name, images, black) for name in BASELINES.values()}
+    return {(one, fill): float((made[one] - made[BASELINES[fill]]).abs().mean()) for one in made for fill in BASELINES}
+
+
+def gains(evidence: Evidence, protocol: Protocol) -> str:
+    """Return a table of gains: a line for each row, a column for each fill."""
+    drawn = {fill: evidence.drawn(protocol, evidence.unit, fill) for fill in BASELINES}
+    rows = [
+        [f"`{name}`", *(interval(each.area(name)) for each in drawn.values())]
+        for name in evidence.suite_results.suite.placed
+    ]
+    return markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in drawn)), rows)
+
+
+def orders(evidence: Evidence, far: dict[tuple[str, str], float]) -> str:
+    """Return rank correlations of gain and distance over baselines and fills, by estimator and protocol."""
+    lines = []
+    for base, names in (("ig", BASELINES.values()), ("deeplift", ("mean", "black")), ("deviation", BASELINES.values())):
+        own = "mean" if base == "deviation" else "black"
+        pairs = list(product(names, BASELINES))
+        rows = [base if name == own else f"{base}(baseline={name})" for name, _ in pairs]
+        line = [f"`{base}`", str(len(pairs))]
+        for protocol in (MATCHED, SPECIFIC):
+            found = [
+                evidence.drawn(protocol, evidence.unit, fill).area(row).value
+                for row, (_, fill) in zip(rows, pairs, strict=True)
+            ]
+            line.append(f"{spearmanr([far[pair] for pair in pairs], found).statistic:+.2f}")
+        lines.append(line)
+    return markdown_table(("estimator", "pairs", "matched", "specific"), lines)
+
+
+def main() -> None:
+    """Write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--limit", type=int)
+    options = parser.parse_args()
+    with ResultsStore.open(default_url(options.store)) as store:
+        evidence = Evidence.of(collect(read_suite(HERE / "baselines.toml"), store, options.limit))
+    folders = [path.parent for path in (options.store / "data").rglob("manifest.json")]
+    far = distances(next(data for data in map(open_decoded, folders) if data.fingerprint == evidence.suite_results.data))
+    apart = [[f"`{one}`", *(f"{far[one, fill]:.2f}" for fill in BASELINES)] for one in BASELINES.values()]
+    tables = (
+        markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
+        *(gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)),
+        orders(evidence, far),
+    )
+    page = HERE / "README.md"
+    page.write_text(filled(page.read_text(), *MARKS, "\n\n".join(tables)))
+
+
+if __name__ == "__main__":
+    main()
