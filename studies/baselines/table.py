@@ -1,7 +1,6 @@
-"""Do gains follow the distance between an estimator's baseline and the fill? Writes the tables of this page.
+"""Do gains follow the distance between an estimator's baseline and the fill? Writes the tables of the page.
 
-    roarbench run --suite studies/baselines/baselines.toml --store DIR --limit 2000
-    python studies/baselines/table.py --store DIR --limit 2000
+What to type: README.md.
 """
 
 import argparse
@@ -76,8 +75,8 @@ def main() -> None:
     options = parser.parse_args()
     with ResultsStore.open(default_url(options.store)) as store:
         evidence = Evidence.of(collect(read_suite(HERE / "baselines.toml"), store, options.limit))
-    folders = [path.parent for path in (options.store / "data").rglob("manifest.json")]
-    far = distances(next(data for data in map(open_decoded, folders) if data.fingerprint == evidence.suite_results.data))
+    decoded = (open_decoded(path.parent) for path in (options.store / "data").rglob("manifest.json"))
+    far = distances(next(data for data in decoded if data.fingerprint == evidence.suite_results.data))
     apart = [[f"`{one}`", *(f"{far[one, fill]:.2f}" for fill in BASELINES)] for one in BASELINES.values()]
     tables = (
         markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
