@@ -4,16 +4,11 @@ What to type: README.md.
 """
 
 import argparse
-import sys
 from itertools import product
 from pathlib import Path
 
 import torch
 from scipy.stats import spearmanr
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-
-from marked import filled
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
@@ -27,7 +22,7 @@ from roarbench.text import interval, markdown_table
 
 HERE = Path(__file__).parent
 BASELINES = {"mean": "mean", "zero": "black", "blur": "blur"}  # by fill
-MARKS = ("<!-- tables: python studies/baselines/table.py -->", "<!-- end of the tables -->")
+HEADING = "## Tables"  # the end of the page is written anew
 
 
 def distances(data: ImageData) -> dict[tuple[str, str], float]:
@@ -84,7 +79,7 @@ def main() -> None:
         orders(evidence, far),
     )
     page = HERE / "README.md"
-    page.write_text(filled(page.read_text(), *MARKS, "\n\n".join(tables)))
+    page.write_text("\n\n".join((page.read_text().partition(HEADING)[0] + HEADING, *tables)) + "\n")
 
 
 if __name__ == "__main__":
