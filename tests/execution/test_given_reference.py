@@ -87,7 +87,7 @@ def test_its_gradients_are_taken_of_images_as_it_wants_them(context):
 
 def test_black_is_normalised_as_the_network_wants_it(context):
     """Where the path of integrated gradients begins."""
-    torch.testing.assert_close(context.black.flatten(), -torch.tensor(MEAN) / torch.tensor(STD))
+    torch.testing.assert_close(context.black(context.reference_norm).flatten(), -torch.tensor(MEAN) / torch.tensor(STD))
 
 
 def test_controls_see_images_as_the_suite_normalises_them(context, tmp_path):

@@ -19,10 +19,10 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MATCHED, SPECIFIC, Protocol
 from roarbench.text import interval, markdown_table
+from studies.page import write
 
 HERE = Path(__file__).parent
 BASELINES = {"mean": "mean", "zero": "black", "blur": "blur"}  # by fill
-HEADING = "## Tables"  # the end of the page is written anew
 
 
 def distances(data: ImageData) -> dict[tuple[str, str], float]:
@@ -73,13 +73,12 @@ def main() -> None:
     decoded = (open_decoded(path.parent) for path in (options.store / "data").rglob("manifest.json"))
     far = distances(next(data for data in decoded if data.fingerprint == evidence.suite_results.data))
     apart = [[f"`{one}`", *(f"{far[one, fill]:.2f}" for fill in BASELINES)] for one in BASELINES.values()]
-    tables = (
-        markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
-        *(gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)),
-        orders(evidence, far),
-    )
-    page = HERE / "README.md"
-    page.write_text("\n\n".join((page.read_text().partition(HEADING)[0] + HEADING, *tables)) + "\n")
+    tables = {
+        "distances": markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
+        **{protocol.name: gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)},
+        "orders": orders(evidence, far),
+    }
+    write(HERE / "README.md", tables)
 
 
 if __name__ == "__main__":
