@@ -1,5 +1,6 @@
 """What the shell completes, as bash asks for it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,43 +12,41 @@ from roarbench.plan.suites import SUITES, find_suite
 from roarbench.terms import PROTOCOLS, SHOWN, Unit
 
 ASK = """
-import sys
+import json, os, sys
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from roarbench.cli.main import main
-sys.argv = ["roarbench"]
-try:
-    main()
-finally:
-    heavy = sorted({"torch", "numpy", "sqlalchemy"} & set(sys.modules))
-    print(heavy, file=sys.stderr)
+sys.argv, offered = ["roarbench"], []
+for line in json.load(sys.stdin):
+    os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    with redirect_stdout(StringIO()) as told, suppress(SystemExit):
+        main()
+    offered.append(told.getvalue().split())
+print(json.dumps([offered, sorted({"torch", "numpy", "sqlalchemy"} & set(sys.modules))]))
 """
 
 
-def completed(line: str) -> list[str]:
-    """What bash is told at the end of a line; nothing heavy may be imported for it."""
-    words = line.split(" ")
-    asked = {"_ROARBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], env={**os.environ, **asked}, capture_output=True, text=True, timeout=120
-    )
-    assert done.stderr.strip() == "[]"
-    return done.stdout.split()
+OFFERED = {
+    "roarbench table --suite ": [*SUITES],
+    "roarbench run --suite study-c": ["study-cifar10"],
+    "roarbench claims --suite qu": [name for name in SUITES if name.startswith("qu")],
+    "roarbench validity --against planted-s": ["planted-smooth"],
+    "roarbench table --protocol ": [*SHOWN],
+    "roarbench run --protocol ": [*PROTOCOLS],
+    "roarbench plot --unit ": [*Unit],
+    "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
+    "roarbench table --suite quick --estimators grad,var": ["grad,var-grad"],
+    "roarbench plan --suite quick --estimators ": [*find_suite("quick").estimators],
+}
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        ("roarbench table --suite ", [*SUITES]),
-        ("roarbench run --suite study-c", ["study-cifar10"]),
-        ("roarbench claims --suite qu", ["quick", "quick-specific", "quick-class", "quick-exchanged"]),
-        ("roarbench validity --against planted-s", ["planted-smooth"]),
-        ("roarbench table --protocol ", [*SHOWN]),
-        ("roarbench run --protocol ", [*PROTOCOLS]),
-        ("roarbench plot --unit ", [*Unit]),
-        ("roarbench table --estimators var-", [name for name in ESTIMATORS if name.startswith("var-")]),
-        ("roarbench table --suite quick --estimators grad,var", ["grad,var-grad"]),
-        ("roarbench plan --suite quick --estimators ", [*find_suite("quick").estimators]),
-    ],
-)
-def test_names_are_completed(line: str, names: list[str]) -> None:
-    assert completed(line) == names
+def test_names_are_completed_and_nothing_heavy_is_imported_for_it() -> None:
+    environment = os.environ | {"_ROARBENCH_COMPLETE": "complete_bash"}
+    ask = [sys.executable, "-c", ASK]
+    done = subprocess.run(
+        ask, input=json.dumps([*OFFERED]), env=environment, capture_output=True, text=True, timeout=120
+    )
+    offered, heavy = json.loads(done.stdout)
+    assert dict(zip(OFFERED, offered, strict=True)) == OFFERED, done.stderr
+    assert heavy == []

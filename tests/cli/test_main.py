@@ -368,6 +368,7 @@ def test_help_lists_every_command(call):
     answer = call("--help")
     assert answer.code == 0
     assert call("-h") == answer
+    assert call("table", "-h") == call("table", "--help")
     assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
     assert set(COMMANDS) >= {"run", "plan", "status", "table", "plot", "toy", "suites", "estimators", "doctor"}
 
@@ -387,7 +388,6 @@ def test_no_command_gives_the_help(call):
 def test_help_of_a_command_has_an_example_that_can_be_typed(call, name):
     answer = call(name, "--help")
     assert answer.code == 0
-    assert call(name, "-h") == answer
     assert max(map(len, answer.out.splitlines())) <= 80
     command = typer.main.get_command(main.app).commands[name]
     examples = re.findall("`(.*?)`", command.epilog)
@@ -485,7 +485,6 @@ BAD = [
     (("plan", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
     (("plan", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
     (("plan", "--suite", "quikc"), "no suite 'quikc'"),
-    (("status", "--suite", "quikc"), "no suite 'quikc'"),
     (("table", "--suite", "quikc"), "no suite 'quikc'"),
     (("table", *SMALL, "--protocol", "raor"), "no protocol 'raor'; did you mean 'roar'?"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
@@ -512,7 +511,6 @@ BAD = [
         ("plot", "--suite", "planted", "-o", "x.png"),
         "nothing of planted v1 is in this store, but: roarbench plot --suite",
     ),
-    (("table", "--suite", "planted", "--unit", "pixel"), "suite 'planted' has no roar with unit pixel"),
     (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' names none; write ids with commas between"),
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
@@ -569,8 +567,10 @@ def test_reading_a_store_that_is_not_there(call, command, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "status", "table"])
-@pytest.mark.parametrize("damage", ["newer", "no database", "a folder"])
+@pytest.mark.parametrize(
+    ("command", "damage"),
+    [("run", "newer"), ("plan", "a folder"), ("status", "no database"), ("table", "newer"), ("run", "no database")],
+)
 def test_a_store_that_cannot_be_used_is_left_alone(call, store, command, damage):
     path = store / "results.sqlite"
     if damage == "newer":

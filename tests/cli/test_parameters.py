@@ -136,9 +136,16 @@ def test_it_has_a_place_on_the_board(made):
 
 
 @pytest.mark.parametrize(
-    "name", ["var-grad(nois=1)", "var-grad(noise=0)", "var-grad(noise=nan)", "random(noise=1)", "var-grad(noise=1"]
+    ("word", "name"),
+    [
+        ("run", "var-grad(nois=1)"),
+        ("plan", "var-grad(noise=0)"),
+        ("replicate", "var-grad(noise=nan)"),
+        ("table", "random(noise=1)"),
+        ("plot", "var-grad(noise=1"),
+        ("keys", "var-grad(nois=1)"),
+    ],
 )
-@pytest.mark.parametrize("word", ["run", "plan", "replicate", "table", "plot", "keys"])
 def test_what_makes_no_sense_is_one_line(call, tmp_path, word, name):
     where = ("--store", tmp_path, *(("-o", tmp_path / "x.svg") if word == "plot" else ()))
     answer = call(word, *SMALL, *where, "--estimators", f"random,{name}")

@@ -41,7 +41,7 @@ class Operators(TorchDispatchMode):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 32), (3, 64)])
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 64)])  # 3 x 32 x 32: test_frozen.py
 def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -> None:
     logits = make(name, channels, size).eval()(torch.rand(2, channels, size, size))
     assert logits.shape == (2, 7)

@@ -3,9 +3,6 @@ import os
 import pickle
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -519,44 +516,6 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed:
     assert 0 < finished < 8  # the steps do cover the whole of it
 
 
-SEAL = """
-import sys, time
-from pathlib import Path
-import roarbench.store.rankings as rankings
-from tests_spec import SPEC, COUNTS
-write = rankings.write_planes
-def slow(*arguments):
-    write(*arguments)
-    print("written", flush=True)
-    time.sleep(60)
-rankings.write_planes = slow
-rankings.RankingsStore(Path(sys.argv[1])).seal(SPEC, COUNTS)
-"""
-
-
-def test_sealing_goes_on_after_kill_9(sealed: RankingsStore, tmp_path: Path) -> None:
-    """A killed process leaves its lock free, its scratch files harmless and nothing that counts as done."""
-    store = RankingsStore(tmp_path / "killed")
-    write_all(store)
-    (tmp_path / "tests_spec.py").write_text(
-        f"from roarbench.store.rankings import RankingSpec\nfrom roarbench.terms import Split, Unit\n"
-        f"SPEC = RankingSpec({SPEC.data!r}, {SPEC.reference!r}, {SPEC.estimator!r}, {SPEC.name!r}, Unit.SCALAR, "
-        f"{SPEC.levels!r}, {SPEC.shape!r})\nCOUNTS = {{Split.TRAIN: 50, Split.TEST: 20}}\n"
-    )
-    paths = os.pathsep.join([str(tmp_path), str(Path(files.__file__).parents[1])])
-    with subprocess.Popen(
-        [sys.executable, "-c", SEAL, str(store.root)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": paths},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"written\n"
-        process.send_signal(signal.SIGKILL)
-    assert not store.has(SPEC)
-    store.seal(SPEC, COUNTS)
-    assert contents(store.folder(SPEC)) == contents(sealed.folder(SPEC))
-
-
 def test_a_part_killed_while_it_is_written_does_not_exist(store: RankingsStore) -> None:
     for step in (1, 2, 3):
         with pytest.MonkeyPatch.context() as monkeypatch:
@@ -613,34 +572,48 @@ def test_rankings_that_are_not_there(store: RankingsStore) -> None:
     assert not store.root.exists()
 
 
-@pytest.mark.parametrize("size", [0, 100, -1])
-def test_a_truncated_file(sealed: RankingsStore, size: int) -> None:
-    path = sealed.folder(SPEC) / "train.arrow"
-    os.truncate(path, size if size >= 0 else path.stat().st_size + size)
-    with pytest.raises(StoreError, match=r"train.arrow has \d+ bytes, expected \d+; delete .* and run again"):
-        sealed.open(SPEC)
-
-
-def test_a_deleted_file(sealed: RankingsStore) -> None:
-    (sealed.folder(SPEC) / "test.arrow").unlink()
-    with pytest.raises(StoreError, match=r"test.arrow has 0 bytes"):
-        sealed.open(SPEC)
-
-
-def test_a_file_of_zeros(sealed: RankingsStore) -> None:
-    path = sealed.folder(SPEC) / "test.arrow"
-    path.write_bytes(bytes(path.stat().st_size))
-    with pytest.raises(StoreError, match=r"cannot read .*test.arrow"):
-        sealed.open(SPEC)
-
-
-def test_files_that_changed_places(sealed: RankingsStore) -> None:
-    folder = sealed.folder(SPEC)
-    manifest = json.loads((folder / "manifest.json").read_text())
+def changed_places(folder: Path) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
     shutil.copy(folder / "train.arrow", folder / "test.arrow")
     manifest["files"]["test"] = manifest["files"]["train"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=r"test.arrow is not the file of its manifest"):
+    path.write_text(json.dumps(manifest))
+
+
+def truncated(size: int) -> Callable[[Path], None]:
+    return lambda folder: os.truncate(path := folder / "train.arrow", size % path.stat().st_size)
+
+
+def zeroed(folder: Path) -> None:
+    (folder / "test.arrow").write_bytes(bytes((folder / "test.arrow").stat().st_size))
+
+
+def manifest(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "manifest.json").write_text(text, encoding="latin-1")
+
+
+BAD_MANIFEST = r"manifest.json.*; delete .* and run again"
+NEWER = f"has format {FORMAT + 1}, this version reads up to {FORMAT}; upgrade roarbench"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        *(
+            (truncated(size), r"train.arrow has \d+ bytes, expected \d+; delete .* and run again")
+            for size in (0, 100, -1)
+        ),
+        (lambda folder: (folder / "test.arrow").unlink(), "test.arrow has 0 bytes"),
+        (zeroed, "cannot read .*test.arrow"),
+        (changed_places, "test.arrow is not the file of its manifest"),
+        *((manifest(text), BAD_MANIFEST) for text in ("", "{", "[]", "{}", '{"format": 1}', "\xff")),
+        (manifest('{"format": 1, "files": {"train": {}}}'), BAD_MANIFEST),
+        (manifest(json.dumps({"format": FORMAT + 1})), NEWER),
+    ],
+)
+def test_damaged_files_are_refused(sealed: RankingsStore, damage: Callable[[Path], object], said: str) -> None:
+    damage(sealed.folder(SPEC))
+    with pytest.raises(StoreError, match=said):
         sealed.open(SPEC)
 
 
@@ -656,22 +629,6 @@ def test_an_altered_bit_is_found_when_every_byte_is_read(sealed: RankingsStore) 
     flipped(sealed.open(SPEC))
     with pytest.raises(StoreError, match=r"^ranking of var-grad \(scalar\): .*train.arrow was altered, .*; delete "):
         sealed.verify(SPEC)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "files": {"train": {}}}', "\xff"]
-)
-def test_a_damaged_manifest(sealed: RankingsStore, text: str) -> None:
-    (sealed.folder(SPEC) / "manifest.json").write_text(text, encoding="latin-1")
-    with pytest.raises(StoreError, match=r"manifest.json.*; delete .* and run again"):
-        sealed.open(SPEC)
-
-
-def test_a_store_of_a_newer_version(sealed: RankingsStore) -> None:
-    path = sealed.folder(SPEC) / "manifest.json"
-    path.write_text(json.dumps({"format": FORMAT + 1}))
-    with pytest.raises(StoreError, match="has format 2, this version reads up to 1; upgrade roarbench"):
-        sealed.open(SPEC)
 
 
 def test_rankings_in_the_wrong_folder(sealed: RankingsStore) -> None:
