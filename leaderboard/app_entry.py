@@ -29,7 +29,7 @@ def entry(session: Session) -> None:
     name = session.choose("Estimator", session.names, "estimator")
     session.set_title(name)
     about = profile(name, (view.suite_results for view in session.suites.values()))
-    st.text(f"{about.about}." + (" A control: it never looks at the model." if about.control else ""))
+    st.text(f"{about.about}." + (" A control: it never looks at the network." if about.control else ""))
     authors = about.authors and f"Authors: {about.authors}"
     papers = [f"Paper: {paper}" for paper in about.papers]
     claim = about.claim and f"Its authors claim: {about.claim}"

@@ -104,7 +104,7 @@ def _reading(protocol: Protocol) -> str:
     destroyed = "An image counts as destroyed where most networks get it wrong"
     if protocol.retrain is Retrain.COMMON:
         better = f"A difference above 0 means that the first estimator has the larger {gain_name(protocol)}."
-        return f"{better} {destroyed} with its own removed-map."
+        return f"{better} {destroyed} with its own removal mask."
     side = "lowers accuracy further" if protocol.order is Order.MORF else "lowers accuracy more, which is worse here"
     return f"A difference below 0 means that the first estimator {side}. {destroyed}."
 

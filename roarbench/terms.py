@@ -54,9 +54,9 @@ class Retrain(StrEnum):
     """Network that is scored at a level."""
 
     IMAGES = "images"  # trained from scratch on the degraded images
-    MASKS = "masks"  # trained from scratch on the binary removed-maps alone
+    MASKS = "masks"  # trained from scratch on the binary removal masks alone
     NONE = "none"  # the reference, as it is
-    EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removed-maps of the same cell
+    EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removal masks of the same cell
     RECURSIVE = "recursive"  # trained from scratch where networks of lower levels, explained anew, say what matters
     COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
 
@@ -102,7 +102,7 @@ class Protocol(NamedTuple):
         name: What `--protocol` takes.
         order: Which end of the ranking is removed first.
         retrain: Which network is scored.
-        against: Each image is answered twice, with its own removed-map and with that of another image, which this twin
+        against: Each image is answered twice, with its own removal mask and with that of another image, which this twin
             of the row hands it; the gain is the difference. Empty where each image is answered once.
         made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
             row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.

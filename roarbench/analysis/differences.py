@@ -17,7 +17,7 @@ ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curv
 def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Protocol) -> Scores:
     """Return each cell's answers minus those that it is held against.
 
-    Of one network these are its answers to the same images with the removed-maps of other images, or with those of
+    Of one network these are its answers to the same images with the removal masks of other images, or with those of
     Random; of a protocol that is made of two those of the row itself under the other one.
 
     Args:

@@ -111,7 +111,7 @@ class Evidence:
 
     @cached_property
     def masks(self) -> Drawn:
-        """Return accuracies of networks that see nothing but removed-maps."""
+        """Return accuracies of networks that see nothing but removal masks."""
         return self.drawn(MASK_ONLY, self.unit)
 
     def above_masks(self, estimator: str, t: float) -> Estimate:

@@ -1,4 +1,4 @@
-"""The marks: what speaks against a row of the board and by how much, and the flag that sums them up."""
+"""Mark what speaks against a row of the board and by how much, and sum it up in a flag."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class Mark(NamedTuple):
 
     Attributes:
         kind: One of `MARKS`.
-        share: Of the row's gain that a map which knows less has, too; of masks, of the images' accuracy above chance
-            that masks alone have. 1 is all of it. Missing where the row has no gain.
+        share: How much of the row's gain a weaker baseline also achieves; of masks, how much of the accuracy above
+            chance masks alone reach. 1 is all of it. Missing where the row has no gain.
         grade: By the lower end of the interval; None without an interval.
     """
 
@@ -132,7 +132,7 @@ def _sentence(reasons: Iterable[str]) -> str:
 
 
 def row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
-    """Return the marks of a row: of its gain those that a map which knows less has a share in, and that of its masks.
+    """Return the marks of a row: how much of its gain a weaker baseline also achieves, and of its accuracy masks alone.
 
     A row that is not significantly better than Random has no gain, and nothing to share.
     """

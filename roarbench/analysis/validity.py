@@ -1,6 +1,6 @@
-"""The validity panel: what experts object to in ROAR, answered for each estimator from the stored answers.
+"""Check each estimator for known criticisms of ROAR, from stored answers.
 
-Where there is nothing of ROAR, the checks that exist for the protocol that leads.
+Without ROAR, show the checks that exist for the leading protocol.
 
 The numbers and the rule of the marks are explained in docs/validity.md. A row that the suite does not have, or that has
 not run, is missing everywhere: None, never 0.

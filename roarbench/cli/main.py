@@ -27,7 +27,7 @@ from roarbench.workers.logs import json_line
 
 app = typer.Typer(
     name="roarbench",
-    help="Judge feature-importance estimators by experiment: remove what they call important, retrain, measure.",
+    help="Test feature-importance estimators: remove what they call important, retrain, measure.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",

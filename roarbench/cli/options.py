@@ -61,7 +61,7 @@ SuiteName = Annotated[
     typer.Option(
         "--suite",
         metavar="NAME|FILE",
-        help=f"Which suite; `{propose('suites')}` lists them. One's own is a TOML file.",
+        help=f"A suite (`{propose('suites')}` lists them), or your own TOML file.",
         autocompletion=completion.suites,
     ),
 ]
@@ -72,20 +72,18 @@ StoreDir = Annotated[
         envvar="ROARBENCH_STORE",
         metavar="DIR",
         show_default="the user's data folder",
-        help="Folder of images, references, rankings, results.",
+        help="Folder of images, references, rankings and results.",
     ),
 ]
 Db = Annotated[
-    str, typer.Option("--db", metavar="URL", help="Database of results; an SQLite file in the store by default.")
+    str, typer.Option("--db", metavar="URL", help="Database of results; by default an SQLite file in the store.")
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(
-        "--limit", min=1, max=_MOST_IMAGES, metavar="N", help="A small version: this many images of each split."
-    ),
+    typer.Option("--limit", min=1, max=_MOST_IMAGES, metavar="N", help="Use only this many images of each split."),
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Read the images from this folder in the hub's layout.")
+    Path | None, typer.Option("--data", metavar="DIR", help="Read images from this folder, in the hub's layout.")
 ]
 ReferenceFiles = Annotated[
     list[str] | None,
@@ -93,8 +91,7 @@ ReferenceFiles = Annotated[
         "--reference",
         metavar="FILE|NAME",
         show_default="trained by the suite's recipe",
-        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. "
-        "Once for each network.",
+        help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
     ),
 ]
 OfImages = Annotated[
@@ -103,7 +100,7 @@ OfImages = Annotated[
         "--data",
         metavar="DIR",
         show_default="the suite's own images",
-        help="Results on the images of this folder, or of a fingerprint that begins so.",
+        help="Show results on the images in this folder, or with this fingerprint prefix.",
     ),
 ]
 OfReferences = Annotated[
@@ -112,17 +109,22 @@ OfReferences = Annotated[
         "--reference",
         metavar="FILE|NAME",
         show_default="the suite's own",
-        help="Results that explain these weights: a file, or their name in titles. Once for each network.",
+        help="Show results that explain these weights: a file, or their name in titles. Repeatable.",
     ),
 ]
 OnlyImages = Annotated[
     str,
-    typer.Option("--data", metavar="DIR", show_default="all", help="Only boards on these images, or on a fingerprint."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        show_default="all",
+        help="Show only boards on these images, or with this fingerprint prefix.",
+    ),
 ]
 OnlyReference = Annotated[
     str,
     typer.Option(
-        "--reference", metavar="FILE|NAME", show_default="all", help="Only boards that explain these weights."
+        "--reference", metavar="FILE|NAME", show_default="all", help="Show only boards that explain these weights."
     ),
 ]
 Chosen = Annotated[
@@ -131,7 +133,7 @@ Chosen = Annotated[
         "--estimators",
         metavar="A,B",
         show_default="all",
-        help="Only these and the controls, by id, with commas between; also 'var-grad(noise=0.05)'.",
+        help="Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
         autocompletion=completion.estimators,
     ),
 ]
@@ -141,14 +143,14 @@ Rows = Annotated[
         "--estimators",
         metavar="A,B",
         show_default="all",
-        help="Show only these, by id, with commas between.",
+        help="Show only these, separated by commas.",
         autocompletion=completion.estimators,
     ),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(
-        "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell instead of the suite's number."
+        "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell; the suite's number by default."
     ),
 ]
 OneProtocol = Annotated[
@@ -156,7 +158,7 @@ OneProtocol = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="Only this one, with the networks that it needs.",
+        help="Run only this protocol.",
         show_default="all of the suite",
         autocompletion=completion.protocols,
     ),
@@ -171,76 +173,80 @@ ProtocolName = Annotated[
         autocompletion=completion.shown_protocols,
     ),
 ]
-UnitName = Annotated[Unit | None, typer.Option("--unit", help="What one feature is; the suite's first by default.")]
+UnitName = Annotated[Unit | None, typer.Option("--unit", help="Feature unit; the suite's first by default.")]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
         "--submission",
         metavar="FILE",
         show_default="none",
-        help="Also this estimator, or 'FILE(samples=50)'; see submissions/. Once for each file.",
+        help="Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.",
     ),
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust-submission", help="Run it without the sandbox; its rows are never verified.")
+    bool, typer.Option("--trust-submission", help="Run submissions without the sandbox; their rows are never verified.")
 ]
 TrustNetwork = Annotated[
     str,
     typer.Option(
         "--trust-network",
         metavar="HASH",
-        show_default="only those that your own suite files name",
-        help="Run the network's file of this hash, which came with imported results, with your rights.",
+        show_default="only files that your own suites name",
+        help="Run the imported network file with this hash, with your rights.",
     ),
 ]
-MapDevice = Annotated[Device, typer.Option("--submission-device", help="Where its maps are made; its rows say so.")]
+MapDevice = Annotated[
+    Device, typer.Option("--submission-device", help="Device for submissions' maps; their rows record it.")
+]
 Metrics = Annotated[
-    Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in columns of their own.")
+    Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in extra columns.")
 ]
 UntilDecided = Annotated[
     bool,
-    typer.Option(
-        "--until-decided", help="Train only where a verdict against Random is open, one seed after the other."
-    ),
+    typer.Option("--until-decided", help="Add seeds one at a time, only where the verdict against Random is open."),
 ]
 Interesting = Annotated[
     float | None,
     typer.Option(
         "--difference",
         metavar="D",
-        help="Smallest difference of interest, in accuracy points: it is enough to know that there is none.",
+        help="Smallest difference of interest, in accuracy points; stop once it is excluded.",
     ),
 ]
 AskedQuestion = Annotated[
-    str, typer.Option("--question", metavar="TEXT", help="'beats random': the cheapest measured way to that answer.")
+    str, typer.Option("--question", metavar="TEXT", help="'beats random': find the cheapest measured way to answer it.")
 ]
 Detectable = Annotated[
     float | None,
-    typer.Option("--difference", metavar="D", help="With --question: the gain that has to be found, accuracy points."),
+    typer.Option("--difference", metavar="D", help="With --question: the gain to detect, in accuracy points."),
 ]
 Budget = Annotated[
     str,
     typer.Option(
-        "--budget", metavar="TIME", help="End after this long, such as 2h, 90m or 1h30m.", show_default="none"
+        "--budget", metavar="TIME", help="Stop after this time, such as 2h, 90m or 1h30m.", show_default="none"
     ),
 ]
 EngineName = Annotated[
     Literal["local", "ray"],
-    typer.Option("--engine", help="Where the work is done: processes of this machine, or a Ray cluster."),
+    typer.Option("--engine", help="Work in processes on this machine, or on a Ray cluster."),
 ]
 Address = Annotated[
     str,
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        show_default="a cluster of this machine alone",
-        help="Of a Ray cluster's head; auto on one of its machines.",
+        show_default="a new cluster on this machine",
+        help="Head of a Ray cluster; auto on one of its machines.",
     ),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, max=_MOST_WORKERS, metavar="N", help="Processes; by default one per GPU, else per core."
+        "--workers",
+        min=1,
+        max=_MOST_WORKERS,
+        metavar="N",
+        help="Number of processes; by default one per GPU, else per core.",
     ),
 ]
 
@@ -249,6 +255,6 @@ LogFormat = Annotated[
     ReportFormat,
     typer.Option(
         "--log-format",
-        help="Of what is said meanwhile; json: one object a line, and a log of each worker in the store.",
+        help="Format of progress messages; json also writes one log per worker to the store.",
     ),
 ]

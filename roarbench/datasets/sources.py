@@ -104,7 +104,7 @@ def counted(record: DatasetRecord) -> DatasetRecord:
     """Return the record of a data set of somebody's own with its classes and images counted; no image is read.
 
     Raises:
-        DataError: It is not where and what the record says, or has too little to train and test on.
+        DataError: Missing, or does not match the record, or too little to train and test on.
     """
     if record.own == TABLE:
         values, labels = read_rows(table_file(record, None), record)

@@ -79,7 +79,7 @@ def truth_noisy(batch: Batch) -> Tensor:
 def leak(batch: Batch) -> Tensor:
     """Return a uniform importance for each true class, the same for all of its images.
 
-    Its removed-maps tell the class to whoever knows the four, and nothing in the image has a part in them.
+    Its removal masks tell the class to whoever knows the four, and nothing in the image has a part in them.
 
     Raises:
         DataError: The true classes are not at hand.

@@ -95,7 +95,7 @@ def logit_gradients(
         (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
     if "gb" in rules:
         if not guided.met:
-            raise CallerError("guided backprop needs ReLUs and the model has none; leave out its estimators (gb …)")
+            raise CallerError("guided backprop needs ReLUs and the network has none; leave out its estimators (gb …)")
         guided.on = True
         (maps["gb"],) = torch.autograd.grad(total, inputs)
     return maps

@@ -65,7 +65,7 @@ PARAMETERS = {  # in the order in which names have them
 def read_values(
     owner: str, own: Mapping[str, Value], written: str, name: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
-    """Return the values that a name gives, those that are the default left out, in the order of the table.
+    """Return the non-default parameters in an estimator's name, in the order of the table.
 
     Args:
         owner: Id of the estimator without parameters.

@@ -108,7 +108,7 @@ def _predictions(context: RunContext, split: Split) -> Predictions:
 
 
 def score(context: RunContext, run: Run) -> Scored:
-    """Do one run: train from scratch on degraded images or removed-maps, or take the reference, and test it."""
+    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     rankings = _rankings(context, run)
     weights = _explained_weights(context, run, rankings)  # before hours of work on rankings that do not fit
@@ -166,7 +166,7 @@ def _explained_weights(context: RunContext, run: Run, rankings: Rankings | None)
 
 
 def _map_norm(context: RunContext, run: Run) -> Normalisation:
-    """Normalise removed-maps, 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
+    """Normalise removal masks, 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
     t, channels = run.cell.t, context.data.record.channels
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 

@@ -28,7 +28,7 @@ _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 def exchanged(
     context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN, fill: str = "mean"
 ) -> ExchangedImages:
-    """Return training images that carry removed-maps of other images of a split by these cuts, drawn from a seed."""
+    """Return training images that carry removal masks of other images of a split by these cuts, drawn from a seed."""
     generator, mean = torch.Generator().manual_seed(EXCHANGE + seed), context.fill.to(device())
     images, lent = pixels(context, Split.TRAIN), masks is not Split.TRAIN
     return ExchangedImages(images, tuple(cuts), mean, unit, generator, lent, fill)

@@ -1,6 +1,6 @@
 """Images that lose the features which matter in *another* image, drawn anew at every reading.
 
-A network trained on them meets the shapes of all removed-maps, and none of them says anything about the class of the
+A network trained on them meets the shapes of all removal masks, and none of them says anything about the class of the
 image that carries it. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021) and F-Fidelity
 (Zheng et al. 2024), whose masks are random.
 """
@@ -22,7 +22,7 @@ from roarbench.terms import Unit
 
 @dataclass(frozen=True)
 class ExchangedImages:
-    """Images that each carry the removed-map of another one, by a cut that is drawn for it, all with equal chance.
+    """Images that each carry the removal mask of another one, by a cut that is drawn for it, all with equal chance.
 
     Attributes:
         pixels: uint8 (n, c, h, w), on any device; at least two images.
@@ -30,7 +30,7 @@ class ExchangedImages:
         mean: float32 (c,), the training mean, in [0, 255].
         unit: What one feature is.
         generator: Source of the draws, on the processor, whose numbers are the same on all machines.
-        lent: The removed-maps are those of images that are not among these.
+        lent: The removal masks are those of images that are not among these.
         fill: What replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these.
     """
 

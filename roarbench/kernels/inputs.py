@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Inputs(Protocol):
-    """Inputs that a network is trained and tested on: degraded images or removed-maps."""
+    """Inputs that a network is trained and tested on: degraded images or removal masks."""
 
     def __len__(self) -> int:
         """Count the inputs."""

@@ -58,7 +58,7 @@ def fit(
 
     Args:
         model: Freshly built, see `models.build`.
-        inputs: Degraded training images, or removed-maps.
+        inputs: Degraded training images, or removal masks.
         labels: Int64 (n,), the class of each input.
         norm: What the inputs are normalised with.
         recipe: How to train.

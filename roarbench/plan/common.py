@@ -22,14 +22,14 @@ _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
 
 @dataclass(frozen=True)
 class CommonNetwork:
-    """A network that has met the removed-maps of the controls on images of others, by all that fixes it.
+    """A network that has met the removal masks of the controls on images of others, by all that fixes it.
 
     Attributes:
         dataset: Name of the data set.
         data: Fingerprint of the decoded images and labels.
         model: Name of the network.
         recipe: `name@version` of its training recipe.
-        families: Fingerprints of the estimators whose removed-maps it has met, at the paper's levels and with nothing
+        families: Fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing
             removed, in equal shares.
         order: Which end of the rankings was removed.
         unit: What one feature is.

@@ -172,7 +172,7 @@ def check_fill(fill: str, retrain: Retrain) -> None:
 def untouched_by(retrain: Retrain, fill: str) -> tuple[Retrain, str] | None:
     """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged, and its fill.
 
-    None for masks alone: an empty removed-map says nothing, so that cell is chance. A common network has met the fill.
+    None for masks alone: an empty removal mask says nothing, so that cell is chance. A common network has met the fill.
     """
     if retrain in (Retrain.MASKS, Retrain.COMMON):
         return None if retrain is Retrain.MASKS else (retrain, fill)

@@ -81,7 +81,7 @@ class Suite:
         references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
         replication: 0, or which repetition with other seeds and other references it is.
         own: What somebody's file says that no table has; None for the suites of the table.
-        tuned_on: Whose images' removed-maps the common networks meet when they are tuned on a row; for those of test
+        tuned_on: Whose images' removal masks the common networks meet when they are tuned on a row; for those of test
             images no training image has to be explained.
         entered: Estimators that it does not name and a store adds to it (`with_entries`), no part of it.
     """

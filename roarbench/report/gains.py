@@ -1,4 +1,4 @@
-"""What a gain is under each protocol, in words: one place for tables, pictures and the board."""
+"""Say what a gain is under each protocol: one place for tables, figures and the board."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from roarbench.terms import DIFFROAR, MATCHED, MATCHED_LERF, SPECIFIC_CLASS, Pro
 
 
 class Height(StrEnum):
-    """Words on the vertical axis of a chart."""
+    """Label of a chart's vertical axis."""
 
     ACCURACY = "test accuracy"
     GAIN = "gain over Random, points"
@@ -16,7 +16,7 @@ class Height(StrEnum):
 
 
 def gain_height(protocol: Protocol) -> Height:
-    """Return the words on an axis of gains."""
+    """Return the label of an axis of gains."""
     if protocol == DIFFROAR:
         return Height.DIFFROAR
     if protocol in (MATCHED, MATCHED_LERF):
@@ -25,12 +25,12 @@ def gain_height(protocol: Protocol) -> Height:
 
 
 def curve_height(protocol: Protocol) -> Height:
-    """Return the words on the axis of a curve: where gains are differences of answers, every level has one."""
+    """Return the label of a curve's axis: gain where every level has one, else accuracy."""
     return gain_height(protocol) if protocol.by_difference else Height.ACCURACY
 
 
 def gain_name(protocol: Protocol) -> str:
-    """Return what the gain is called within a sentence."""
+    """Return the gain's name within a sentence."""
     if protocol == DIFFROAR:
         return "DiffROAR"
     if protocol in (MATCHED, MATCHED_LERF):
@@ -39,7 +39,7 @@ def gain_name(protocol: Protocol) -> str:
 
 
 def about_gain(protocol: Protocol) -> str:
-    """Return what a gain is, in sentences, where it is not the area between two networks' curves; else nothing."""
+    """Describe the gain in sentences; empty where it is the area between two networks' curves."""
     if protocol in _ABOUT:
         return _ABOUT[protocol]
     if protocol.paired:
@@ -48,27 +48,26 @@ def about_gain(protocol: Protocol) -> str:
 
 
 def zero_words(protocol: Protocol) -> str:
-    """Return what has a gain of 0, within a sentence."""
+    """Return what scores 0, within a sentence."""
     if protocol == DIFFROAR:
-        return "a ranking whose two ends tell the same, such as Random's"
+        return "a ranking whose two ends are worth the same, such as Random's"
     return "a map that ignores the image, such as Random's" if protocol.paired else "Random"
 
 
 _PAIRED = (
-    "Gain: what an image's own removed-map costs the network more than that of another image by the same row. "
-    "A map that ignores the image has 0, Random above all; below 0 the map draws the image, and the network reads "
-    "the drawing."
+    "Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A map "
+    "that ignores the image scores 0. Below 0, the mask itself reveals the image's content."
 )
 _WITHIN = (
-    "Gain: what an image's own removed-map costs the network more than that of another image of the same class by the "
-    "same row. Both masks tell the class; a map that knows no more of the image has 0."
+    "Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy with the "
+    "image's own. Both masks reveal the class; a map that knows no more of the image scores 0."
 )
 _DIFFROAR = (
-    "Gain: accuracy with the least important features removed (KAR, whose accuracies stand at t) minus that with as "
-    "many of the most important ones removed (ROAR), both retrained (DiffROAR). A ranking whose two ends tell the same "
-    "has 0, Random above all."
+    "Gain: accuracy with the least important features removed (KAR, the accuracies at t) minus accuracy with as many "
+    "of the most important ones removed (ROAR), both retrained. Random scores 0, as does any ranking whose two ends "
+    "are worth the same."
 )
-_COMMON = "Gain: against Random's removed-maps on one network, trained on other images' maps and tuned on each row's."
+_COMMON = "Gain: over Random's removal masks, on one network trained on other images' masks and tuned on each row's."
 _MATCHED = (
     "Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched mask "
     "follows another image's map by the same row and changes the image as much: as many features of each stratum of "

@@ -152,10 +152,7 @@ def estimator_list() -> Table:
     """Return the estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
-    notes = (
-        f"Twins of an estimator ID, for its checks. {twins}.\n"
-        f"Parameters, as in var-grad(noise=0.05), with what they are where the name does not say it. {parameters}."
-    )
+    notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."
     shown = Table(box=SIMPLE_HEAD, caption=notes, caption_justify="left")
     for heading in ("estimator", "kind", "what", "parameters"):
         shown.add_column(heading)

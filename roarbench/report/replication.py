@@ -89,8 +89,8 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
 
 def _legend() -> list[str]:
     return [
-        "predicted: whether the second gain lies where the first board expects that of a replication, 19 times in 20;",
-        f"Random: the verdict against it, on each board; {SAME} not significantly different.",
+        "predicted: whether the second gain lies in the 95% prediction interval of the first board;",
+        f"Random: verdict against it on each board; {SAME}: not significantly different.",
     ]
 
 

@@ -52,7 +52,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
     notes = [table.caption, remarks(table)]
     notes += [_legend(kept)] if table.judged else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
-    notes += [f"Left out here: {', '.join(left)}; --format csv has all."] if left else []
+    notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
     shown = Table(
         title=table.suite_results.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
     )
@@ -94,8 +94,8 @@ def _legend(columns: list[_Column]) -> str:
     """Return what the columns of verdicts say."""
     shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
     beats = any(column.short == "beats all" for column in columns)
-    first = ("Beats all: better than every control that asks no network; else the control nearest to it.",) * beats
-    return " ".join((*first, f"{', '.join(shown)}: its gain against theirs; {SAME} not significantly different."))
+    first = "Beats all: yes, or the control (they ask no network) that the row is not shown to beat. " * beats
+    return f"{first}{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
 
 
 def _columns(table: SuiteTable) -> list[_Column]:

@@ -1,4 +1,4 @@
-"""The notes under a table: what its intervals cover, what is exceptional in it, and which command says more."""
+"""Write the notes under a table: what its intervals cover, exceptions, and which command says more."""
 
 from collections import defaultdict
 
@@ -35,13 +35,13 @@ def advice(table: SuiteTable) -> str:
     """Return the command that says why rows should be doubted; empty where none should."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
     command = propose("validity", "--suite", table.suite_results.suite.called)
-    return f"{', '.join(signs)} `{command}` says why to doubt a row." if signs else ""
+    return f"{', '.join(signs)} `{command}` explains the doubts." if signs else ""
 
 
 def _mixtures(table: SuiteTable) -> list[str]:
     shown = [row.estimator for row in table.board.rows if row.estimator in table.mixed]
-    against = " (and so no comparison with it)"
-    return [f"No place for {name}{against if name == RANDOM else ''}: {table.mixed[name]}." for name in shown]
+    alone = " and no comparison with it"
+    return [f"No place for {name}{alone if name == RANDOM else ''}: {table.mixed[name]}." for name in shown]
 
 
 def _machines(table: SuiteTable) -> str:
@@ -54,7 +54,7 @@ def _machines(table: SuiteTable) -> str:
     if not values:
         return ""
     differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
-    return f"Within one curve the machines differ ({some(shown)}): {differ}."
+    return f"Machines differ within one curve ({some(shown)}): {differ}."
 
 
 def _watched(table: SuiteTable) -> str:
@@ -64,8 +64,8 @@ def _watched(table: SuiteTable) -> str:
         return ""
     which = "These rows were" if len(rows) == len(table.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
     text = (
-        f"{which} looked at after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
-        f"looks together, and the chance of any wrong verdict is {FALSE_DISCOVERIES:.0%} at most."
+        f"{which} checked after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
+        f"checks together, and the chance of any wrong verdict is at most {FALSE_DISCOVERIES:.0%}."
     )
     return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
 
@@ -82,7 +82,7 @@ def _doubts(table: SuiteTable) -> str:
 
 def _noise(table: SuiteTable) -> str:
     if table.unknown:
-        lacking = f"Their import does not say how many noisy copies keep their class: {', '.join(table.unknown)}."
+        lacking = f"Imported without the share of noisy copies that keep their class: {', '.join(table.unknown)}."
     else:
         lacking = ""
     if not table.confused:
@@ -105,21 +105,21 @@ def _left_out(table: SuiteTable) -> str:
 
 def _checks(table: SuiteTable) -> str:
     count = sum(row.check for row in table.board.rows)
-    rows = "row is a check of another row" if count == 1 else f"{count} rows are checks of other rows"
-    return f"The last {rows}, without place and verdict." if count else ""
+    rows = "row checks another row" if count == 1 else f"{count} rows check other rows"
+    return f"The last {rows}: no place, no verdict." if count else ""
 
 
 def _quantus_columns(table: SuiteTable) -> str:
     if not table.metrics:
         return ""
     columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
-    return f"By Quantus, on the first {IMAGES} test images at most, no part of gain or place: {columns}."
+    return f"By Quantus, on at most the first {IMAGES} test images, apart from gain and place: {columns}."
 
 
 def _certainty(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
-        return "Nothing of this has been run yet."
+        return "Nothing has been run yet."
     if table.suite_results.at_chance:
         return table.suite_results.at_chance
     if board.covers is Covers.NOTHING:
@@ -128,8 +128,8 @@ def _certainty(table: SuiteTable) -> str:
     sure += f", {ONE_NETWORK}" if board.one_network else ""
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
     if not table.judged:
-        return f"{sure} ({draws}). These networks see only where features are missing: no gains, no places."
-    text = f"{sure} ({draws}); place intervals hold together, among the rows shown."
+        return f"{sure} ({draws}). These networks see masks alone: no gains, no places."
+    text = f"{sure} ({draws}); place intervals hold jointly over the rows shown."
     text = f"{about_gain(board.protocol)} {text}".lstrip()
     if board.reference_freedom is not None:
         text += (
@@ -137,7 +137,7 @@ def _certainty(table: SuiteTable) -> str:
             f"({board.reference_freedom:.1f} degrees of freedom)."
         )
     if board.detectable is not None:
-        text += f" Minimum detectable difference of two gains (80% power): {board.detectable:.1f} points."
+        text += f" Minimum detectable difference between two gains (80% power): {board.detectable:.1f} points."
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
     others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
-    return text + (f" Each of these is judged as if it alone joined the suite's rows: {others}." if others else "")
+    return text + (f" Judged as if each alone joined the suite's rows: {others}." if others else "")

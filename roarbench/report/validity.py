@@ -114,7 +114,7 @@ def sections(panel: Panel) -> list[Section]:
     """Return the sections of the panel that the suite has; without ROAR those that have any number."""
     parts = {
         "Marks": _marks(panel),
-        "Removed-maps": _maps(panel),
+        "Removal masks": _maps(panel),
         "Twins": _twins(panel),
         "Orders, units, fills": _areas(panel),
     }
@@ -201,9 +201,9 @@ def legend(panel: Panel) -> list[str]:
     lines += filter(None, [panel.suite_results.reference_words])
     if any(row.marks for row in panel.rows):
         lines += [
-            "marks: share of the row's gain that a map has which knows less; of masks alone, of the images' accuracy "
-            f"above chance at t = {_mark_level(panel)}. A grade by the interval's lower end: above {SOME:.0%} some, "
-            f"above {STRONG:.0%} strong, each wrong in 2.5% at most"
+            "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
+            f"chance at t = {_mark_level(panel)}. Grade by the interval's lower end: above {SOME:.0%} some, above "
+            f"{STRONG:.0%} strong, each wrong at most 2.5% of the time"
         ]
     if panel.mask_levels:
         lines += [f"mask-only: percent (minus Random's), chance {percent(panel.chance)}; smoothness: Random 1"]
@@ -215,7 +215,7 @@ def legend(panel: Panel) -> list[str]:
             f"{bootstrap.confidence:.0%} intervals ({bootstrap.resamples} paired resamples, seed {bootstrap.seed})"
         ]
     if not panel.suite_results.complete:
-        lines += [f"runs are missing; what needs them is {MISSING}"]
+        lines += [f"{MISSING}: needs runs that are missing"]
     return lines
 
 
@@ -226,7 +226,7 @@ def agreement_lines(panel: Panel) -> list[str]:
 
 def _agreement(found: Agreement | None) -> str:
     if found is None:
-        return f"no agreement to tell; fewer than {FEWEST_ROWS} rows have a gain under both."
+        return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
     tau = f"Kendall's tau {interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
     if found.settled is None:
         return f"{tau}, without interval: one training per cell."
@@ -240,8 +240,8 @@ def _smooth_random(panel: Panel) -> list[str]:
     if blurred.value is None or blurred.low is None or blurred.low <= 0:
         return []
     more = [row.estimator for row in panel.rows if row.gain.value is not None and row.gain.value > blurred.value]
-    names = ", ".join(more) or "no row"
-    return [f"Smoothness alone, in random-blurred, gains {interval(blurred)} points; more than that gains: {names}."]
+    names = ", ".join(more) or "none"
+    return [f"Smoothness alone (random-blurred) gains {interval(blurred)} points; rows that gain more: {names}."]
 
 
 def doubts(panel: Panel) -> list[str]:
@@ -252,7 +252,7 @@ def doubts(panel: Panel) -> list[str]:
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]
     if panel.protocol != ROAR:
         name = panel.suite_results.suite.name
-        less = f"Twins, masks alone and retrained orders are weighed under ROAR: there is nothing of it for {name}."
+        less = f"Marks by twins, masks alone and retrained orders need ROAR, which {name} does not have."
         return [*dropped, *flagged, less]
     if not panel.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]

@@ -35,7 +35,7 @@ class Row:
         clean: Accuracy on untouched images, in [0, 1].
         accuracies: Per level, in [0, 1].
         differences: Per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the
-            removed-maps of other images; under DiffROAR that of KAR minus that of ROAR.
+            removal masks of other images; under DiffROAR that of KAR minus that of ROAR.
         gain: In accuracy points.
         predicted: Where the gain of a replication is expected, with the confidence of the board: the same test images
             and design, other references and trainings. Missing where nothing else than the images was repeated.

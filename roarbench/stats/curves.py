@@ -31,7 +31,7 @@ class Scores:
         checks: Estimators that are checks of others: they have gains, but neither verdicts nor places.
         references: Which explained network each row of bits depends on, one name per row of bits. A cell that depends
             on none (a control, retrained untouched images) is not in it.
-        differences: Of every cell, its answers minus those that it is held against (another image's removed-maps, or
+        differences: Of every cell, its answers minus those that it is held against (another image's removal masks, or
             Random's) of the same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None
             where each cell has networks of its own.
         watched: Rows that were looked at while their trainings went on, with the number of looks planned: intervals and

@@ -100,7 +100,7 @@ class Accepted:
 
 
 _WARNINGS = {
-    Warned.NETWORK: "it ignores the model: with other weights it gives the same map (Adebayo et al. 2018)",
+    Warned.NETWORK: "it ignores the network: with other weights it gives the same map (Adebayo et al. 2018)",
     Warned.CLASS: "it ignores the target: for another class it gives the same map (Adebayo et al. 2018)",
     Warned.CONSTANT: "a map is the same everywhere: its ranking is chance",
 }

@@ -77,7 +77,7 @@ def test_every_output_says_so(void, sound):
     for text in (printed(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
         assert "installation" not in text
     assert QUARTER in printed(table) and "a guess is right on 25.0%." in printed(table)
-    assert "places hold together" not in printed(table) and "(!)" not in printed(table)
+    assert "place intervals hold" not in printed(table) and "(!)" not in printed(table)
     assert doubts(panel(void))[-1] == void.at_chance
     for found in (
         json.loads(render(table, "json")),

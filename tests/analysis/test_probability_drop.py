@@ -174,6 +174,6 @@ def test_columns_say_the_same_where_they_fit():
         assert all(head in text for head in heads)
         assert f"p_0 = {fall.untouched.value:.3f}" in " ".join(text.split())
     assert max(map(len, narrow.splitlines())) <= 80
-    assert f"{', '.join(heads)}; --format csv has all." in " ".join(narrow.split()).partition("Left out here: ")[2]
+    assert f"{', '.join(heads)} (all: --format csv)." in " ".join(narrow.split()).partition("Not shown: ")[2]
     assert "p_0" not in narrow
     assert "AOPC" not in render(suite_table(demo(), "roar", None, None), "markdown")

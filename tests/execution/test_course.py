@@ -102,7 +102,7 @@ def test_every_table_after_it_allows_for_the_looks(begun, store, tmp_path):
     assert one.gain.low < other.gain.low < other.gain.high < one.gain.high
     text = render(suite_table(later, "roar", None, None), "markdown")
     assert "| grad ‡ |" in text and "| ig |" in text
-    assert "looked at after each of up to 5 trainings" in text and "‡ Stopped early." in text
+    assert "checked after each of up to 5 trainings" in text and "‡ Stopped early." in text
     assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
 
 

@@ -195,7 +195,7 @@ def test_expand_gives_each_point_once():
         (Retrain.IMAGES, Order.MORF, 0.5): 4,
         (Retrain.IMAGES, Order.MORF, 0.9): 4,
         (Retrain.IMAGES, Order.LERF, 0.9): 1,
-        (Retrain.MASKS, Order.MORF, 0.9): 1,  # an empty removed-map is no cell
+        (Retrain.MASKS, Order.MORF, 0.9): 1,  # an empty removal mask is no cell
         (Retrain.NONE, Order.MORF, 0.0): 1,  # shared by both orders
         (Retrain.NONE, Order.MORF, 0.9): 2,
         (Retrain.NONE, Order.LERF, 0.9): 1,

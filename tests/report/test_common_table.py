@@ -71,8 +71,8 @@ def test_the_table_says_what_a_gain_is(results):
     specific, augmented, roar = (
         remarks(suite_table(results, name, None, None)) for name in ("specific", "augmented", "roar")
     )
-    assert "than that of another image by the same row" in specific
-    assert "against Random's removed-maps" in augmented
+    assert "accuracy with another image's removal mask, by the same row" in specific
+    assert "over Random's removal masks" in augmented
     assert "Gain:" not in roar
     heading = render(suite_table(results, "specific", None, None), "markdown").splitlines()[2]
     assert "| gain t=0.3 | gain t=0.9 | t=0.3 | t=0.9 |" in heading

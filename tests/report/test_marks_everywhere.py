@@ -88,7 +88,7 @@ def test_an_import_that_says_nothing_of_noisy_copies_is_told(stores, tmp_path: P
     with ResultsStore.open(default_url(tmp_path / "c")) as store:
         import_results(store, tmp_path / "silent.parquet")
         text = render(suite_table(seen(store, SPECIFIC, tmp_path), "specific", None, None), "markdown")
-    assert "Their import does not say how many noisy copies keep their class: var-grad." in text
+    assert "Imported without the share of noisy copies that keep their class: var-grad." in text
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -273,12 +273,12 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"
     )
     assert footnote(TABLE) == (
-        "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold together, among the "
-        "rows shown. Minimum detectable difference of two gains (80% power): 2.2 points. "
+        "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold jointly over the "
+        "rows shown. Minimum detectable difference between two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         "At the floor: var-grad (t = 0.9): its images tell no more than its mask. "
         f"Computed from {TABLE.hash}. "
-        "(!) `roarbench validity --suite made-up` says why to doubt a row."
+        "(!) `roarbench validity --suite made-up` explains the doubts."
     )
 
 
@@ -289,7 +289,7 @@ def test_text_has_the_same_cells():
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
-    assert "≈ not significantly different" in text
+    assert "≈: not significantly different" in text
 
 
 def test_what_does_not_belong_together_is_looked_for_once_and_not_for_every_row(monkeypatch):
@@ -306,12 +306,12 @@ def test_checks_stand_below_all_rows_without_places():
     assert [row.estimator for row in table.rows][-2:] == ["grad", "ig~blurred"]
     (row,) = (row for row in json.loads(render(table, "json"))["rows"] if row["estimator"] == "ig~blurred")
     assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
-    assert "The last row is a check of another row, without place and verdict." in remarks(table)
+    assert "The last row checks another row: no place, no verdict." in remarks(table)
     lines = printed(table).splitlines()
     below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
     assert lines[below].split()[:2] == ["–", "ig~blurred"]
-    assert "check of another row" not in footnote(TABLE)
+    assert "checks another row" not in footnote(TABLE)
 
 
 def test_a_strong_mark_has_a_sign_of_its_own():
@@ -367,7 +367,7 @@ def test_gains_need_more_than_masks_even_where_untouched_images_were_scored():
 def test_the_command_that_says_why_can_be_copied(monkeypatch):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
-    assert advice(TABLE) == f"(!) {command} says why to doubt a row."
+    assert advice(TABLE) == f"(!) {command} explains the doubts."
     assert advice(TABLE) in printed(TABLE).splitlines()
     assert command in footnote(TABLE)
 
@@ -402,7 +402,7 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     assert shown == list(levels[-len(shown) :])  # where the most is gone
     assert len(shown) >= 2
     assert text.count("98.8") == len(shown)
-    left = "".join(text.split()).partition("Leftouthere:")[2].partition(";")[0]
+    left = "".join(text.split()).partition("Notshown:")[2].partition("(")[0]
     assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
     assert printed(wide_table(levels), width=400).count("98.8") == len(levels)
 
@@ -431,19 +431,17 @@ def test_the_demo_fits_into_80_columns():
     assert all(row.place or row.check for row in shown.rows)  # rows from before weights were noted
     text = printed(shown)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Left out here: vs Sobel, vs Random blurred, above masks t=0.9; --format csv has all." in " ".join(
-        text.split()
-    )
+    assert "Not shown: vs Sobel, t=0.5, t=0.9, above masks t=0.9 (all: --format csv)." in " ".join(text.split())
 
 
 def test_the_footnote_says_what_is_known():
     once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={}, floors={})
     assert footnote(once) == f"One training per cell: no intervals, no verdicts. Computed from {once.hash}."
     nothing = replace(once, board=replace(once.board, images=0))
-    assert footnote(nothing) == "Nothing of this has been run yet."
+    assert footnote(nothing) == "Nothing has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
     assert footnote(images) == (
-        "95% intervals over images (2000 paired resamples, seed 0); place intervals hold together, among the rows "
+        "95% intervals over images (2000 paired resamples, seed 0); place intervals hold jointly over the rows "
         "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         f"Computed from {TABLE.hash}."
     )
@@ -535,7 +533,7 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
     assert "machines" not in footnote(made_on({}, epyc))
     one = made_on({("grad", 1): card}, epyc)
-    said = "Within one curve the machines differ (grad): device H200 or cpu; precision bf16 or float32."
+    said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
     assert said in footnote(one)
     assert said in render(one, "markdown")
     assert said in " ".join(printed(one).split())

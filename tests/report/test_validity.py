@@ -52,7 +52,7 @@ def test_every_number_is_in_its_column(made: Panel) -> None:
         twins={**grad.twins, "blurred": blurred},
     )
     shown = replace(made, rows=tuple(by_hand if row is grad else row for row in made.rows))
-    maps, twins = cells(shown, "Removed-maps", "grad"), cells(shown, "Twins", "grad")
+    maps, twins = cells(shown, "Removal masks", "grad"), cells(shown, "Twins", "grad")
     assert maps["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
     assert twins["blurred"] == "+3.0"
     assert twins["blurred - itself"] == "-1.2 [-2.0, +0.5]"
@@ -71,11 +71,11 @@ def test_every_number_is_in_its_column(made: Panel) -> None:
 
 def test_what_is_missing_is_a_dash(made: Panel) -> None:
     assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
-    assert cells(made, "Removed-maps", "grad")["smoothness t=0.9"] == "–"
+    assert cells(made, "Removal masks", "grad")["smoothness t=0.9"] == "–"
     empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in sections(empty):
         assert {cell for line in section.lines for cell in line[1:]} == {"–"}
-    assert "runs are missing; what needs them is –" in text(empty)
+    assert "–: needs runs that are missing" in text(empty)
 
 
 def test_a_suite_shows_only_the_parts_that_it_has() -> None:
@@ -127,7 +127,7 @@ def test_without_reasons_it_says_why_there_are_none() -> None:
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
-    less = "Twins, masks alone and retrained orders are weighed under ROAR: there is nothing of it for made-up."
+    less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
     for protocol, checks in ((MORF, "LeRF - MoRF, reference"), (SPECIFIC, "gain")):
         kinds = (protocol, LERF) if protocol == MORF else (protocol,)
         scored = replace(SUITE, blocks=tuple(Block(kind, MAIN, LEVELS, seeds=2) for kind in kinds))
@@ -146,15 +146,15 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
 
     (note, floor, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
     assert floor.startswith("At the floor: random (t = 0.3, 0.9), sobel (t = 0.3, 0.9), ")  # masks are right on 90%
-    assert note.startswith("Smoothness alone, in random-blurred, gains +6.")
-    assert note.endswith(" points; more than that gains: var-grad.")
+    assert note.startswith("Smoothness alone (random-blurred) gains +6.")
+    assert note.endswith(" points; rows that gain more: var-grad.")
     mapped = [line.split()[0] for line in rest if "a blurred random map has" in line.lower()]
     assert mapped == ["sobel", "grad"]  # of var-grad half is not excluded
 
     def smoothest(cell: Cell) -> float:
         return smooth(cell) - (0.4 if cell.estimator == "random-blurred" else 0.0)
 
-    assert doubts(panel(held(accuracy=smoothest), BOOTSTRAP))[0].endswith("more than that gains: no row.")
+    assert doubts(panel(held(accuracy=smoothest), BOOTSTRAP))[0].endswith("rows that gain more: none.")
 
 
 def test_a_blurred_random_that_is_not_told_apart_says_nothing(made: Panel) -> None:

@@ -20,7 +20,7 @@ BOOTSTRAP = Bootstrap(400, seed=3)
 
 
 def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
-    """Answers with a row's own removed-map and with another image's; a network's luck is the same in all of them.
+    """Answers with a row's own removal mask and with another image's; a network's luck is the same in all of them.
 
     `random_luck` is what Random's own map costs by mere chance.
     """

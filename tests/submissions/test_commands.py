@@ -133,7 +133,7 @@ def test_a_warning_tells_what_ignores_the_model(call: Call) -> None:
     answer = call("validate", "edges.py")
     assert answer.code == 0
     assert [line.split(":")[1].strip() for line in answer.out.splitlines()[-2:]] == [
-        "it ignores the model",
+        "it ignores the network",
         "it ignores the target",
     ]
 

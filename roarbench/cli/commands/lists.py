@@ -16,11 +16,11 @@ from roarbench.cli.suites import asked_suite, tried_suite
 def suites(
     suite: Annotated[
         str,
-        typer.Argument(metavar="[NAME|FILE]", help="Only this one, with all that it asks for.", show_default="all"),
+        typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all"),
     ] = "",
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """List the suites with what each costs, or show one; that of a TOML file is checked, its network is tried."""
+    """List the suites and their cost, or show one; check a TOML file and try its network."""
     from roarbench.report import lists
 
     if suite:
@@ -41,11 +41,11 @@ def new_suite(
         Path,
         typer.Argument(
             metavar="FOLDER|FILE",
-            help="Folders of classes, with or without a split, or parquet files; or a table, parquet or CSV.",
+            help="Class folders (split or not), parquet files, or a table as parquet or CSV.",
         ),
     ],
 ) -> None:
-    """Write the TOML file of a suite on your own images or table into this folder, every line explained."""
+    """Write a commented TOML suite for your own images or table into this folder."""
     from roarbench.plan.new_suite import write_suite
 
     path = write_suite(folder, partial(err.print, soft_wrap=True))
@@ -70,7 +70,7 @@ def toy(
     ] = None,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Run the 16-dimensional linear experiment whose true ranking is known: figure 2 of the paper."""
+    """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from toy.figure import draw
     from toy.linear import experiment
     from toy.report import to_json, to_text
@@ -85,7 +85,7 @@ def toy(
 def doctor(
     store: StoreDir = STORE, format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT
 ) -> None:
-    """Check this machine: processor, memory, disk, libraries, and what to do about each."""
+    """Check processor, memory, disk and libraries, and suggest what to change."""
     from roarbench.cli.doctor import examine, findings_table
 
     found = examine(store)

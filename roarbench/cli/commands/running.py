@@ -49,10 +49,10 @@ def run(
     metrics: Metrics = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
-    format: Annotated[TableFormat, typer.Option("--format", help="Of the table at the end.")] = TableFormat.TEXT,
+    format: Annotated[TableFormat, typer.Option("--format", help="Format of the final table.")] = TableFormat.TEXT,
     log_format: LogFormat = ReportFormat.TEXT,
 ) -> None:
-    """Do all runs of a suite that are missing, then show the table. The same command goes on where it stopped."""
+    """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format is ReportFormat.JSON
     console = log_console() if logged else err
     named, budget = tried_suite(asked.suite, work.store, work.db, work.trust_network), course.seconds
@@ -153,15 +153,16 @@ def replicate(
     asked: SuiteOptions,
     work: WorkOptions,
     number: Annotated[
-        int, typer.Option("--replication", min=1, max=_MOST_REPLICATIONS, metavar="N", help="Which one; any number.")
+        int,
+        typer.Option("--replication", min=1, max=_MOST_REPLICATIONS, metavar="N", help="Number of the replication."),
     ] = 1,
     against: Annotated[
         Path | None,
-        typer.Option("--against", metavar="DIR", help="Compare with the results of this store; nothing is run."),
+        typer.Option("--against", metavar="DIR", help="Compare with the results in this store; run nothing."),
     ] = None,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Run a suite again with other seeds and other references, and say whether the verdicts are the same.
+    """Run a suite again with other seeds and references, and compare the verdicts.
 
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
@@ -212,10 +213,12 @@ def plan(
     asked: QuestionOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[bool, typer.Option("--measure", help="Time it on this machine, in seconds.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure", help="Time each part on this machine (takes seconds).")
+    ] = False,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Say what would run and what it takes: decoding, training, maps, scoring, disk and memory."""
+    """Show what would run and what it costs: time, disk and memory."""
     if asked.question:
         _answer(asked, work, format)
         return

@@ -13,7 +13,7 @@ from roarbench.cli.options import STORE, Db, ReportFormat, Rows, StoreDir, Suite
 from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Of a run, or its first digits; `keys` lists them.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a run, or its first digits; `keys` lists them.")]
 
 
 def keys(
@@ -23,7 +23,7 @@ def keys(
     source: ResultsOptions,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """List the runs of a suite: key, state, and what each is."""
+    """List the runs of a suite with key and state."""
     asked = with_added(asked_suite(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.runs import run_lines, run_records
@@ -44,7 +44,7 @@ def retry(
     estimators: Rows = None,
     source: ResultsOptions,
 ) -> None:
-    """Make failed runs due again; the next `run` of the suite tries them."""
+    """Mark failed runs as due; the next `run` of the suite retries them."""
     asked = with_added(asked_suite(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.runs import run_records
@@ -66,7 +66,7 @@ def show(
     db: Db = "",
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Show all that is known of a run: what it is, what came out, who vouches for it, where its rankings lie."""
+    """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load import find_key, open_results
     from roarbench.report.runs import run_record, run_text
 
@@ -80,12 +80,12 @@ def show(
 
 def forget(
     what: Annotated[str, typer.Argument(metavar="KEY|ESTIMATOR", help="A run, or all runs of an estimator.")],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which is kept with the rows.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Also rows of estimators that come with roarbench.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the rows.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm for estimators that come with roarbench.")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Take results and failures off the boards; they are kept aside with the reason, and can be done again."""
+    """Take results and failures off the boards, archived with a reason; they can be run again."""
     if not why.strip():
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
     from roarbench.analysis.load import open_results

@@ -36,11 +36,11 @@ def status(
     suite: SuiteName,
     source: ResultsOptions,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show workers, pace and time left, too, until all is done or Ctrl-C.")
+        bool, typer.Option("--watch", help="Keep showing workers, pace and time left until done or Ctrl-C.")
     ] = False,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Count what is done, running, missing and failed."""
+    """Count runs that are done, running, missing and failed."""
     if watch and format is ReportFormat.JSON:
         raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
     asked = asked_suite(suite, source.store, source.db)
@@ -71,7 +71,7 @@ def table(
     source: ResultsOptions,
     format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
-    """Show the estimators against the controls, with intervals and places."""
+    """Rank the estimators and compare them with the controls."""
     asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import failure_lines, failures_of
@@ -98,14 +98,14 @@ def validity(
     against: Annotated[
         list[str] | None,
         typer.Option(
-            help="another suite whose order of the estimators is compared",
+            help="Compare the order of estimators with this suite's. Repeatable.",
             metavar="NAME",
             autocompletion=completion.suites,
         ),
     ] = None,
     format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
 ) -> None:
-    """Show what may be wrong with each row: masks that leak, twins that do as well, orders and units that disagree."""
+    """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
     asked, *others = (asked_suite(name, source.store, source.db) for name in (suite, *(against or ())))
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
@@ -124,17 +124,19 @@ def validity(
 def plot(
     *,
     suite: SuiteName,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF by its ending.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Write a PNG, SVG or PDF, by file ending.")
+    ],
     board: BoardOptions,
     published: Annotated[
         str,
-        typer.Option("--published", metavar="NAME", help="Lay the paper's curves over: imagenet, food101 or birdsnap."),
+        typer.Option("--published", metavar="NAME", help="Add the paper's curves: imagenet, food101 or birdsnap."),
     ] = "",
     source: ResultsOptions,
 ) -> None:
-    """Draw accuracy against the fraction removed, one panel per base estimator, the controls in each.
+    """Draw accuracy against the fraction removed, one panel per base estimator, controls in each.
 
-    Twins and other checks are drawn where --estimators names them.
+    Name twins and other checks in --estimators to draw them.
     """
     asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
     from roarbench.analysis.load import load_suite, what_else
@@ -158,7 +160,7 @@ def claims(
         typer.Option(
             "--suite",
             metavar="NAME",
-            help="Also test them on our results of this suite.",
+            help="Also test them on the results of this suite.",
             autocompletion=completion.suites,
         ),
     ] = "",
@@ -166,7 +168,7 @@ def claims(
     source: ResultsOptions,
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
-    """Test the paper's claims on its own Table 2 and on our results, whose significant cells it counts."""
+    """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     asked = asked_suite(suite, source.store, source.db) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
@@ -195,9 +197,9 @@ def leaderboard(
     data: OnlyImages = "",
     reference: OnlyReference = "",
     export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the app, on this machine alone.")] = 8501,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the app on 127.0.0.1.")] = 8501,
 ) -> None:
-    """Open the board as an app on 127.0.0.1, or write it as static pages that need no server."""
+    """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve
     from leaderboard.source import Selection
     from roarbench.plan.weights import title

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
-    """Write a submission to start from into this folder."""
+    """Write a submission template into this folder."""
     from roarbench.submissions.file import write_template
 
     path = write_template(name)
@@ -28,7 +28,7 @@ def validate(
     file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
-    """Check a submission in a sandbox, in seconds; show its map and what quick-specific would take."""
+    """Check a submission in a sandbox in seconds; show its map and the cost of quick-specific."""
     from roarbench.execution.entry import checked
     from roarbench.submissions.file import Refusal, read_submission
 
@@ -47,11 +47,11 @@ def validate(
 
 
 def export_(
-    file: Annotated[Path, typer.Argument(help="A new file: .parquet to carry them, .csv to look at them.")],
+    file: Annotated[Path, typer.Argument(help="New file: .parquet for another store, .csv for a spreadsheet.")],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Write all results: as Parquet, with the sources of what was submitted, for another store; as CSV, for the eye."""
+    """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.load import open_results
     from roarbench.store.exchange import export_results
     from roarbench.store.folders import Workspace
@@ -70,9 +70,11 @@ def export_(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="What `roarbench export` wrote.")], store: StoreDir = STORE, db: Db = ""
+    file: Annotated[Path, typer.Argument(help="File written by `roarbench export`.")],
+    store: StoreDir = STORE,
+    db: Db = "",
 ) -> None:
-    """Add another store's results as self-reported, until `roarbench reproduce KEY` agrees."""
+    """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
     from roarbench.analysis.load import dropped_among, open_results
     from roarbench.report.imports import import_lines
     from roarbench.store.exchange import import_results
@@ -85,19 +87,19 @@ def import_(
 
 
 def reproduce(
-    key: Annotated[str, typer.Argument(help="Of one stored run, or its first characters.")],
+    key: Annotated[str, typer.Argument(help="Key of a stored run, or its first digits.")],
     store: StoreDir = STORE,
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
     reference: Annotated[
         str,
-        typer.Option("--reference", metavar="FILE", help="The weights that the run explains, if a file gave them."),
+        typer.Option("--reference", metavar="FILE", help="Weights that the run explains, if they came from a file."),
     ] = "",
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> None:
-    """Do one stored run again from nothing, reference and rankings included, and compare."""
+    """Repeat one stored run from scratch, reference and rankings included, and compare."""
     from roarbench.analysis.load import open_results
     from roarbench.execution.local_workers import workers_here
     from roarbench.execution.reproduce import RerunRequest, check_trust

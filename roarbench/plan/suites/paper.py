@@ -143,7 +143,7 @@ FIRST = (
     Suite(
         name="imagenet-augmented",
         version=1,
-        about="the paper's estimators on ImageNet by a published ResNet-50, tuned on removed-maps instead of retrained",
+        about="the paper's estimators on ImageNet by a published ResNet-50, tuned on masks instead of retrained",
         dataset="imagenet",
         model="resnet50",
         recipe="imagenet-augmented@1",
