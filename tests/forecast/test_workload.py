@@ -206,7 +206,7 @@ def test_a_small_version_counts_its_images(limit, train, test):
 
 
 def test_the_papers_eighteen_are_one_shared_pass():
-    suite = find_suite("imagenette64@1")
+    suite = replace(find_suite("imagenette64"), references=1)
     points = [point for point in expand(suite) if "~" not in point.cell.estimator]
     assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
@@ -236,7 +236,7 @@ def test_the_protocols_510_trainings_of_each_data_set():
     They are ROAR alone: 18 estimators and 2 controls at five levels with five seeds, and ten networks on untouched
     images. We train five of those, which KAR shares.
     """
-    roar = next(block for block in find_suite("imagenette64@1").blocks if block.protocol == ROAR)
+    roar = next(block for block in find_suite("imagenette64").blocks if block.protocol == ROAR)
     paper = replace(SUITE, blocks=(roar,))
     degraded = [point for point in expand(paper) if point.cell.estimator != CLEAN]
     assert len(degraded) + 10 == 510

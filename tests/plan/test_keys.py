@@ -132,7 +132,6 @@ FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
         (("quick", 1), "a6bce56e9ccb9e91d58f964dcebf72c4"),
         (("planted", 1), "203d3917f97e33ab45845f3a25a52a2c"),
         (("imagenet-noretrain", 2), "c6a23f68ad33e08d930c36a6695359d5"),
-        (("imagenette64", 1), "697a3cca4e3ddef61c8f42aba28b3db4"),
     ],
 )
 def test_keys_with_one_given_network_are_those_from_before_there_could_be_several(suite, pinned):

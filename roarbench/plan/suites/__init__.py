@@ -12,8 +12,8 @@ from roarbench.plan.suites import generated, paper, quick, study, tabular
 from roarbench.terms import MASK_ONLY, ROAR, ROAR_RECURSIVE, Protocol, Retrain
 
 _ALL = (
-    *(quick.FIRST, *paper.FIRST, *generated.GENERATED, *study.FIRST),
-    *(*quick.LATER, *paper.LATER, *study.LATER, *tabular.TABULAR),
+    *(quick.FIRST, *generated.GENERATED, *study.FIRST),
+    *(*quick.LATER, *paper.SUITES, *study.LATER, *tabular.TABULAR),
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
