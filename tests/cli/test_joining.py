@@ -8,8 +8,9 @@ import pytest
 from roarbench.cli.choosing import with_added
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.terms import MASK_ONLY, ROAR
+from tests.helpers.command_line import publish
 
 JOINED = ("gradcam(layer=block1)", "random-smooth(width=0.2)", "input-x-grad")
 SMALL = ("--suite", "planted", "--limit", "40")
@@ -34,8 +35,7 @@ def test_what_explains_a_model_has_the_twins_of_the_suite():
 @pytest.mark.slow
 def test_their_rows_are_run_and_stay_on_the_board(call, monkeypatch, tmp_path):
     planted = replace(find_suite("planted"), blocks=BLOCKS)
-    monkeypatch.setitem(SUITES, "planted", planted)
-    monkeypatch.setitem(VERSIONS, ("planted", 1), planted)
+    publish(monkeypatch, planted)
     asked = ("random", *JOINED, "gradcam(layer=block9)")
     run = call("run", *SMALL, "--estimators", ",".join(asked), "--store", tmp_path)
     assert run.code == 1  # one has no such block

@@ -28,10 +28,10 @@ from roarbench.execution import jobs, runner
 from roarbench.forecast.rates import CORE, TooLarge, assume
 from roarbench.plan.points import expand, select
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MORF, Retrain
-from tests.helpers.command_line import PART, RUNS, SMALL
+from tests.helpers.command_line import PART, RUNS, SMALL, publish
 
 COMMANDS = sorted(typer.main.get_command(main.app).commands)
 
@@ -56,8 +56,7 @@ def count(store: Path) -> int:
 @pytest.mark.slow
 def test_a_suite_without_retraining_ranks_test_images_alone(call, tmp_path, monkeypatch):
     suite = replace(find_suite("planted"), blocks=(Block(MORF, ("truth", "random"), (0.5,), seeds=1),))
-    monkeypatch.setitem(SUITES, "planted", suite)
-    monkeypatch.setitem(VERSIONS, ("planted", suite.version), suite)
+    publish(monkeypatch, suite)
     assert call("run", *SMALL, "--store", tmp_path).code == 0
     assert count(tmp_path) == 1 + 2
     assert {path.name for path in tmp_path.rglob("*.arrow")} == {"test.arrow"}

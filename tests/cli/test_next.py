@@ -11,9 +11,9 @@ import pytest
 
 from roarbench.execution import reach
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITES
 from roarbench.terms import LERF, MORF, ROAR, SPECIFIC
-from tests.helpers.command_line import SMALL, Call
+from tests.helpers.command_line import SMALL, Call, publish
 
 ROWS = ("random", "truth")
 _ROAR, _MORF, _LERF = (Block(protocol, ROWS, (0.5,), seeds=1) for protocol in (ROAR, MORF, LERF))
@@ -33,8 +33,7 @@ KINDS = {  # blocks, words after `run`, and what checks the rows
 def test_every_proposed_command_works(call: Call, tmp_path, monkeypatch, kind: str) -> None:
     name, blocks, words, protocol, check = KINDS[kind]
     suite = replace(SUITES[name], blocks=blocks)
-    monkeypatch.setitem(SUITES, name, suite)
-    monkeypatch.setitem(VERSIONS, (name, suite.version), suite)
+    publish(monkeypatch, suite)
     monkeypatch.chdir(tmp_path)
     asked = ("--suite", name, *SMALL[2:], "--store", tmp_path / "store")
     ran = call("run", *asked, *words)

@@ -13,10 +13,10 @@ from roarbench.cli.completion import estimators as complete_estimators
 from roarbench.errors import CallerError
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS, find_suite, with_entries
+from roarbench.plan.suites import find_suite, with_entries
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR
-from tests.helpers.command_line import command
+from tests.helpers.command_line import command, publish
 
 NAME = "var-grad(noise=0.05)"
 
@@ -75,16 +75,14 @@ SMALL = ("--suite", "planted", "--limit", "40")
 @pytest.fixture(autouse=True)
 def patched(monkeypatch):
     """The suite `planted` with an estimator that has a parameter."""
-    for table, name in ((SUITES, "planted"), (VERSIONS, ("planted", 1))):
-        monkeypatch.setitem(table, name, PLANTED)
+    publish(monkeypatch, PLANTED)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parameters")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "planted", PLANTED)
-        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        publish(patch, PLANTED)
         assert command("run", *SMALL, "--estimators", "var-grad(noise=.05),var-grad", "--store", folder) == 0
     return folder
 

@@ -11,11 +11,11 @@ import torch
 
 from roarbench.models import build
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import title
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR
-from tests.helpers.command_line import command
+from tests.helpers.command_line import command, publish
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +33,7 @@ class ReferenceStores(NamedTuple):
 @pytest.fixture(autouse=True)
 def explaining(monkeypatch):
     """The suite `planted` with an estimator that explains."""
-    for table, name in ((SUITES, "planted"), (VERSIONS, ("planted", 1))):
-        monkeypatch.setitem(table, name, PLANTED)
+    publish(monkeypatch, PLANTED)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +43,7 @@ def made(tmp_path_factory) -> ReferenceStores:
     network = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(7))
     torch.save(network.state_dict(), folder / "random.pt")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "planted", PLANTED)
-        patch.setitem(VERSIONS, ("planted", PLANTED.version), PLANTED)
-        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        publish(patch, PLANTED)
         assert command("run", *SMALL, "--reference", folder / "random.pt", "--store", folder / "store") == 0
     shown = title(str(folder / "random.pt"))[: len("file@") + 8]
     return ReferenceStores(folder / "store", folder / "random.pt", shown)
@@ -146,8 +143,7 @@ def two(tmp_path_factory) -> TwoFiles:
         torch.save(network.state_dict(), folder / f"{seed}.pt")
         asked += ["--reference", folder / f"{seed}.pt"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "planted", PLANTED)
-        patch.setitem(VERSIONS, ("planted", 1), PLANTED)
+        publish(patch, PLANTED)
         assert command("run", *SMALL, *asked, "--store", folder / "store") == 0
     titles = tuple(title(str(folder / f"{seed}.pt")) for seed in (7, 8))
     return TwoFiles(folder / "store", tuple(asked), titles)

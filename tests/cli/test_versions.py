@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.terms import ROAR
-from tests.helpers.command_line import command
+from tests.helpers.command_line import command, publish
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +36,7 @@ class VersionedStore(NamedTuple):
 @pytest.fixture(autouse=True)
 def few_runs(monkeypatch):
     """The suite `quick` with three runs."""
-    monkeypatch.setitem(SUITES, "quick", QUICK)
-    monkeypatch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
+    publish(monkeypatch, QUICK)
 
 
 def write_photos(folder: Path) -> Path:
@@ -59,8 +58,7 @@ def made(tmp_path_factory) -> VersionedStore:
     folder = tmp_path_factory.mktemp("versions")
     photos = write_photos(folder / "photos")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "quick", QUICK)
-        patch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
+        publish(patch, QUICK)
         assert command("run", *SMALL, "--data", photos, "--store", folder / "store") == 0
     (manifest,) = (folder / "store/data").glob("*/manifest.json")
     return VersionedStore(folder / "store", photos, json.loads(manifest.read_text())["fingerprint"][:8])
@@ -72,8 +70,7 @@ def both(made, tmp_path_factory) -> VersionedStore:
 
     store = Path(shutil.copytree(made.store, tmp_path_factory.mktemp("both") / "store"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "quick", QUICK)
-        patch.setitem(VERSIONS, ("quick", QUICK.version), QUICK)
+        publish(patch, QUICK)
         assert command("run", *SMALL, "--store", store) == 0
     return made._replace(store=store)
 

@@ -17,9 +17,10 @@ from roarbench.errors import CallerError
 from roarbench.execution import jobs, quantus
 from roarbench.execution.quantus import complete_scores, evaluate
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.terms import ROAR, Split
+from tests.helpers.command_line import publish
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 
 pytest.importorskip("quantus")
@@ -182,8 +183,7 @@ def planted(tmp_path_factory):
     store = str(tmp_path_factory.mktemp("planted"))
     few = replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SUITES, "planted", few)
-        patch.setitem(VERSIONS, ("planted", few.version), few)  # three trainings
+        publish(patch, few)  # three trainings
         for _ in range(2):
             ended = CliRunner().invoke(app, [*RUN, "--store", store, "--with", "quantus", "--format", "json"])
             assert ended.exit_code == 0, ended.output

@@ -9,6 +9,8 @@ import pytest
 
 from roarbench.cli import main
 from roarbench.execution import local_workers
+from roarbench.plan.suite import Suite
+from roarbench.plan.suites import SUITES, VERSIONS
 from tests.helpers.tiny_suite import InlineEngine
 
 SMALL = ("--suite", "planted", "--limit", "8")
@@ -23,6 +25,12 @@ class Answer(NamedTuple):
 
 
 Call = Callable[..., Answer]
+
+
+def publish(patch: pytest.MonkeyPatch, suite: Suite) -> None:
+    """Let every command find this suite by its name, and by its name with its version."""
+    patch.setitem(SUITES, suite.name, suite)
+    patch.setitem(VERSIONS, (suite.name, suite.version), suite)
 
 
 def command(*words: object) -> int:

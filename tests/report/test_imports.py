@@ -7,10 +7,11 @@ import pytest
 
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import VERSIONS
 from roarbench.store.exchange import export_results
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import ROAR
+from tests.helpers.command_line import publish
 from tests.helpers.made_up import SUITE, held
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "sobel", "grad", "var-grad"), (0.9,), seeds=2),))
@@ -20,8 +21,7 @@ UNSAID = "results without the checksum of the weights that they explain, which t
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
-    monkeypatch.setitem(SUITES, SMALL.name, SMALL)
-    monkeypatch.setitem(VERSIONS, (SMALL.name, SMALL.version), SMALL)
+    publish(monkeypatch, SMALL)
     monkeypatch.setitem(VERSIONS, (SMALL.name, 1), SMALL)
 
 
@@ -70,8 +70,7 @@ def test_other_answers_are_counted_and_shown_and_nothing_is_replaced(call, tmp_p
 
 def test_a_suite_that_only_shares_runs_is_not_told_of(call, tmp_path, monkeypatch):
     kin = replace(SMALL, name="kin", blocks=(*SMALL.blocks, Block(ROAR, ("grad",), (0.5,), seeds=2)))
-    monkeypatch.setitem(SUITES, "kin", kin)
-    monkeypatch.setitem(VERSIONS, ("kin", kin.version), kin)
+    publish(monkeypatch, kin)
     monkeypatch.setitem(VERSIONS, ("kin", 1), kin)
     here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
     there = write_rows(tmp_path / "there", lambda name: name == "grad")

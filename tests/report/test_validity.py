@@ -20,6 +20,7 @@ from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sec
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import KAR, LERF, MORF, ROAR, SPECIFIC, Retrain, Unit
+from tests.helpers.command_line import publish
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
 
 BOOTSTRAP = Bootstrap(200)
@@ -194,8 +195,7 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of the made-up suite, which the command line knows."""
-    monkeypatch.setitem(suites.SUITES, SUITE.name, SUITE)
-    monkeypatch.setitem(suites.VERSIONS, (SUITE.name, SUITE.version), SUITE)
+    publish(monkeypatch, SUITE)
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add_all(held(accuracy=leaky(0.5)).results.values())
     return tmp_path
