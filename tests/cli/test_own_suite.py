@@ -109,7 +109,7 @@ def test_what_does_not_apply_is_said_once_and_shown_on_the_table(call, tmp_path)
     )
     text = TEXT.replace('"resnet-planted"', '"net.py:build"').replace('["grad"]', '["grad", "gb"]')
     path = write_suite(tmp_path, text)
-    why = "guided backprop needs ReLUs and the model has none"
+    why = "guided backprop needs ReLUs and the network has none"
     answer = call("run", "--suite", path, "--store", tmp_path / "store")
     assert (answer.code, answer.err.count(why)) == (0, 1)
     shown = " ".join(call("table", "--suite", path, "--store", tmp_path / "store").out.split())

@@ -74,7 +74,7 @@ def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"
 
 def test_what_does_not_apply_is_left_out_with_the_reason(tmp_path):
     made = fitted(suite(tmp_path, "gelu"))
-    why = "guided backprop needs ReLUs and the model has none"
+    why = "guided backprop needs ReLUs and the network has none"
     assert made.left_out == {"gb": why, "var-gb": why}
     assert made.estimators == ("random", "sobel", "random-blurred", "grad", "ig")
 

@@ -9,7 +9,7 @@ from tests.helpers.command_line import command
 from tests.helpers.own_photos import TEXT, write_suite
 
 pytestmark = pytest.mark.slow
-WHY = "guided backprop needs ReLUs and the model has none"
+WHY = "guided backprop needs ReLUs and the network has none"
 
 
 @pytest.mark.parametrize("network", ("vit-quick", "convnext-quick"))
