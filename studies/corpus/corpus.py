@@ -162,6 +162,16 @@ WITHOUT = {
     ).abs(),
     "bright-centre": lambda x: (x + 2.5) * centre(x),
     "dark-centre": lambda x: (2.5 - x) * centre(x),
+    "low-saturation-entropy": lambda x: blur(x, 2).abs() * spread(x) * entropy(x),
+    "deviation-saturation-entropy": lambda x: x.abs() * spread(x) * entropy(x),
+    "saturation-entropy": lambda x: spread(x) * entropy(x),
+    "low-entropy-centre": lambda x: blur(x, 2).abs() * entropy(x) * centre(x),
+    "low-saturation-entropy-centre": lambda x: blur(x, 2).abs() * spread(x) * entropy(x) * centre(x),
+    "low-colour": lambda x: blur(x, 2).abs() * (x - grey(x)).abs(),
+    "coloured": lambda x: blur((x - grey(x)).abs(), 2) * blur(x, 2).abs() * entropy(x),
+    "low-block-variance": lambda x: blur(x, 2).abs() * blur(variance(x, 3), 2).sqrt(),
+    "low-saturation-variance": lambda x: blur(x, 2).abs() * spread(x) * blur(variance(x, 3), 2).sqrt(),
+    "signed-colour": lambda x: (x - grey(x)) * blur(x, 2).sign(),
 }
 SHUFFLED = {
     "shuffled-ixg": lambda model, x, y: x * gradient(model, x, y),

@@ -1,7 +1,7 @@
 """Does a protocol put maps in order that were made worse step by step? On photographs, where the order is known so.
 
-    python studies/known_order/run.py --decoded DIR --out DIR [--seeds 0,1]     makes what is missing
-    python studies/known_order/run.py --out DIR                                 prints the table
+    python studies/known_order/run.py                                   prints the table of results.npz
+    python studies/known_order/run.py --decoded DIR --seeds 0,1         makes what it lacks
 
 A share of a map's places comes from another image's map by the same row, in squares of 8 x 8 pixels, so that it stays
 as smooth as it was (*image*), or from chance, feature by feature (*chance*). Shares are nested. The null is a blurred
@@ -28,6 +28,7 @@ from roarbench.kernels.matching import change_numbers, matched, strata
 from roarbench.kernels.ranking import bin_codes, encode, features, removed_bits, sort_keys
 from roarbench.terms import Order, Unit
 
+RESULTS, IMAGES = Path(__file__).with_name("results.npz"), 2469
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 BASES = ("gradcam", "sgsq", "ig-mean", "random-blurred")
 KINDS = ("image", "chance")
@@ -104,9 +105,28 @@ def gains(found: dict[str, NDArray[np.bool_]], protocol: str) -> NDArray[np.floa
     return np.mean([sign * found[f"{t} {name}"].astype(float) for t in LEVELS], 0)
 
 
-def make(decoded: Path, out: Path, seeds: list[int]) -> None:
+Answers = dict[str, NDArray[np.bool_]]
+
+
+def stored() -> dict[str, Answers]:
+    """Return the answers that are kept, by map, kind, share and seed."""
+    found: dict[str, Answers] = {}
+    if RESULTS.exists():
+        for key, bits in np.load(RESULTS).items():
+            name, mask = key.split("/")
+            found.setdefault(name, {})[mask] = np.unpackbits(bits, count=IMAGES).astype(bool)
+    return found
+
+
+def keep(found: dict[str, Answers]) -> None:
+    """Write all answers, packed."""
+    packed = {f"{name}/{mask}": np.packbits(bits) for name, made in found.items() for mask, bits in made.items()}
+    np.savez_compressed(RESULTS, **packed)  # type: ignore[arg-type]
+
+
+def make(decoded: Path, seeds: list[int]) -> None:
     """Score what is missing."""
-    out.mkdir(parents=True, exist_ok=True)
+    found = stored()
     for seed in seeds:
         lab = Lab(decoded, seed)
         lab.found = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
@@ -116,23 +136,23 @@ def make(decoded: Path, out: Path, seeds: list[int]) -> None:
             importance = maps[base]().detach()
             for kind in KINDS:
                 for share in SHARES[1 if kind == "chance" else 0 :]:
-                    path = out / f"{seed}-{base}-{kind}-{share:g}.npz"
-                    if path.exists():
+                    name = f"{seed}-{base}-{kind}-{share:g}"
+                    if name in found:
                         continue
                     start = time.process_time()
                     worse = degraded(importance, lab.others[lab.others], share, kind, 7 + seed)
-                    np.savez(path, **answers(lab, common, reference, worse))
-                    print(path.stem, round(time.process_time() - start, 1), flush=True)
+                    found[name] = answers(lab, common, reference, worse)
+                    keep(found)
+                    print(name, round(time.process_time() - start, 1), flush=True)
 
 
-def curve(out: Path, base: str, kind: str, protocol: str) -> list[NDArray[np.float64]]:
+def curve(found: dict[str, Answers], base: str, kind: str, protocol: str) -> list[NDArray[np.float64]]:
     """Return a map's gains by share, image by image, the mean over the networks that were made."""
-    found = []
+    steps = []
     for share in SHARES:
-        name = f"{base}-{'image' if share == 0 else kind}-{share:g}.npz"
-        each = [gains(dict(np.load(path)), protocol) for path in sorted(out.glob(f"[0-9]-{name}"))]
-        found.append(np.mean(each, 0))
-    return found
+        end = f"-{base}-{'image' if share == 0 else kind}-{share:g}"
+        steps.append(np.mean([gains(made, protocol) for name, made in found.items() if name[1:] == end], 0))
+    return steps
 
 
 def settled(steps: list[NDArray[np.float64]]) -> tuple[int, int, int]:
@@ -146,14 +166,15 @@ def settled(steps: list[NDArray[np.float64]]) -> tuple[int, int, int]:
     return right, wrong, pairs - right - wrong
 
 
-def table(out: Path) -> Iterator[str]:
+def table() -> Iterator[str]:
     """Yield the table as Markdown, line by line."""
+    found = stored()
     yield "| protocol | map | mixed with | gain at shares 0, .2, .4, .6, .8, 1 | right | wrong | open |"
     yield "|---|---|---|---|---|---|---|"
     for protocol in PROTOCOLS:
         for base in BASES:
             for kind in KINDS:
-                steps = curve(out, base, kind, protocol)
+                steps = curve(found, base, kind, protocol)
                 numbers = ", ".join(f"{100 * each.mean():+.1f}" for each in steps)
                 yield f"| {protocol} | {base} | {kind} | {numbers} | {' | '.join(map(str, settled(steps)))} |"
 
@@ -162,13 +183,12 @@ def main() -> None:
     """Make what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--decoded", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", default="0,1")
+    parser.add_argument("--seeds", default="0")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.decoded:
-        make(options.decoded, options.out, [int(seed) for seed in options.seeds.split(",")])
-    print("\n".join(table(options.out)))
+        make(options.decoded, [int(seed) for seed in options.seeds.split(",")])
+    print("\n".join(table()))
 
 
 if __name__ == "__main__":
