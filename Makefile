@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SUITE ?= quick-specific
+SUITE ?= quick-matched
 
 PORT ?= 8501
 
@@ -10,7 +10,7 @@ PORT ?= 8501
 
 run: install
 	$(BIN)/roarbench run --suite $(SUITE)
-	$(BIN)/roarbench plot --suite $(SUITE) --protocol specific -o $(SUITE).png
+	$(BIN)/roarbench plot --suite $(SUITE) -o $(SUITE).png
 
 demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"

@@ -3,7 +3,7 @@
 import torch
 
 NAME = "input-x-gradient"
-DESCRIPTION = "gradient of the explained logit times the image, absolute"
+DESCRIPTION = "gradient of the explained logit times the image, signed: images are 0 at the training mean"
 PAPER = "https://arxiv.org/abs/1605.01713"
 
 
@@ -11,4 +11,4 @@ def estimate(model, images, targets, generator):
     inputs = images.clone().requires_grad_()
     logits = model(inputs).gather(1, targets[:, None]).sum()
     (gradient,) = torch.autograd.grad(logits, inputs)
-    return (gradient * images).abs()
+    return gradient * images

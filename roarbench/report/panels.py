@@ -62,9 +62,13 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
         "sobel-released": Style("#777777", "|", ":"),
         "random-blurred": Style("#000000", "o", ":"),
     }
-    others = 0
+    others = controls = 0
     for curve in curves:
         if curve.estimator in styles:
+            continue
+        if curve.control:  # grey, so that what explains a network stands out
+            styles[curve.estimator] = Style("#999999", "v^<>dsp*"[controls % 8], ":")
+            controls += 1
             continue
         form = curve.estimator.replace(curve.family, "", 1)
         if form in FORMS:

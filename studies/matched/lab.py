@@ -1,16 +1,17 @@
 """Which strata take from maps that ask no network what they gain? Development images alone, none of the board's.
 
-    python studies/matched/lab.py --out DIR [--seeds 0,1] [--rows a,b]
+    python studies/matched/lab.py                               prints the table of results.npz
+    python studies/matched/lab.py --decoded DIR [--corpus]      makes what it lacks
 
 Trains a reference and a common network on 7,000 of the bundled training photographs, tunes the network on each row, and
-asks it about the other 2,469 with every candidate's masks. DIR/SEED-ROW.npz has one bit for each answer.
+asks it about the other 2,469 with every candidate's masks.
 """
 
 import argparse
 import copy
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,12 @@ from roarbench.terms import PAPER_LEVELS, Order, Unit
 SHAPE, TRAINED, LEVELS = (3, 64, 64), 7000, (0.1, 0.5, 0.9)
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
 TEST_IDS = 2**32
+RESULTS, IMAGES = Path(__file__).with_name("results.npz"), 2469
+MASKS = (
+    *("other", "dev-8", "dev-16", "dev-64", "dev-blur-4x4", "dev-blur-8x8", "dev-blur-8x8 bits"),
+    *("dev-blur-contrast-4^3", "energy"),
+)
+Answers = dict[str, NDArray[np.bool_]]
 RECIPE = find_recipe("quick@2")
 
 
@@ -224,45 +231,63 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor) -> dict[str, NDArray
     return made
 
 
+def gain(found: Answers, mask: str) -> NDArray[np.float64]:
+    """Return accuracy with a mask minus that with the own one, image by image, the mean over levels."""
+    return np.mean([found[f"{t} {mask}"].astype(float) - found[f"{t} own"] for t in LEVELS], 0)
+
+
+def stored() -> dict[str, Answers]:
+    """Return the answers that are kept, by row."""
+    found: dict[str, Answers] = {}
+    for key, bits in np.load(RESULTS).items() if RESULTS.exists() else ():
+        row, mask = key.split("/")
+        found.setdefault(row, {})[mask] = np.unpackbits(bits, count=IMAGES).astype(bool)
+    return found
+
+
+def keep(found: dict[str, Answers]) -> None:
+    """Write all answers, packed."""
+    packed = {f"{row}/{mask}": np.packbits(bits) for row, made in found.items() for mask, bits in made.items()}
+    np.savez_compressed(RESULTS, **packed)  # type: ignore[arg-type]
+
+
+def table() -> Iterator[str]:
+    """Yield mean gains in accuracy points with standard errors over images, row by row, as Markdown."""
+    yield f"| row | {' | '.join(MASKS)} |"
+    yield "|---" * (1 + len(MASKS)) + "|"
+    for row, made in stored().items():
+        cells = []
+        for mask in MASKS:
+            if f"{LEVELS[0]} {mask}" not in made:
+                cells.append("–")
+                continue
+            each = 100 * gain(made, mask)
+            cells.append(f"{each.mean():+.1f} ± {each.std() / len(each) ** 0.5:.1f}")
+        yield f"| {row} | {' | '.join(cells)} |"
+
+
 def main() -> None:
-    """Train and score what is asked and not there."""
+    """Train and score what is asked and not there, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--decoded", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", default="0")
-    parser.add_argument("--rows", default="")
+    parser.add_argument(
+        "--decoded", type=Path, help="folder of the decoded photographs in a store; none: the table alone"
+    )
     parser.add_argument("--corpus", action="store_true", help="the maps of studies/corpus, by the chosen strata alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    for seed in map(int, options.seeds.split(",")):
-        lab, start = Lab(options.decoded, seed), time.process_time()
-        chosen = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
+    if options.decoded:
+        lab, found = Lab(options.decoded, 0), stored()
+        lab.chosen = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
         lab.strata = {} if options.corpus else candidates(lab)
-        print("strata", time.process_time() - start, flush=True)
-        lab.chosen = chosen
         reference, common = lab.reference(), lab.common()
-        print("networks", time.process_time() - start, flush=True)
-        rows = not_asking(lab) | asking(lab, reference)
-        shuffled = copy.deepcopy(reference)
-        for parameter in shuffled.parameters():
-            parameter.data = parameter.data.flatten()[
-                torch.randperm(parameter.numel(), generator=torch.Generator().manual_seed(seed))
-            ].view(parameter.shape)
-        rows |= {
-            f"shuffled-{name}": make
-            for name, make in asking(lab, shuffled).items()
-            if name in ("input-x-grad", "abs-ixg", "sgsq")
-        }
-        if options.corpus:
-            rows = corpus_rows(lab, reference)
+        rows = corpus_rows(lab, reference) if options.corpus else not_asking(lab) | asking(lab, reference)
         for name, make in rows.items():
-            path = options.out / f"{seed}-{name}.npz"
-            if path.exists() or (options.rows and name not in options.rows.split(",")):
-                continue
-            start = time.process_time()
-            np.savez(path, **scored(lab, common, make()))
-            print(seed, name, round(time.process_time() - start, 1), flush=True)
+            if name not in found:
+                start = time.process_time()
+                found[name] = scored(lab, common, make())
+                keep(found)
+                print(name, round(time.process_time() - start, 1), flush=True)
+    print("\n".join(table()))
 
 
 if __name__ == "__main__":

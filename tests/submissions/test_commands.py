@@ -103,11 +103,11 @@ def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
     assert answer.code == 0
     *stages, after = answer.err.splitlines()
     assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
-    assert after == "next: roarbench run --suite quick-specific --submission my_own.py"
+    assert after == "next: roarbench run --suite quick-matched --submission my_own.py"
     lines = answer.out.splitlines()
     assert lines[0].startswith("accepted: my-own@")
     assert max(map(len, lines[1:25])) == 48  # the map as a picture
-    assert [line.split(":")[0] for line in lines[25:]] == ["maps of quick-specific", "images"]
+    assert [line.split(":")[0] for line in lines[25:]] == ["maps of quick-matched", "images"]
     assert "is there already" in refused(call("new", "my-own"))
     assert "a-z, 0-9" in refused(call("new", "../up"))
 

@@ -28,7 +28,7 @@ def validate(
     file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
-    """Check a submission in a sandbox in seconds; show its map and the cost of quick-specific."""
+    """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
     from roarbench.execution.entry import checked
     from roarbench.submissions.file import Refusal, read_submission
 
