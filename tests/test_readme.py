@@ -1,4 +1,4 @@
-"""The table in the README is what the rows beside it say."""
+"""The tables in the README and in docs/results.md are what the rows beside them say."""
 
 import json
 from pathlib import Path
@@ -27,6 +27,23 @@ def specific(tmp_path_factory):
     return folder
 
 
+def test_the_readmes_table_is_that_of_the_rows_in_docs(tmp_path, capsys):
+    assert command("import", ROOT / "docs" / "quick-matched.parquet", "--store", tmp_path) == 0
+    capsys.readouterr()
+    assert command("table", "--suite", "quick-matched", "--store", tmp_path, "--format", "json") == 0
+    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    lines = [line.strip("| ").split(" | ") for line in (ROOT / "README.md").read_text("utf-8").splitlines()]
+    said = {cells[1].strip("`"): cells for cells in lines if len(cells) == 4 and cells[1].startswith("`")}
+    assert len(said) == 8
+    for name, (place, _, gain, beats) in said.items():
+        row = rows[name]
+        assert place == f"{row['place_low']}-{row['place_high']}"
+        assert gain == f"{row['gain']:+.1f} [{row['gain_low']:+.1f}, {row['gain_high']:+.1f}]"
+        verdict = {None: "control", True: "yes", False: f"< {row['nearest_control']}"}
+        assert beats == verdict[row["beats_controls"]]
+        assert row["beats_controls"] is not False or row["over_nearest_high"] < 0
+
+
 @pytest.mark.parametrize(
     ("suite", "protocol", "count", "last"),
     (("quick-specific", "specific", 8, "gain t=0.9"), ("quick", "roar", 9, "t=0.9")),
@@ -39,7 +56,7 @@ def test_the_readmes_tables_are_those_of_the_rows_in_docs(store, specific, capsy
     heading, rows = rows[0], [row for row in rows[1:] if "-" * 3 not in row[0]]
     assert heading[:3] == ["place", "estimator", "gain [95%]"]
     assert len(rows) == count
-    readme = (ROOT / "README.md").read_text().splitlines()
+    readme = (ROOT / "docs" / "results.md").read_text().splitlines()
     for row in rows:
         place, estimator, gain, accuracy = (row[heading.index(name)] for name in (*heading[:3], last))
         said = [
@@ -75,7 +92,7 @@ def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(st
     capsys.readouterr()
     assert command("validity", "--suite", "quick", "--store", store, "--format", "json") == 0
     rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    readme = (ROOT / "README.md").read_text("utf-8")
+    readme = (ROOT / "docs" / "results.md").read_text("utf-8")
     for name in ("sgsq-grad", "var-grad"):
         value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
         assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme

@@ -46,7 +46,7 @@ _LATER_CONTROLS: dict[str, dict[str, Value]] = {
     "contrast": {},
     "deviation": {"baseline": "mean"},
     "deviation-blurred": {"baseline": "mean"},
-    "saturation": {},
+    "colour-deviation": {},
     "saturation-deviation": {},
 }
 _TOLD = ("truth", "leak")  # bases of controls that are told what no image says

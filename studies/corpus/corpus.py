@@ -172,6 +172,17 @@ WITHOUT = {
     "low-block-variance": lambda x: blur(x, 2).abs() * blur(variance(x, 3), 2).sqrt(),
     "low-saturation-variance": lambda x: blur(x, 2).abs() * spread(x) * blur(variance(x, 3), 2).sqrt(),
     "signed-colour": lambda x: (x - grey(x)) * blur(x, 2).sign(),
+    "signed-colour-own": lambda x: (x - grey(x)) * x.sign(),
+    "signed-colour-grey": lambda x: (x - grey(x)) * blur(grey(x), 2).sign(),
+    "signed-colour-wide": lambda x: (x - grey(x)) * blur(x, 4).sign(),
+    "colour-product": lambda x: (x - grey(x)) * blur(x, 2),
+    "colour-entropy": lambda x: (x - grey(x)) * blur(x, 2).sign() * entropy(x),
+    "colour-centre": lambda x: (x - grey(x)) * blur(x, 2).sign() * centre(x),
+    "colour-blurred": lambda x: blur(x - grey(x), 1) * blur(x, 2).sign(),
+    "squares-apart": lambda x: x**2 - grey(x) ** 2,
+    "own-low-1": lambda x: (blur(x, 1) - grey(blur(x, 1))) * blur(x, 1).sign(),
+    "own-centre": lambda x: (x - grey(x)) * x.sign() * centre(x),
+    "own-product": lambda x: (x - grey(x)) * x,
 }
 SHUFFLED = {
     "shuffled-ixg": lambda model, x, y: x * gradient(model, x, y),
