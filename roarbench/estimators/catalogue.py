@@ -89,7 +89,11 @@ _TABLE = (
     Estimator("deviation", "deviation", "base", "distance of a number from its baseline", control=True),
     Estimator("deviation-blurred", "deviation-blurred", "base", "that distance, blurred", control=True),
     Estimator(
-        "saturation", "saturation", "base", "distance between a pixel's largest and smallest number", control=True
+        "colour-deviation",
+        "colour-deviation",
+        "base",
+        "distance of a number from the training mean, signed, times that from the mean of its pixel",
+        control=True,
     ),
     Estimator(
         "saturation-deviation",

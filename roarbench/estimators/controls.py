@@ -120,10 +120,10 @@ def deviation(batch: Batch) -> Tensor:
     return batch.images.abs()
 
 
-def saturation(batch: Batch) -> Tensor:
-    """Return the distance between a pixel's largest and smallest number, for each of its channels."""
+def saturation_deviation(batch: Batch) -> Tensor:
+    """Return a pixel's saturation, largest minus smallest number, times the deviation of the blurred image."""
     images = batch.images
-    return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)).expand_as(images).contiguous()
+    return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blurred(images, _FINE).abs()
 
 
 CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
@@ -139,8 +139,8 @@ CONTROL_MAPS: dict[tuple[str, str], Callable[[Batch], Tensor]] = {
     ("contrast", "base"): contrast,
     ("deviation", "base"): deviation,
     ("deviation-blurred", "base"): lambda batch: blurred(deviation(batch)),
-    ("saturation", "base"): saturation,
-    ("saturation-deviation", "base"): lambda batch: saturation(batch) * blurred(batch.images, _FINE).abs(),
+    ("colour-deviation", "base"): lambda batch: batch.images * (batch.images - batch.images.mean(1, keepdim=True)),
+    ("saturation-deviation", "base"): saturation_deviation,
 }
 
 

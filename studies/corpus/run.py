@@ -16,7 +16,7 @@ from lab import LEVELS, Answers, gain, stored
 
 CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
-    *("deviation", "deviation-blurred", "saturation", "low-saturation"),
+    *("deviation", "deviation-blurred", "low-saturation", "own-product"),
 )
 ASKING = ("ig-mean", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
 MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits"}

@@ -72,7 +72,7 @@ BEATEN = (  # each row has to; the last two were the strongest of studies/corpus
     "contrast",
     "deviation",
     "deviation-blurred",
-    "saturation",
+    "colour-deviation",
     "saturation-deviation",
 )
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
