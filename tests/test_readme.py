@@ -37,7 +37,8 @@ def test_the_readmes_table_is_that_of_the_rows_in_docs(tmp_path, capsys):
     assert len(said) == 8
     for name, (place, _, gain, beats) in said.items():
         row = rows[name]
-        assert place == f"{row['place_low']}-{row['place_high']}"
+        low, high = row["place_low"], row["place_high"]
+        assert place == (str(low) if low == high else f"{low}-{high}")
         assert gain == f"{row['gain']:+.1f} [{row['gain_low']:+.1f}, {row['gain_high']:+.1f}]"
         verdict = {None: "control", True: "yes", False: f"< {row['nearest_control']}"}
         assert beats == verdict[row["beats_controls"]]

@@ -14,10 +14,9 @@ ROOT = Path(__file__).parents[1]
 STUDIES = sorted(path for path in (ROOT / "studies").iterdir() if path.is_dir() and not path.name.startswith("_"))
 PROGRAMS = [path for study in STUDIES for path in sorted(study.glob("*.py")) if "argparse" in path.read_text("utf-8")]
 LONGEST = 2000  # words of a page with its tables
-PAGES = [study for study in STUDIES if study.name not in ("corpus", "known_order", "matched")]  # no page yet
 
 
-@pytest.mark.parametrize("study", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)
 def test_a_study_has_its_question_its_answer_and_how_to_run_it(study):
     page = (study / "README.md").read_text("utf-8")
     assert page.startswith("# ") and page.partition("\n")[0].endswith("?")
