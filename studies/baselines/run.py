@@ -14,8 +14,10 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.suite_file import read_suite
+from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import MATCHED, SPECIFIC, Protocol
 from roarbench.text import interval, markdown_table
@@ -44,22 +46,41 @@ def gains(evidence: Evidence, protocol: Protocol) -> str:
     return markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in drawn)), rows)
 
 
+def row_of(base: str, baseline: str) -> str:
+    """Return the id of an estimator that begins at a baseline."""
+    return find_estimator(f"{base}(baseline={baseline})").id
+
+
 def orders(evidence: Evidence, far: dict[tuple[str, str], float]) -> str:
     """Return rank correlations of gain and distance over baselines and fills, by estimator and protocol."""
     lines = []
     for base, names in (("ig", BASELINES.values()), ("deeplift", ("mean", "black")), ("deviation", BASELINES.values())):
-        own = "mean" if base == "deviation" else "black"
         pairs = list(product(names, BASELINES))
-        rows = [base if name == own else f"{base}(baseline={name})" for name, _ in pairs]
         line = [f"`{base}`", str(len(pairs))]
         for protocol in (MATCHED, SPECIFIC):
-            found = [
-                evidence.drawn(protocol, evidence.unit, fill).area(row).value
-                for row, (_, fill) in zip(rows, pairs, strict=True)
-            ]
-            line.append(f"{spearmanr([far[pair] for pair in pairs], found).statistic:+.2f}")
+            areas = [evidence.drawn(protocol, evidence.unit, fill).area(row_of(base, name)) for name, fill in pairs]
+            known = all(area.value is not None for area in areas)
+            found = (
+                spearmanr([far[pair] for pair in pairs], [area.value for area in areas]).statistic if known else None
+            )
+            line.append("–" if found is None else f"{found:+.2f}")
         lines.append(line)
     return markdown_table(("estimator", "pairs", "matched", "specific"), lines)
+
+
+def differences(evidence: Evidence) -> str:
+    """Return how much more IG from the fill gains than IG from each other baseline, paired, by protocol and fill."""
+    lines = []
+    for protocol, (fill, own) in product((MATCHED, SPECIFIC), BASELINES.items()):
+        drawn = evidence.drawn(protocol, evidence.unit, fill)
+        areas = {name: drawn.areas.get(row_of("ig", name)) for name in BASELINES.values()}
+        over = [
+            "" if name == own else interval(drawn.estimate(mine.minus(other)) if mine and other else Estimate())
+            for name, other in areas.items()
+            for mine in [areas[own]]
+        ]
+        lines.append([protocol.name, f"`{fill}`", *over])
+    return markdown_table(("gain", "fill", *(f"over IG from {name} [95 %]" for name in BASELINES.values())), lines)
 
 
 def main() -> None:
@@ -76,6 +97,7 @@ def main() -> None:
     tables = {
         "distances": markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
         **{protocol.name: gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)},
+        "differences": differences(evidence),
         "orders": orders(evidence, far),
     }
     write(HERE / "README.md", tables)
