@@ -5,11 +5,7 @@ from dataclasses import replace
 import streamlit as st
 
 from leaderboard import charts, pages
-from leaderboard.curves import (
-    UNRETRAINED,
-    ProbabilityTable,
-    probability_table,
-)
+from leaderboard.curves import UNRETRAINED, ProbabilityTable, probability_table
 from leaderboard.downloads import board_files, board_records
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
 from leaderboard.rows import BoardTable
@@ -27,16 +23,10 @@ from leaderboard.session import (
     this_page,
 )
 from leaderboard.source import protocols, units
-from leaderboard.text import (
-    HEADINGS,
-    PROTOCOLS,
-    protocol_name,
-)
+from leaderboard.text import HEADINGS, PROTOCOLS, protocol_name
 from roarbench.terms import SHOWN, Unit
 
 _CHARTED = 30  # rows that the chart of gains has at most
-
-
 _NARROW = 170  # pixels of one of several lists of choices in a row
 
 
@@ -45,8 +35,10 @@ def board(session: Session) -> None:
     wanted, whole, level = _choices(session)
     shown = filter_rows(whole, wanted)
     st.text(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
+    if shown.headline:
+        st.subheader(shown.headline, anchor=False)
     count, kept = len(shown.rows), f"{len(shown.rows)} of {whole.whole} rows"
-    st.text(f"{kept}. Places are among the rows shown." if shown.gained else f"{kept}.")
+    st.text(f"{kept}. Places are those among all rows." if shown.gained and count < whole.whole else f"{kept}.")
     if count:
         _rows(session, shown, whole, wanted)
     else:

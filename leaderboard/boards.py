@@ -1,9 +1,10 @@
 """Make the board of a suite from its evidence, as frozen rows."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import NamedTuple
 
-from leaderboard.rows import BoardRow, BoardTable, with_places
+from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.source import about, lookup_estimator, main_rows, slug, status, units
 from leaderboard.text import plain
 from roarbench.analysis.boards import VOID, SuiteResults
@@ -12,11 +13,12 @@ from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
-from roarbench.stats.board import RANDOM, Board
+from roarbench.stats.board import ONE_NETWORK, RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.verdicts import Comparison
 from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
+from roarbench.text import counted
 
 _SOUND = Flag(Grade.NONE, "")
 _COLUMNS = {"KAR gain": KAR, "No-retrain gain": MORF}
@@ -117,17 +119,36 @@ def board_table(
         unit=unit,
         levels=board.levels,
         caption=described.caption,
+        headline=headline(board, suite_results.suite.entered),
         footnote=" ".join(filter(None, (remarks(described), doubts.floor if protocol == ROAR else "", note))),
-        rows=tuple(with_places(rows)),
+        rows=tuple(rows),
         whole=len(rows),
         lines={name: gain for name, gain in gains.items() if gain is not None and name != RANDOM},
     )
 
 
+def headline(board: Board, strangers: Collection[str] = ()) -> str:
+    """Return how many estimators beat every control, as a sentence; empty where a gain or a verdict is missing.
+
+    Strangers, which the suite does not name, are not counted: each is judged as if it alone joined the others. Nothing
+    is said where one is a control, which no verdict is about.
+    """
+    own = [row for row in board.rows if row.estimator not in strangers]
+    asking = [row for row in board.rows if not lookup_estimator(row.estimator).control]
+    found = [row.beating for row in own if row in asking]
+    verdicts = [each.verdict for each in found if each]
+    strange = any(row not in own and row not in asking for row in board.rows)
+    if strange or not verdicts or len(verdicts) < len(found) or any(row.gain.value is None for row in own):
+        return ""
+    of = f"{sum(verdicts)} of {counted(len(found), 'estimator')}{' of the suite' * (len(own) < len(board.rows))}"
+    beat = "beats" if sum(verdicts) == 1 else "beat"
+    return f"{of} {beat} every control that asks no network{f', {ONE_NETWORK}' * board.one_network}."
+
+
 def _rows(
     evidence: Evidence, table: SuiteTable, levels: tuple[float, ...], doubts: Doubts, seconds: dict[str, float]
 ) -> list[BoardRow]:
-    """Return the rows of a table as they are shown, before they are placed among each other."""
+    """Return the rows of a table as they are shown."""
     suite_results, board, unit = table.suite_results, table.board, table.unit
     kar, unretrained = (evidence.gains(other, unit, main_rows(suite_results), levels) for other in (KAR, MORF))
     dates, scores = _dates(suite_results, board.protocol, unit), evidence.drawn(board.protocol, unit).scores
@@ -139,6 +160,7 @@ def _rows(
             control=lookup_estimator(row.estimator).control,
             place=row.place,
             gain=row.gain,
+            beating=row.beating,
             accuracies=row.accuracies,
             random=_verdict(row.random),
             sobel=_verdict(row.sobel),
@@ -156,7 +178,6 @@ def _rows(
             date=dates.get(row.estimator, ""),
             status=status(suite_results, row.estimator) if row.estimator in dates else "",
             gap="" if row.place or board.protocol == MASK_ONLY else _gap(table, scores, row.estimator),
-            entered=row.estimator in suite_results.suite.entered,
         )
         for row in table.rows
     ]

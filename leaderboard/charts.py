@@ -10,10 +10,9 @@ import vl_convert
 
 from leaderboard.compare import PairComparison
 from leaderboard.curves import CurvePoint, CurveTable
-from leaderboard.rows import BoardRow, BoardTable
+from leaderboard.rows import BEATS, BELOW, NEITHER, BoardRow, BoardTable
 from leaderboard.text import plain
 from roarbench.report.gains import Height, gain_height
-from roarbench.stats.verdicts import Verdict
 from roarbench.terms import SHOWN
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
@@ -24,7 +23,7 @@ _OTHERS = ("triangle-up", "cross", "triangle-right", "triangle-down", "triangle-
 _ROW = 22  # pixels of height for one estimator
 _NAME = 160  # pixels that a name may fill
 _TICKS = 8  # levels that have room for a label each
-_VERDICTS = {Verdict.BETTER: "#009E73", Verdict.WORSE: "#D55E00", Verdict.SAME: "#7A7A7A", "control": CONTROL}
+_KINDS = {BEATS: "#009E73", BELOW: "#D55E00", NEITHER: "#0072B2", "control": CONTROL}
 
 
 def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
@@ -33,10 +32,10 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
     title = gain_height(SHOWN[table.protocol])
-    kinds = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
+    kinds = alt.Scale(domain=list(_KINDS), range=list(_KINDS.values()))
     legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
-    colour = alt.Color("verdict:N", scale=kinds, title="vs Random", legend=legend)
-    tips = [_tip("estimator"), _tip("verdict"), *(_tip(key, "+.1f") for key in ("gain", "low", "high"))]
+    colour = alt.Color("kind:N", scale=kinds, title=None, legend=legend)
+    tips = [_tip("estimator"), _tip("beats"), *(_tip(key, "+.1f") for key in ("gain", "low", "high"))]
     base = alt.Chart(_data(rows)).encode(y=y, color=colour, tooltip=tips)
     bars = base.mark_bar(height=9, opacity=0.35).encode(x=alt.X("low:Q", title=title), x2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(x=alt.X("gain:Q", title=title))
@@ -49,8 +48,8 @@ _DASHES = {"sobel": [4, 3], "random-blurred": [1, 2]}
 
 def _gain_row(row: BoardRow) -> dict[str, Any]:
     value, low, high = row.gain
-    verdict = "control" if row.control else row.random or Verdict.SAME
-    return {"estimator": plain(row.estimator, 60), "gain": value, "low": low, "high": high, "verdict": verdict}
+    ends = {"gain": value, "low": low, "high": high}
+    return {"estimator": plain(row.estimator, 60), **ends, "kind": row.kind, "beats": row.beats}
 
 
 def _rule(x: float, dash: list[int]) -> alt.Chart:
@@ -124,7 +123,7 @@ def comparison_chart(pair: PairComparison, width: int = 460) -> alt.LayerChart:
     return _sized(alt.layer(zero, bars, points), width, 240)
 
 
-_NEAR, _FACTOR = 0.03, 1.1  # share of the gains' range, and ratio of costs, within which names would overlap
+_NEAR, _FACTOR = 0.03, 1.25  # share of the gains' range, and ratio of costs, within which names would overlap
 _ESTIMATE = ("value", "low", "high")
 
 

@@ -18,10 +18,10 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.terms import AUGMENTED, KAR, LERF, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
+from roarbench.terms import AUGMENTED, KAR, LERF, MATCHED, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult, experiment
 
-SIDE_BY_SIDE = (SPECIFIC, AUGMENTED, ROAR, KAR, MORF)  # gains first
+SIDE_BY_SIDE = (MATCHED, SPECIFIC, AUGMENTED, ROAR, KAR, MORF)  # gains first
 ABOVE_MASKS = "test accuracy above masks alone"
 POINTS_TABLE = "Gain or accuracy by protocol, estimator and level, with intervals"
 PUBLISHED = tuple(HOOKER_DATASETS.values())
@@ -98,9 +98,8 @@ def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str]
         published: One of `PUBLISHED`, whose curves of the same ids are added; none if empty.
     """
     wanted = {*CONTROLS, *chosen}
-    measured = [
-        row for row in board.rows if row.estimator in wanted and any(t.value is not None for t in row.accuracies)
-    ]
+    shown = [row for row in board.rows if row.estimator in wanted]
+    measured = [row for row in shown if any(at.value is not None for at in _measured(board, row)[1:])]
     rows = sorted(measured, key=lambda row: row.estimator not in CONTROLS)
     points = [
         CurvePoint(row.estimator, lookup_estimator(row.estimator).control, "measured", t, *estimate)
@@ -160,7 +159,7 @@ def curve_tables(
     A protocol under which nothing of what was chosen was measured is left out: its controls stand elsewhere.
     """
     tables = [curve_table(suite_results, board, chosen, published) for board in boards]
-    return [table for table in tables if table.shows(chosen) or not chosen]
+    return [table for table in tables if table.levels and (table.shows(chosen) or not chosen)]
 
 
 def above_masks_table(evidence: Evidence, caption: str, chosen: Iterable[str]) -> CurveTable | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from roarbench import text as formatting
 from roarbench.analysis.marks import MASKS
 from roarbench.estimators.catalogue import shown_name
 from roarbench.report.latex import latex_table
+from roarbench.report.table_values import plain_beating, with_ends
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.text import MISSING, interval, percent, place_interval, signed
@@ -24,7 +26,18 @@ ASSETS = Path(__file__).parent / "assets"
 Records = Sequence[Mapping[str, Any]]
 
 DECIMALS = 6  # finer than any draw knows an accuracy or a gain in points; in files and in what pages compute with
-_COLUMNS = ("place", "estimator", "gain", "random", "sobel", "blurred", "kar", "no-retrain", "seeds")  # with gains
+_COLUMNS = (
+    "place",
+    "estimator",
+    "gain",
+    "beats",
+    "random",
+    "sobel",
+    "blurred",
+    "kar",
+    "no-retrain",
+    "seeds",
+)  # with gains
 _MARKDOWN = "\\`*_[]<>!|~"  # what begins or ends something else than text inside a cell
 
 
@@ -44,25 +57,20 @@ def _record(row: BoardRow) -> dict[str, Any]:
         "place_low": place.low if place else None,
         "place_high": place.high if place else None,
         "tie_groups": " ".join(map(str, place.groups)) if place else "",
-        "gain": row.gain.value,
-        "gain_low": row.gain.low,
-        "gain_high": row.gain.high,
+        **with_ends("gain", row.gain),
+        **plain_beating(row.beating),
         "vs_random": row.random or None,
         "vs_sobel": row.sobel or None,
         "vs_random_blurred": row.blurred or None,
         "kar_gain": row.kar.value,
         "no_retrain_gain": row.unretrained.value,
-        "over_other_image": row.other_image.value,
-        "over_other_image_low": row.other_image.low,
-        "over_other_image_high": row.other_image.high,
+        **with_ends("over_other_image", row.other_image),
         "vs_other_image": row.vs_other_image or None,
         "flag": row.flag or None,
         "sign": row.sign or None,
         "blurred_twin_share": row.mark("blurred").share.value,
         "masks_share": row.mark(MASKS).share.value,
-        "above_masks": row.above_masks.value,
-        "above_masks_low": row.above_masks.low,
-        "above_masks_high": row.above_masks.high,
+        **with_ends("above_masks", row.above_masks),
         "seconds_per_1000_images": row.seconds,
         "seeds": row.seeds,
         "date": row.date or None,
@@ -74,11 +82,7 @@ def _record(row: BoardRow) -> dict[str, Any]:
 def _accuracies(row: BoardRow, table: BoardTable) -> dict[str, float | None]:
     """Return the accuracies with their intervals where a protocol has no gains; else nothing."""
     found = {} if table.gained else dict(zip(table.levels, row.accuracies, strict=True))
-    return {
-        f"accuracy_{t:g}{end}": value
-        for t, estimate in found.items()
-        for end, value in zip(("", "_low", "_high"), estimate, strict=True)
-    }
+    return dict(chain(*(with_ends(f"accuracy_{t:g}", accuracy).items() for t, accuracy in found.items())))
 
 
 def board_files(table: BoardTable) -> dict[str, str]:
@@ -143,7 +147,7 @@ def _quoted(text: str) -> str:
 
 def to_latex(table: BoardTable) -> str:
     """Return the board as a LaTeX table for the `booktabs` package."""
-    sides = "rlrlllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
+    sides = "rlrllllrrr" if table.gained else f"l{'r' * len(table.levels)}r"
     headings = dict(zip(_headings(table), sides, strict=True))
     lines = [_cells(row, table) for row in table.rows]
     return latex_table(headings, lines, f"{table.title}. {table.caption}. {table.footnote}") + "\n"
@@ -162,7 +166,7 @@ def _cells(row: BoardRow, table: BoardTable) -> list[str]:
         place_interval(row.place),
         plain(row.estimator),
         interval(row.gain),
-        *(verdict or MISSING for verdict in (row.random, row.sobel, row.blurred)),
+        *(verdict or MISSING for verdict in (row.beats, row.random, row.sobel, row.blurred)),
         interval(row.kar),
         interval(row.unretrained),
         str(row.seeds),

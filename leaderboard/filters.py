@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leaderboard.rows import BoardRow, BoardTable, with_places
+from leaderboard.rows import BoardRow, BoardTable
 from roarbench.analysis.marks import MASKS
 
 
@@ -28,8 +28,8 @@ class Filter:
 
 
 def filter_rows(table: BoardTable, wanted: Filter) -> BoardTable:
-    """Return the rows that pass a filter, sorted, with places among each other; missing values are last either way."""
-    rows = with_places(row for row in table.rows if _passes(row, wanted))
+    """Return the rows that pass a filter, sorted; missing values are last either way. Places stay those of all rows."""
+    rows = [row for row in table.rows if _passes(row, wanted)]
     value = SORTS[wanted.sort]
     down = wanted.sort not in RISING if wanted.down is None else wanted.down
     there = sorted((row for row in rows if value(row) is not None), key=value, reverse=down)
@@ -50,6 +50,7 @@ SORTS: dict[str, Callable[[BoardRow], Any]] = {  # by column; None where a row h
     "place": lambda row: None if row.place is None or row.gain.value is None else -row.gain.value,
     "estimator": lambda row: row.estimator.casefold(),
     "gain": lambda row: row.gain.value,
+    "beats": lambda row: row.beating and row.beating.p,
     "accuracy": lambda row: row.accuracies[-1].value if row.accuracies else None,
     "random": lambda row: row.random or None,
     "sobel": lambda row: row.sobel or None,
@@ -65,4 +66,13 @@ SORTS: dict[str, Callable[[BoardRow], Any]] = {  # by column; None where a row h
     "date": lambda row: row.date or None,
     "status": lambda row: row.status or None,
 }
-RISING = ("place", "estimator", "random", "sobel", "blurred", "seconds", "status")  # the smallest is wanted for first
+RISING = (
+    "place",
+    "estimator",
+    "beats",
+    "random",
+    "sobel",
+    "blurred",
+    "seconds",
+    "status",
+)  # the smallest is wanted for first

@@ -205,7 +205,7 @@ def bar_lines(table: BoardTable) -> str:
 
 def empty_columns(table: BoardTable) -> list[str]:
     """Return the columns that are empty in every row: a suite need not have all protocols and checks."""
-    optional = ("sobel", "blurred", "kar", "no-retrain", "other-image", "twin", "masks", "above", "seconds")
+    optional = ("beats", "sobel", "blurred", "kar", "no-retrain", "other-image", "twin", "masks", "above", "seconds")
     return [key for key in optional if all(SORTS[key](row) is None for row in table.rows)]
 
 
@@ -218,7 +218,15 @@ def status(row: BoardRow, suite_results: SuiteResults) -> str:
     return row.status and row.status + small
 
 
-_OPTIONAL = ("vs Sobel", "vs Random blurred", "over other image", "vs other image", "KAR gain", "no-retrain gain")
+_OPTIONAL = (
+    "beats controls",
+    "vs Sobel",
+    "vs Random blurred",
+    "over other image",
+    "vs other image",
+    "KAR gain",
+    "no-retrain gain",
+)
 
 
 def entry_boards(views: Sequence[SuiteView], name: str) -> list[dict[str, Any]]:
@@ -241,6 +249,7 @@ def _entry_board(view: SuiteView, table: BoardTable, row: BoardRow) -> dict[str,
         "protocol": protocol_name(table.protocol),
         "place": place_interval(row.place) if row.place else "",
         "gain": interval(row.gain),
+        "beats controls": row.beats,
         "vs Random": row.random,
         "vs Sobel": row.sobel,
         "vs Random blurred": row.blurred,

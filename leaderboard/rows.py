@@ -1,12 +1,14 @@
-"""The board as frozen records: one row per estimator, placed among the rows shown."""
+"""The board as frozen records: one row per estimator."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from roarbench.analysis.marks import Mark, weighs
+from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.terms import MASK_ONLY, SHOWN, Unit
+
+BEATS, BELOW, NEITHER = "beats all controls", "below a control", "neither"
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,9 @@ class BoardRow:
         about: What it is, in one sentence.
         family: The base that it is built on.
         control: Whether it never looks at the model.
-        place: Among the rows shown; None where the gain is missing.
+        place: Among all rows of the board; None where the gain is missing.
         gain: Under the board's protocol, in accuracy points.
+        beating: Beside every control that asks no network; None of a control and where there is no verdict.
         accuracies: Per level of the board, in [0, 1].
         random, sobel, blurred: Verdicts of its comparison with each control in words; empty for the control itself and
             where there is none.
@@ -35,7 +38,6 @@ class BoardRow:
         date: Day of the newest run of its curve; empty where there is none.
         status: `verified`, `trusted` or `self-reported`, see `source.status`; empty where its curve has no run.
         gap: Why there is no place; empty where there is one, and under a protocol that has none.
-        entered: Whether the suite does not name it: it is placed as if it alone joined the other rows.
     """
 
     estimator: str
@@ -44,6 +46,7 @@ class BoardRow:
     control: bool
     place: Place | None
     gain: Estimate
+    beating: Beating | None
     accuracies: tuple[Estimate, ...]
     random: str
     sobel: str
@@ -61,7 +64,18 @@ class BoardRow:
     date: str
     status: str
     gap: str
-    entered: bool = False
+
+    @property
+    def beats(self) -> str:
+        """Return whether it beats every control in a few signs; empty where that is not known."""
+        return self.beating.words if self.beating else "control" * self.control
+
+    @property
+    def kind(self) -> str:
+        """Return what it is coloured by: success is to beat every control, not one of them."""
+        if self.control or not self.beating:
+            return "control" if self.control else NEITHER
+        return BEATS if self.beating.verdict else BELOW if self.beating.below else NEITHER
 
     def mark(self, kind: str) -> Mark:
         """Return the mark of a kind; without share and grade where there is none."""
@@ -79,6 +93,7 @@ class BoardTable:
         unit: What one feature is.
         levels: Levels above 0 that the gain is taken over.
         caption: Of what the numbers are.
+        headline: How many estimators beat every control, in a sentence; empty where that is not known.
         footnote: What the intervals cover, and of what the gains of the other protocols are.
         rows: One for each estimator and control.
         whole: Number of rows before any was filtered out.
@@ -92,6 +107,7 @@ class BoardTable:
     unit: Unit
     levels: tuple[float, ...]
     caption: str
+    headline: str
     footnote: str
     rows: tuple[BoardRow, ...]
     whole: int
@@ -111,34 +127,3 @@ class BoardTable:
     def stem(self) -> str:
         """Return the name of its files, without ending."""
         return f"board-{self.slug}-{self.protocol}-{self.unit.stem}"
-
-
-def with_places(rows: Iterable[BoardRow]) -> list[BoardRow]:
-    """Return these rows with their places among each other.
-
-    Two rows are significantly different if they share no tie group. The tests hold for all pairs of the board at once,
-    so also for the pairs that are left: nothing is drawn again, and no choice of rows makes a difference look surer.
-    """
-    shown = list(rows)
-    ranked = [row for row in shown if row.place]
-    own = [row for row in ranked if not row.entered] or ranked
-    return [replace(row, place=_place(row, own)) if row.place else row for row in shown]
-
-
-def _place(row: BoardRow, others: list[BoardRow]) -> Place:
-    above = [other for other in others if _value(other) > _value(row)]
-    below = [other for other in others if _value(other) < _value(row)]
-    assert row.place, "only rows with a gain have a place"
-    if row.place.low is None:
-        return Place(1 + len(above))
-    low, high = (sum(_differ(row, other) for other in side) for side in (above, below))
-    return Place(1 + len(above), 1 + low, len(others) + (row not in others) - high, row.place.groups)
-
-
-def _differ(one: BoardRow, other: BoardRow) -> bool:
-    assert one.place and other.place, "only rows with a gain are compared"
-    return not set(one.place.groups) & set(other.place.groups)
-
-
-def _value(row: BoardRow) -> float:
-    return -float("inf") if row.gain.value is None else row.gain.value

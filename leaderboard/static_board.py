@@ -10,7 +10,10 @@ from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
 from leaderboard.source import protocols, units
 from leaderboard.text import PROTOCOLS, protocol_name
+from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
+
+_COLOURS = " Green beats every control, orange is below one, blue is neither."
 
 
 class BarScale(NamedTuple):
@@ -113,7 +116,7 @@ def _data(view: SuiteView, choice: BoardOption, names: Iterable[str]) -> dict[st
         "called": protocol_name(table.protocol),
         "without": empty_columns(table),
         "level": choice.level,
-        "legend": f"{legend(table)} In the bars {bar_lines(table)}." if table.gained else legend(table),
+        "legend": f"{legend(table)} In the bars {bar_lines(table)}.{_COLOURS}" if table.gained else legend(table),
         "gained": table.gained,
         "marked": table.marked,
         "scale": [round(end, DECIMALS) for end in scale(table)],
@@ -129,13 +132,15 @@ def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
         "accuracies": [] if table.gained else [rounded(accuracy) for accuracy in entry.accuracies],
         "kar": rounded(entry.kar),
         "unretrained": rounded(entry.unretrained),
+        "kind": entry.kind,
+        "beats": entry.beats,
+        "beating": _beating(entry.beating),
         "random": entry.random,
         "sobel": entry.sobel,
         "blurred": entry.blurred,
         "other": rounded(entry.other_image),
         "vsOther": entry.vs_other_image,
-        "groups": list(entry.place.groups) if entry.place else None,
-        "entered": entry.entered,
+        "place": entry.place,
         "seeds": entry.seeds,
         "date": entry.date,
         "status": entry.status,
@@ -143,6 +148,11 @@ def _packed(entry: BoardRow, table: BoardTable) -> dict[str, Any]:
         "flag": entry.flag,
         "sign": entry.sign,
     }
+
+
+def _beating(found: Beating | None) -> list[Any]:
+    """Return verdict, nearest control, gain over it, and p, which sorts."""
+    return [found.verdict, found.nearest, rounded(found.over), found.p] if found else [None, None, [None] * 3, None]
 
 
 def rounded(found: Estimate) -> list[float | None]:

@@ -54,7 +54,7 @@ function onChoice(form) {
 
 // ---- the board -----------------------------------------------------------------------------------------------------
 
-const RISING = new Set(["place", "estimator", "random", "sobel", "blurred", "seconds", "status"]);
+const RISING = new Set(["place", "estimator", "beats", "random", "sobel", "blurred", "seconds", "status"]);
 const FILTERS = ["search", "protocol", "unit", "level", "family", "status"];
 
 // A row's values under the chosen board are kept on its element as `values`; they are null where the board lacks it.
@@ -98,7 +98,7 @@ function drawBar(svg, values, board) {
     add("line", { class: name, x1: share(points), x2: share(points), y1: 0, y2: 10 });
   }
   const left = share(low ?? value), right = share(high ?? value);
-  add("rect", { class: values.random.replaceAll(" ", "-"), x: left, width: right - left, y: 3, height: 4 });
+  add("rect", { class: values.kind.replaceAll(" ", "-"), x: left, width: right - left, y: 3, height: 4 });
   add("rect", { class: "value", x: share(value) - 0.5, width: 1, y: 1, height: 8 });
 }
 
@@ -135,7 +135,9 @@ function writeRow(row, values, board) {
   writeSpan(cell("kar"), values.kar);
   writeSpan(cell("no-retrain"), values.unretrained);
   writeOther(cell("other-image"), values);
-  for (const name of ["random", "sobel", "blurred", "seeds", "date", "status"]) {
+  const [place, low, high] = values.place || ["–", null];
+  cell("place").textContent = low === null ? place : low === high ? low : `${low}-${high}`;
+  for (const name of ["beats", "random", "sobel", "blurred", "seeds", "date", "status"]) {
     row.querySelector("td." + name).textContent = values[name] === "" ? "–" : values[name];
   }
   Object.assign(cell("sign"), { textContent: values.sign, title: values.flag });
@@ -143,7 +145,7 @@ function writeRow(row, values, board) {
 }
 
 function writeBoard(table, board) {
-  const texts = { about: board.about + ".", caption: board.caption + ".", footnote: board.footnote, legend: board.legend };
+  const texts = { about: board.about + ".", caption: board.caption + ".", headline: board.headline, footnote: board.footnote, legend: board.legend };
   for (const [id, text] of Object.entries(texts)) document.getElementById(id).textContent = text;
   table.className = [...board.without.map((key) => "no-" + key), board.gained ? "" : "ungained"].join(" ");
   table.rowsInOrder.forEach((row, index) => writeRow(row, board.rows[index], board));
@@ -161,12 +163,12 @@ function doubts(row) {
 }
 
 function value(row, key) {
-  const { gain, accuracies, kar, unretrained, other, groups, ...others } = row.values;
+  const { gain, place, beating, accuracies, kar, unretrained, other, ...others } = row.values;
   const { twin, masks, above } = doubts(row);
   const numbers = {
-    place: groups === null ? null : -gain[0], gain: gain[0], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
+    ...others, place: place && -gain[0], gain: gain[0], beats: beating[3], accuracy: (accuracies.at(-1) ?? [null])[0], kar: kar[0],
     "no-retrain": unretrained[0], "other-image": other[0], twin, masks, above: above[0],
-    seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(), ...others,
+    seconds: number(row.dataset.seconds), estimator: row.dataset.estimator.toLowerCase(),
   };
   return numbers[key] === "" ? null : numbers[key];
 }
@@ -181,29 +183,6 @@ function sortRows(table, key, descending) {
     return (a < b) === descending ? 1 : -1;
   });
   table.tBodies[0].append(...rows);
-}
-
-// Rows are significantly different if they share no tie group; the tests hold for all pairs at once, so also for those
-// shown.
-function placeRows(rows) {
-  const placed = rows.filter((row) => row.values.groups !== null);
-  const named = placed.filter((row) => !row.values.entered), own = named.length ? named : placed;
-  for (const row of rows) row.place = null;
-  for (const row of placed) {
-    const mine = new Set(row.values.groups), gain = row.values.gain[0];
-    let place = 1, low = 1, high = own.length + !own.includes(row);
-    for (const other of own) {
-      const theirs = other.values.gain[0];
-      const apart = !other.values.groups.some((group) => mine.has(group));
-      if (theirs > gain) { place += 1; if (apart) low += 1; }
-      if (theirs < gain && apart) high -= 1;
-    }
-    row.place = mine.size === 0 ? { place, low: null, high: null } : { place, low, high };
-  }
-  for (const row of rows) {
-    const { place, low, high } = row.place || { place: "–", low: null };
-    row.querySelector(".place").textContent = low === null ? place : low === high ? low : `${low}-${high}`;
-  }
 }
 
 function passes(row, wanted) {
@@ -224,10 +203,9 @@ function showBoard(table, form, boards) {
     row.hidden = !passes(row, wanted);
     return !row.hidden;
   });
-  placeRows(shown);
   const whole = board.rows.filter(Boolean).length;
   document.getElementById("shown").textContent = `${shown.length} of ${whole} rows.`
-    + (board.gained ? " Places are among the rows shown." : "");
+    + (board.gained && shown.length < whole ? " Places are those among all rows." : "");
   const buttons = [...table.tHead.querySelectorAll("button")];
   const key = asked("sort", buttons.map((button) => button.dataset.sort), "gain", "column {} to sort by");
   const descending = state.has("down") ? state.get("down") === "1" : !RISING.has(key);
@@ -265,22 +243,22 @@ function startBoard(table, form, boards) {
 
 // The same columns and digits as the files that Python writes.
 function record(row, board) {
-  const { gain, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, groups, seeds, date, status, gap,
+  const { gain, beating, accuracies, kar, unretrained, other, vsOther, random, sobel, blurred, seeds, date, status, gap,
     flag, sign } = row.values;
   const { name, about, family, control, seconds } = row.dataset;
   const { twin, masks, above } = doubts(row);
-  const { place, low, high } = row.place || { place: null, low: null, high: null };
-  const levels = accuracies.flatMap((accuracy, number) => ["", "_low", "_high"].map((end, part) =>
-    [`accuracy_${board.levels[number]}${end}`, accuracy[part]]));
+  const withEnds = (name, [value, low, high]) => ({ [name]: value, [name + "_low"]: low, [name + "_high"]: high });
+  const [place, low, high, groups] = row.values.place || [null, null, null, []];
+  const [beats, nearest, over] = beating;
+  const levels = accuracies.map((accuracy, number) => withEnds("accuracy_" + board.levels[number], accuracy));
   return {
     estimator: name, about, family, control: control !== "", place, place_low: low, place_high: high,
-    tie_groups: (groups || []).join(" "), gain: gain[0], gain_low: gain[1], gain_high: gain[2], vs_random: random || null,
-    vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
-    over_other_image: other[0], over_other_image_low: other[1], over_other_image_high: other[2],
-    vs_other_image: vsOther || null, flag: flag || null, sign: sign || null, blurred_twin_share: twin,
-    masks_share: masks, above_masks: above[0], above_masks_low: above[1], above_masks_high: above[2],
+    tie_groups: groups.join(" "), ...withEnds("gain", gain), beats_controls: beats, nearest_control: nearest,
+    ...withEnds("over_nearest", over), vs_random: random || null, vs_sobel: sobel || null, vs_random_blurred: blurred || null, kar_gain: kar[0], no_retrain_gain: unretrained[0],
+    ...withEnds("over_other_image", other), vs_other_image: vsOther || null, flag: flag || null, sign: sign || null, blurred_twin_share: twin,
+    masks_share: masks, ...withEnds("above_masks", above),
     seconds_per_1000_images: number(seconds), seeds, date: date || null, status: status || null,
-    no_place_because: gap || null, ...Object.fromEntries(levels),
+    no_place_because: gap || null, ...Object.assign({}, ...levels),
   };
 }
 
@@ -298,9 +276,9 @@ function csvText(records) {
 
 function saveRows(table, board, kind) {
   const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => record(row, board));
-  const { slug, title, protocol, unit, levels, caption, footnote } = board;
+  const { slug, title, protocol, unit, levels, caption, headline, footnote } = board;
   const text = kind === "json"
-    ? JSON.stringify({ slug, title, protocol, unit, levels, caption, footnote, rows }, null, 1) + "\n"
+    ? JSON.stringify({ slug, title, protocol, unit, levels, caption, headline, footnote, rows }, null, 1) + "\n"
     : csvText(rows.map((row) => ({ suite: title, ...row, numbers_are_of: caption })));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: kind === "json" ? "application/json" : "text/csv" }));

@@ -1,12 +1,14 @@
 """The rows of a table as plain values, for JSON and CSV: accuracies are fractions, gains accuracy points."""
 
 import json
+from itertools import chain
 from typing import Any
 
 from roarbench.analysis.marks import Grade
 from roarbench.analysis.noisy_copies import kept_words
 from roarbench.analysis.probability_drop import Fall
 from roarbench.report.table import SuiteTable, suite_trains
+from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import to_csv
@@ -62,16 +64,13 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict": row.random.verdict if row.random else None,
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
-        **_plain_beating(table, row),
+        **plain_beating(row.beating),
+        **_plain_twins(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
-        "over_other_image": row.over_other_image.value,
-        "over_other_image_low": row.over_other_image.low,
-        "over_other_image_high": row.over_other_image.high,
-        "gain": row.gain.value,
-        "gain_low": row.gain.low,
-        "gain_high": row.gain.high,
+        **with_ends("over_other_image", row.over_other_image),
+        **with_ends("gain", row.gain),
         "seeds": row.seeds,
         "looks": row.looks or None,
         "kept": table.suite_results.kept.get(row.estimator),
@@ -83,18 +82,24 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
-def _plain_beating(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row beside the controls that ask no network, and over its twins, in accuracy points."""
-    found = row.beating
-    plain: dict[str, Any] = {
+def with_ends(name: str, found: Estimate) -> dict[str, float | None]:
+    """Return a number and the ends of its interval under their names."""
+    return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
+
+
+def plain_beating(found: Beating | None) -> dict[str, Any]:
+    """Return a row beside the controls that ask no network, in accuracy points."""
+    return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
+        **with_ends("over_nearest", found.over if found else Estimate()),
     }
-    over = found.over if found else Estimate()
-    plain |= {f"over_nearest{end}": getattr(over, part) for end, part in _ENDS.items()}
-    twins = {kind: row.over_twins.get(kind, Estimate()) for kind in table.twins}
-    ends = {f"{kind}{end}": getattr(each, part) for kind, each in twins.items() for end, part in _ENDS.items()}
-    return plain | ({"over_twins": ends} if ends else {})
+
+
+def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
+    """Return a row's gain over its twins, in accuracy points; nothing where no row has any."""
+    twins = (with_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
+    return {"over_twins": dict(chain(*twins))} if table.twins else {}
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
@@ -135,7 +140,7 @@ def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
         "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
         "relative_change": dict(zip(levels, found.changes, strict=True)),
     }
-    plain: dict[str, Any] = {f"aopc{end}": getattr(found.aopc, part) for end, part in _ENDS.items()}
+    plain: dict[str, Any] = with_ends("aopc", found.aopc)
     for name, curve in curves.items():
         for end, part in _ENDS.items():
             plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}

@@ -31,8 +31,12 @@ class Beating(NamedTuple):
     @property
     def words(self) -> str:
         """Return the verdict in a few signs: `yes`, or the control that it is not shown to beat."""
-        below = self.over.high is not None and self.over.high < 0
-        return "yes" if self.verdict else f"{'<' if below else SAME} {self.nearest}"
+        return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"
+
+    @property
+    def below(self) -> bool:
+        """Return whether its whole interval is below the nearest control."""
+        return self.over.high is not None and self.over.high < 0
 
 
 def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:

@@ -92,6 +92,13 @@ def test_curves_of_gains_come_first(view: SuiteView) -> None:
             assert (points[t].value, points[t].low, points[t].high) == pytest.approx([100 * end for end in gain])
 
 
+def test_gains_without_a_single_level_make_no_curve(view: SuiteView) -> None:
+    """The second answers of a paired protocol are missing, as where another suite shares its first ones."""
+    board = next(board for board in view.curve_boards if board.protocol == SPECIFIC)
+    empty = replace(board, rows=tuple(replace(row, differences=(Estimate(),) * 3) for row in board.rows))
+    assert [curve_tables(view.suite_results, [empty], chosen) for chosen in (["grad"], [])] == [[], []]
+
+
 def test_one_level_is_told_in_words(view: SuiteView) -> None:
     found = curve_tables(view.suite_results, view.curve_boards, ["grad"])
     assert [table.drawn for table in found] == [True, True, False, False]

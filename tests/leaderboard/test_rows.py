@@ -4,14 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from leaderboard.boards import Doubts, board_table, main_board
+from leaderboard.boards import Doubts, board_table, headline, main_board
 from leaderboard.downloads import board_records, to_markdown
 from leaderboard.filters import RISING, SORTS, Filter, filter_rows
 from leaderboard.pages import empty_columns, gain_title
-from leaderboard.rows import BoardTable, with_places
+from leaderboard.rows import BEATS, BELOW, NEITHER, BoardTable
 from leaderboard.source import main_rows, protocols, read_suites, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -20,6 +18,8 @@ from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table import SuiteTable
+from roarbench.stats.beating import Beating
+from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.judging import board
 from roarbench.stats.pairs import Pairs
@@ -204,6 +204,53 @@ def test_filters(table: BoardTable) -> None:
     assert not filter_rows(table, Filter(status="self-reported")).rows
 
 
+def test_a_filter_gives_no_better_place(table: BoardTable) -> None:
+    kept = filter_rows(table, Filter(families=("control",))).rows
+    assert kept == tuple(row for row in table.rows if row.control) and kept[0].place.place > 1
+
+
+OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
+
+
+def beside(word: str, name: str) -> Row:
+    """A row that beats all controls, is below one or level with it; or a control; or without a gain, or a verdict."""
+    found = Beating(word == "yes", 0.01, 0.01, "contrast", OVER[word]) if word in OVER else None
+    gain = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
+    name = "contrast" if word.startswith("control") else name
+    return Row(name, 3, Estimate(), (), (), gain, Estimate(), None, None, None, None, beating=found)
+
+
+@pytest.mark.parametrize(
+    ("words", "strangers", "references", "said"),
+    [
+        ("control yes yes ≈", "", 3, "2 of 3 estimators beat every control that asks no network."),
+        ("control yes <", "", 3, "1 of 2 estimators beats every control that asks no network."),
+        ("control ≈ ≈", "", 3, "0 of 2 estimators beat every control that asks no network."),
+        ("control < <", "", 3, "0 of 2 estimators beat every control that asks no network."),
+        ("control yes", "", 1, "1 of 1 estimator beats every control that asks no network, for this network only."),
+        ("control yes yes", "e2", 3, "1 of 1 estimator of the suite beats every control that asks no network."),
+        ("control yes", "contrast", 3, ""),  # no verdict is about a control that joined later
+        ("control yes missing", "", 3, ""),
+        ("control-missing yes", "", 3, ""),
+        ("control unjudged unjudged", "", 3, ""),  # at chance, or without intervals
+        ("unjudged", "", 3, ""),  # nothing to beat
+        ("control", "", 3, ""),
+    ],
+)
+def test_the_headline_says_no_more_than_the_verdicts(words: str, strangers: str, references: int, said: str) -> None:
+    rows = tuple(beside(word, f"e{n}") for n, word in enumerate(words.split()))
+    made = Board(ROAR, (0.9,), rows, 100, Bootstrap(), Covers.BOTH, None, None, 0, references=references)
+    assert headline(made, strangers.split()) == said
+
+
+def test_success_is_to_beat_every_control(table: BoardTable) -> None:
+    """Better than Random is none where another control is level; a control has no success at all."""
+    row = replace(table.rows[0], random="better", control=False)
+    kinds = {word: replace(row, beating=beside(word, "e").beating).kind for word in (*OVER, "unjudged")}
+    assert kinds == {"yes": BEATS, "<": BELOW, "≈": NEITHER, "unjudged": NEITHER}
+    assert (replace(row, control=True).kind, replace(row, control=True, beating=None).beats) == ("control", "control")
+
+
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_sort_keeps_all_rows(table: BoardTable, sort: str) -> None:
     assert sorted(ids(filter_rows(table, Filter(sort=sort)))) == sorted(ids(table))
@@ -252,29 +299,8 @@ def test_sorts(table: BoardTable) -> None:
     assert ids(filter_rows(table, Filter(sort="seconds")))[0] == "grad"
 
 
-def test_places_of_a_choice_by_hand(table: BoardTable) -> None:
-    """Three rows: A is apart from C, B from neither."""
-    a, b, c = table.rows[:3]
-    groups = {a: (1,), b: (1, 2), c: (2,)}
-    rows = [replace(e, place=e.place._replace(groups=g)) for e, g in groups.items()]
-    spans = [(e.place.place, e.place.low, e.place.high) for e in with_places(rows)]
-    assert spans == [(1, 1, 2), (2, 1, 3), (3, 2, 3)]
-    spans = [(e.place.place, e.place.low, e.place.high) for e in with_places([rows[0], rows[2]])]
-    assert spans == [(1, 1, 1), (2, 2, 2)]
-
-
-@given(st.sets(st.integers(0, 7)))
-def test_places_of_any_choice_follow_from_the_pairs_told_apart(table: BoardTable, chosen: set[int]) -> None:
-    kept = [table.rows[index] for index in sorted(chosen)]
-    for entry in with_places(kept):
-        apart = [other for other in kept if not set(entry.place.groups) & set(other.place.groups)]
-        better = sum(other.gain.value > entry.gain.value for other in apart)
-        worse = sum(other.gain.value < entry.gain.value for other in apart)
-        assert (entry.place.low, entry.place.high) == (1 + better, len(kept) - worse)
-
-
 def test_tie_groups_say_exactly_which_pairs_are_told_apart() -> None:
-    """What `with_places` rests on: two rows share a group if and only if no test tells them apart."""
+    """Two rows share a group if and only if no test tells them apart."""
     from roarbench.stats.places import place_intervals
 
     generator = np.random.default_rng(3)
