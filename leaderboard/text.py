@@ -93,13 +93,14 @@ GAINED = (
 TEXTS = ("estimator", "beats", "random", "sobel", "blurred", "date", "status")  # columns that are no numbers
 
 COLUMNS = {
-    "place": "Position by gain among all rows of the board, shown or not. A place interval such as 2-4 holds all places "
-    "that the data allow: rows that are not significantly different may stand in either order. No place: a run is missing.",
+    "place": "Position by gain among all rows of the board, shown or not. A place interval such as 2-4 holds all "
+    "places that the data allow: rows that are not significantly different may stand in either order. No place: a run "
+    "is missing.",
     "estimator": "The id that the command line takes. Controls never look at the network; an estimator that does not "
     "beat them has shown nothing. (!) marks a reason to doubt the row, given on its page; (!!) a strong one.",
     "gain": "Area between Random's accuracy curve and this one's, in accuracy points, with its interval. Specific "
-    "and matched gain: the area of how much more an image's own mask costs than another one. DiffROAR: the area of KAR's "
-    "accuracy minus ROAR's. Above 0 is better than Random in each case.",
+    "and matched gain: the area of how much more an image's own mask costs than another one. DiffROAR: the area of "
+    "KAR's accuracy minus ROAR's. Above 0 is better than Random in each case.",
     "beats": "Yes: better than every control of the suite that asks no network, with a chance of 5% at most that any "
     "row is called so wrongly; else the control that is hardest to beat, ≈ not significantly different from it, < "
     "below it.",
@@ -144,10 +145,10 @@ ABOUT = (
     "scores 0. The board of quick leads with it and shows ROAR beside it. Matched gain compares with masks that change "
     "the image as much, so that following contrast alone scores 0, too.",
     "Controls never look at the network: a random ranking, a Sobel edge filter, a blurred random map, which removes "
-    "blobs as many estimators do, and in some suites maps of contrast and saturation. The gain of an estimator under ROAR is the area between Random's curve "
-    "and its own, in accuracy points. Intervals come from resampling test images, explained networks and trainings, "
-    "with the same draws for all rows. Where two estimators are not significantly different, the board "
-    "says so, and their place intervals overlap.",
+    "blobs as many estimators do, and in some suites maps of contrast and saturation. The gain of an estimator under "
+    "ROAR is the area between Random's curve and its own, in accuracy points. Intervals come from resampling test "
+    "images, explained networks and trainings, with the same draws for all rows. Where two "
+    "estimators are not significantly different, the board says so, and their place intervals overlap.",
 )
 
 LIMITS = (
