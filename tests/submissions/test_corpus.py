@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ with (CORPUS / "verdicts.csv").open() as table:
     VERDICTS = {row["file"]: row["verdict"] for row in csv.DictReader(table)}
 
 
+LITTLE = Limits(cpu=6, wall=40, memory=2**31)
+# the clocks begin with the submission's own code, and these files use up all that they have
+SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=6)}
+
+
 @pytest.fixture(autouse=True)
 def sandbox(require: Callable[[str, str], str]) -> None:
     require("bwrap", "apt-get install bubblewrap")
@@ -33,7 +39,7 @@ def sandbox(require: Callable[[str, str], str]) -> None:
 @pytest.fixture(autouse=True)
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs endless time or memory is as endless after a part of it."""
-    monkeypatch.setattr(checks, "CHECK", Limits(cpu=6, wall=40, memory=2**31))
+    monkeypatch.setattr(checks, "CHECK", LITTLE)
 
 
 def verdict(path: Path) -> tuple[str, str]:
@@ -51,7 +57,8 @@ def test_every_file_has_a_verdict() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(VERDICTS))
-def test_verdict(name: str) -> None:
+def test_verdict(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "CHECK", SOONER.get(VERDICTS[name], LITTLE))
     seen, line = verdict(CORPUS / f"{name}.py")
     assert seen in VERDICTS[name].split(" or "), line  # what comes first may depend on the machine
     assert len(f"roarbench: {line}") <= 200
