@@ -129,7 +129,8 @@ def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeyp
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     found = json.loads(call("status", *SMALL, "--store", tmp_path, "--format", "json").out)
-    assert found["failures"] == [{"run": "roar truth t=0.5 scalar seed 0", "reason": "the loss went away"}]
+    failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
+    assert found["failures"] == [failure]
     assert "the loss went away" in call("status", *SMALL, "--store", tmp_path).out
     monkeypatch.setattr(jobs, "score", score)
     assert call("run", *PART, "--store", tmp_path).code == 1  # nobody has asked for it to be tried again

@@ -84,7 +84,7 @@ def test_maps_that_explain_nothing_are_told() -> None:
     first = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(0))
     other = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(1))
     assert _warnings(first, other, other) == []
-    assert "model" in _warnings(first, other, first)[0]
+    assert "network" in _warnings(first, other, first)[0]
     assert "target" in _warnings(first, first, other)[0]
     assert "same everywhere" in _warnings(first * 0, other, other)[0]
 
