@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import ensembles
-from roarbench.estimators import VARIANTS
+from roarbench.estimators import VARIANTS, ensembles
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs, shards
