@@ -235,10 +235,10 @@ class _Judge:
         return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
 
     def beatings(self) -> dict[str, Beating]:
-        """Return the rows that ask a network beside every control of the suite that asks none."""
+        """Return the rows that ask a network beside every control of the suite that asks none, if all have gains."""
         silent = self.scores.silent
-        controls = [name for name in self.placed if name in silent - self.scores.strangers]
-        if self.covers is Covers.NOTHING or not controls:
+        controls = silent - self.scores.strangers
+        if self.covers is Covers.NOTHING or not controls or not controls <= self.placed.keys():
             return {}
         asking = [name for name in self.placed if name not in silent]
         pairs = {(name, control): self.over(control)[name] for name in asking for control in controls}

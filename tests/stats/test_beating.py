@@ -1,5 +1,7 @@
 """The verdict that leads: a row is better than every control that asks no network."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,12 @@ def test_a_row_that_is_as_good_as_the_best_control_is_called_better_seldom() -> 
         assert row.beating is not None
         wrong += row.beating.verdict
     assert wrong <= 14
+
+
+def test_a_control_that_is_not_finished_leaves_no_verdict() -> None:
+    whole = scores(np.random.default_rng(6), {"random": 0.7, "contrast": 0.6, "grad": 0.2})
+    part = replace(whole, correct={at: bits for at, bits in whole.correct.items() if at[0] != "contrast"})
+    assert [row.beating for row in board(part, ROAR).rows] == [None] * 3
 
 
 def test_controls_have_no_verdict_and_a_clear_row_has_one() -> None:
