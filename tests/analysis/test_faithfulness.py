@@ -91,7 +91,7 @@ def test_text_and_markdown_show_them_after_the_rest(scored):
     assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
     (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
     assert grad.endswith("| 0.235 | -0.500 | – |")
-    assert "By Quantus, on the first 64 test images at most, no part of gain or place: PF ↓: " in footnote(scored)
+    assert "By Quantus, on at most the first 64 test images, apart from gain and place: PF ↓: " in footnote(scored)
     text = printed(scored)
     assert all(piece in text for piece in ("PF ↓", "RP ↑", "FC ↑", "0.235", "-0.500"))
 

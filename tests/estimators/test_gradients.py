@@ -110,7 +110,7 @@ def test_guided_backprop_finds_every_relu(how, batch):
 
 def test_guided_backprop_needs_a_relu(batch):
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.Tanh(), nn.Linear(5, 5)).double().eval()
-    with pytest.raises(CallerError, match="the model has none"):
+    with pytest.raises(CallerError, match="the network has none"):
         logit_gradients(model, batch.images, batch.targets, {"gb"})
     assert set(logit_gradients(model, batch.images, batch.targets, {"grad"})) == {"grad"}
 

@@ -66,6 +66,7 @@ def test_which_estimators_need_neighbours():
     cams = {"gradcam", "guided-gradcam", "hires-cam", "layer-cam", "score-cam"}
     patches = {"occlusion", "feature-ablation", "kernel-shap", "rise"}
     controls = {"sobel", "sobel-released", "random-smooth", "centre", "contrast", "random-blurred"}
+    controls |= {"deviation-blurred", "saturation-deviation"}
     assert spatial == cams | patches | controls
     assert find_estimator("gradient-shap(baseline=blur)").spatial
     assert not find_estimator("ig(baseline=mean)").spatial

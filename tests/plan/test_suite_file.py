@@ -267,5 +267,5 @@ def test_fills_are_named_and_masks_alone_have_none(path):
     for fill, words in (("blurr", "no fill 'blurr'; did you mean 'blur'"), ("3", "no fill '3'")):
         with pytest.raises(CallerError, match=words):
             changed(path, old, f'{old}\nfills = ["{fill}"]')
-    with pytest.raises(CallerError, match="where masks are exchanged write the fill mean"):
-        changed(path, old, 'protocols = ["specific"]\nfills = ["blur"]')
+    with pytest.raises(CallerError, match="where masks are exchanged write mean, zero, blur or noise"):
+        changed(path, old, 'protocols = ["specific"]\nfills = ["linear"]')

@@ -118,7 +118,7 @@ def test_orders_that_explain_different_networks_are_no_difference(results):
 def test_table_csv_and_picture_say_what_it_is(results):
     table = suite_table(results, "diffroar", None, None)
     assert table.caption.startswith("DIFFROAR on planted")
-    assert "minus that with as many of the most important ones removed (ROAR)" in remarks(table)
+    assert "minus accuracy with as many of the most important ones removed (ROAR)" in remarks(table)
     assert {"gain", "gain_low", "gain_high", "gains_0.3", "gains_0.9"} <= set(rows(results, "csv")["grad"])
     drawn = chart(table)
     assert drawn.height is Height.DIFFROAR

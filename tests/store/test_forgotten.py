@@ -99,7 +99,7 @@ def test_a_store_from_before_has_none(tmp_path) -> None:
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(row)
         with store.database.write() as connection:
-            for name in ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums"):
+            for name in ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks"):
                 connection.execute(text(f"DROP TABLE {name}"))
             connection.execute(text("CREATE TABLE claims (key TEXT)"))
             connection.execute(text("UPDATE roarbench_version SET version_num = '0004'"))

@@ -85,7 +85,7 @@ def test_maps_that_explain_nothing_are_told() -> None:
     other = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(1))
     assert _warnings(first, other, other) == []
     assert "network" in _warnings(first, other, first)[0]
-    assert "target" in _warnings(first, first, other)[0]
+    assert "class" in _warnings(first, first, other)[0]
     assert "same everywhere" in _warnings(first * 0, other, other)[0]
 
 

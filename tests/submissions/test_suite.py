@@ -175,7 +175,9 @@ def test_a_kept_file_is_checked_before_it_is_run(
     monkeypatch.setattr(
         submitting,
         "validate",
-        lambda entry, begin: asked.append(entry) or SimpleNamespace(text=str, pace=next(paces)),
+        lambda entry, suite, begin: (
+            asked.append(entry) or SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
+        ),
     )
     mode = submitting.SubmissionMode(trust=False, cuda=False)
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
@@ -198,7 +200,7 @@ def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> No
 def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "good.py"
     path.write_bytes(GOOD)
-    monkeypatch.setattr(submitting, "validate", lambda entry, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
+    monkeypatch.setattr(submitting, "validate", lambda entry, suite, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
     entry, how = check_source(GOOD).id, submitting.SubmissionMode
     found = [submitting.inspect_files([path], how(cuda, cuda), run, CONSOLE) for cuda, run in ((0, 1), (0, 0), (1, 1))]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
