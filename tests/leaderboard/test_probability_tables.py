@@ -85,4 +85,4 @@ def test_the_app_has_it_under_protocols_without_retraining(
         expected = probability_table(quick, {"morf": MORF, "lerf": LERF}[protocol], Unit.SCALAR)
         assert table.to_dict("records") == expected.records
         assert expected.title in "".join(each.proto.body for each in test.get("html"))
-        assert expected.explanation in [text.value for text in test.markdown]
+        assert expected.explanation in [text.value for text in test.text]
