@@ -1,12 +1,7 @@
-"""Chance that belongs to an image: counter-based, so it does not depend on batch size, order or worker.
-
-Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, what the draw is for), the
-upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.
-"""
+"""Noise and other draws that belong to an image, so they do not depend on batch size, order or worker (`pairing`)."""
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from enum import IntEnum
 
 import numpy as np
 import torch
@@ -14,22 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import sent
-from roarbench.errors import CallerError
 from roarbench.estimators import NOISE
+from roarbench.estimators.pairing import Purpose, chance
 
 _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
-
-
-class _Purpose(IntEnum):
-    NOISE = 0
-    RANDOM = 1
-    TARGET = 2
-    OTHER_IMAGE = 3
-    SAME_CLASS = 4
-    PATH = 5
-    MASK = 6
-    COALITION = 7
-    FILL = 8
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
@@ -67,7 +50,7 @@ def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     z = np.empty((n, h, w, c), np.float32)
 
     def draw(row: NDArray[np.float32], image: int) -> None:
-        _chance(seed, _Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
+        chance(seed, Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter's lock
         each = drawers.map if images.is_cuda else map
@@ -84,13 +67,13 @@ def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
     """Return the random control: uniform importance in [0, 1), float32 of the images' shape, always the same."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
-        _chance(seed, _Purpose.RANDOM, image).random(dtype=np.float32, out=row)
+        chance(seed, Purpose.RANDOM, image).random(dtype=np.float32, out=row)
     return torch.from_numpy(z).to(images)
 
 
 def path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Return where on the path to its j-th noisy copy each image is looked at, uniform in [0, 1), (n, 1, 1, 1)."""
-    drawn = [_chance(seed, _Purpose.PATH, image, j).random() for image in ids.tolist()]
+    drawn = [chance(seed, Purpose.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
@@ -105,7 +88,7 @@ def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple
     Returns:
         float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
     """
-    generator = _chance(seed, _Purpose.MASK, 0, j)
+    generator = chance(seed, Purpose.MASK, 0, j)
     cells = (generator.random((side, side)) < 0.5).astype(np.float32)
     down, across = generator.random(2)
     return cells, (float(down), float(across))
@@ -127,7 +110,7 @@ def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     """
     sizes = np.arange(1, features)
     chances = 1 / (sizes * (features - sizes))
-    generator = _chance(seed, _Purpose.COALITION, features)
+    generator = chance(seed, Purpose.COALITION, features)
     found = np.zeros((count, features), np.bool_)
     for j in range(0, count, 2):
         size = generator.choice(sizes, p=chances / chances.sum())
@@ -147,7 +130,7 @@ def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
     """
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
-        generator = _chance(0, _Purpose.FILL, image, int(normal))
+        generator = chance(0, Purpose.FILL, image, int(normal))
         row[...] = generator.standard_normal(row.shape) if normal else generator.integers(256, size=row.shape)
     return torch.from_numpy(z).to(images.device)
 
@@ -164,49 +147,5 @@ def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tens
     Returns:
         Int64 (n,), in [0, classes).
     """
-    steps = [_chance(seed, _Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
+    steps = [chance(seed, Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes
-
-
-def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each of n images another one, int64 (n,): every image is another one's exactly once.
-
-    The images stand in a circle in random order, and each is given the one before it.
-
-    Args:
-        n: Number of images, at least 2.
-        first: Number of the first image in the data set, which keeps training and test images apart.
-        seed: Of all such pairings.
-    """
-    order = _chance(seed, _Purpose.OTHER_IMAGE, first).permutation(n)
-    others = np.empty(n, np.int64)
-    others[order] = np.roll(order, 1)
-    return others
-
-
-def other_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each image another one of its class, int64 (n,): every image is another one's exactly once.
-
-    The images of a class stand in a circle in random order, and each is given the one before it.
-
-    Args:
-        labels: Int64 (n,), of each class none or two images at least.
-        first: As `other_images` takes it.
-        seed: Of all such pairings.
-
-    Raises:
-        CallerError: A class has one image alone.
-    """
-    order = _chance(seed, _Purpose.SAME_CLASS, first).permutation(len(labels))
-    others = np.empty(len(labels), np.int64)
-    for label in np.unique(labels):
-        members = order[labels[order] == label]
-        if len(members) == 1:
-            found = f"class {label} has one image, so no other one of its class can be handed to it"
-            raise CallerError(f"{found}; expected two of each class, write a larger --limit")
-        others[members] = np.roll(members, 1)
-    return others
-
-
-def _chance(seed: int, purpose: _Purpose, image: int, j: int = 0) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))

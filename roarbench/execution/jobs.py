@@ -16,7 +16,7 @@ from torch import Tensor
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import StoreError
 from roarbench.estimators import SEED
-from roarbench.estimators.noise import other_images, other_images_of_class
+from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids

@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 
 from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
-from roarbench.kernels.fill import replaced
-from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.fill import change_numbers, replaced
+from roarbench.kernels.matching import matched, matching_ties, strata
 from roarbench.kernels.ranking import bin_codes
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.terms import Split, Unit
 
 _AT_ONCE = 256  # images that are matched together
-_TURN = 7919  # features from where one image starts in the order of ties to where the next one does
 _KEPT = 2**27  # bytes of strata that a process keeps for its next runs
 
 
@@ -34,13 +33,12 @@ def matched_bits(
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)
-    ties = np.random.Generator(np.random.Philox(run.seed)).permutation(d)
     for start in range(0, len(removed), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(removed)))
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
-        turned = ties[(np.arange(d) + np.arange(rows.start, rows.stop)[:, None] * _TURN) % d]
+        ties = matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = bin_codes(planes[others[rows]], rankings.layout)
-        found = matched(own, codes, _strata(context, run.cell, rows), run.cell.order, turned)
+        found = matched(own, codes, _strata(context, run.cell, rows), run.cell.order, ties)
         made[rows] = np.packbits(found, axis=1)
     return made
 

@@ -5,13 +5,16 @@ All fills but the mean are rounded to whole numbers in [0, 255], so that images 
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.noise import fill_draws
 from roarbench.kernels.degrade import degrade
+from roarbench.terms import Unit
 
 _ROAD_NOISE = 2.55  # standard deviation; 0.01 of images in [0, 1] in the code of Rong et al. 2022
 _AROUND = ((1 / 12, 1 / 6, 1 / 12), (1 / 6, 0.0, 1 / 6), (1 / 12, 1 / 6, 1 / 12))  # weights of neighbours, as there
@@ -117,3 +120,22 @@ _FILLS: dict[str, _Fill] = {
     "linear": _linear,
     "neighbours": _neighbours,
 }
+
+
+def change_numbers(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins.
+
+    Args:
+        images: uint8 (n, c, h, w).
+        replaced: float32 (n, c, h, w), the same with every feature removed, in [0, 255].
+        unit: What one feature is; the number of one with several pixels or channels is their mean.
+
+    Returns:
+        Two arrays, uint8 (n, d); the first alone where images are rows of a table, which have no neighbours.
+    """
+    change = (images.float() - replaced).abs()
+    made = [change, blurred(change)] if images.shape[2] > 1 else [change]
+    if unit is not Unit.SCALAR:
+        made = [each.mean(1, keepdim=True) for each in made]
+        made = [F.avg_pool2d(each, unit.side, ceil_mode=True) for each in made] if unit.side > 1 else made
+    return [each.flatten(1).round().to(torch.uint8).numpy() for each in made]

@@ -1,41 +1,19 @@
 """Masks of another image's map that change an image as much as its own mask does.
 
 A map that follows |x - fill| removes what removal changes most, without asking a network. Within a stratum of features
-that removal changes alike, such a map has nothing left to say (docs/decisions/0039).
+that removal changes alike, such a map has nothing left to say (docs/decisions/0039). Nothing here imports torch.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import avg_pool2d
 
-from roarbench.estimators.controls import blurred
-from roarbench.terms import Order, Unit
+from roarbench.terms import Order
 
 BINS = 8  # quantile bins of each number
+_TURN = 7919  # features from where one image starts in the order of ties to where the next one does
 _VALUES = 256  # of a number: uint8
-
-
-def change_numbers(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins.
-
-    Args:
-        images: uint8 (n, c, h, w).
-        replaced: float32 (n, c, h, w), the same with every feature removed, in [0, 255].
-        unit: What one feature is; the number of one with several pixels or channels is their mean.
-
-    Returns:
-        Two arrays, uint8 (n, d); the first alone where images are rows of a table, which have no neighbours.
-    """
-    change = (images.float() - replaced).abs()
-    made = [change, blurred(change)] if images.shape[2] > 1 else [change]
-    if unit is not Unit.SCALAR:
-        made = [each.mean(1, keepdim=True) for each in made]
-        made = [avg_pool2d(each, unit.side, ceil_mode=True) for each in made] if unit.side > 1 else made
-    return [each.flatten(1).round().to(torch.uint8).numpy() for each in made]
 
 
 def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.uint16]:
@@ -96,3 +74,9 @@ def matched(
         position = np.arange(len(mask)) - (counts.cumsum() - counts)[sorted_strata]
         removed[image, sequence] = position < wanted[sorted_strata]
     return removed
+
+
+def matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.int64]:
+    """Return the order of equal places that `matched` takes, int64 (n, d), of images by their number in the split."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(d)
+    return order[(np.arange(d) + images[:, None] * _TURN) % d]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.noise import other_images
+from roarbench.estimators.pairing import other_images
 from roarbench.execution.context import RunContext
 from roarbench.execution.networks import EXCHANGE, exchanged
 from roarbench.kernels.degrade import DegradedImages

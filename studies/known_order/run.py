@@ -24,7 +24,8 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parents[1] / "matched"))
 from lab import LAYOUT, LEVELS, SHAPE, Lab, asking, not_asking
 
-from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import bin_codes, encode, features, removed_bits, sort_keys
 from roarbench.terms import Order, Unit
 

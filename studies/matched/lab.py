@@ -23,11 +23,13 @@ from torch.nn import functional as F
 from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.base import Batch
 from roarbench.estimators.controls import blurred, contrast, random, sobel
-from roarbench.estimators.noise import noisy_copies, other_images
+from roarbench.estimators.noise import noisy_copies
+from roarbench.estimators.pairing import other_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from roarbench.errors import CallerError
 from roarbench.estimators import SEED
-from roarbench.estimators.noise import (
-    noise_draws,
-    noisy_copies,
-    other_images,
-    other_images_of_class,
-    other_targets,
-    random_importance,
-)
+from roarbench.estimators.noise import noise_draws, noisy_copies, other_targets, random_importance
+from roarbench.estimators.pairing import other_images, other_images_of_class
 
 SHAPE = (3, 16, 16)
 

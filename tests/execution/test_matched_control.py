@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.planted import GREY, draw_centres, draw_strengths, generate
-from roarbench.estimators.noise import other_images
+from roarbench.estimators.pairing import other_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict

@@ -10,7 +10,7 @@ import torch
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.noise import other_images
+from roarbench.estimators.pairing import other_images
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution import networks
 from roarbench.execution.context import RunContext

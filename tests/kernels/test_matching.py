@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from roarbench.estimators.controls import blurred
-from roarbench.kernels.matching import change_numbers, matched, strata
+from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import Layout, bin_codes, encode, removed_bits, removed_count, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
