@@ -1,0 +1,56 @@
+"""Who wins, in a sentence: never more than the adjusted verdicts say."""
+
+from collections.abc import Collection, Sequence
+
+from leaderboard.records import BEATS, BoardRow
+from roarbench.stats.board import ONE_NETWORK
+from roarbench.text import some
+
+NONE_ASKED = "every control that asks no network"
+
+
+def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_network: bool = False) -> str:
+    """Return how many estimators beat every control, and whether ROAR's best are among them.
+
+    Nothing is said where a gain or a verdict is missing (networks at chance give none), or where a control joined that
+    the suite does not name and no verdict is about.
+
+    Args:
+        rows: Of a board.
+        strangers: Ids that the suite does not name; they are judged, and not counted.
+        one_network: Whether all rows explain one network.
+    """
+    own = [row for row in rows if row.id not in strangers]
+    asking = [row for row in own if not row.control]
+    strange_control = any(row.control for row in rows if row.id in strangers)
+    if (
+        not asking
+        or strange_control
+        or any(row.value.value is None for row in own)
+        or not all(r.beating for r in asking)
+    ):
+        return ""
+    winners = [row for row in asking if row.kind == BEATS]
+    text = f"{_count(len(winners), len(asking), len(own) < len(rows))} {NONE_ASKED}{f', {ONE_NETWORK}' * one_network}."
+    return " ".join(filter(None, (text, _roar(asking, winners))))
+
+
+def _count(winners: int, of: int, joined: bool) -> str:
+    whose = f"the suite’s {of}" if joined else str(of)
+    if of == 1:
+        return f"The {'suite’s ' * joined}one estimator {'beats' if winners else 'does not beat'}"
+    if not winners:
+        return f"None of {whose} estimators beats"
+    of_all = f"All {of}" if winners == of and not joined else f"{winners} of {whose}"
+    return f"{of_all} estimators beat{'s' * (winners == 1)}"
+
+
+def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
+    """Say that none of those which lead under ROAR is among the winners; nothing where one is or none leads."""
+    placed = [row for row in asking if row.roar and row.roar.low is not None]
+    best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
+    first = [row for row in placed if row.roar and row.roar.low == best]
+    if not winners or not first or len(first) == len(placed) or any(row in winners for row in first):
+        return ""
+    names = some([" ".join(filter(None, (row.name, row.detail))) for row in first], 2)
+    return f"ROAR’s best, {names}, {'is' if len(first) == 1 else 'are'} not among them."

@@ -1,0 +1,259 @@
+"""Make boards from the evidence of a suite: what was judged, as records to show."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from leaderboard.headline import headline
+from leaderboard.names import human_name
+from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, linear_axis
+from leaderboard.source import about, lookup_estimator, main_rows, slug, status
+from leaderboard.text import capital, plain
+from roarbench.analysis.boards import VOID, SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.marks import MARKS, MASKS, Grade, Mark, marks_of, weighs
+from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
+from roarbench.report.gains import gain_height, gain_name
+from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import remarks
+from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.curves import POINTS, Scores
+from roarbench.stats.places import Place
+from roarbench.terms import MASK_ONLY, ROAR, Protocol, Unit
+from roarbench.text import SAME, counted, interval, signed
+
+_SHORT = {
+    "blurred": "blurred twin",
+    "untrained": "untrained twin",
+    "random-blurred": "blurred noise",
+    MASKS: "masks alone",
+}
+_ORIGINS = {"verified": "run here", "trusted": "trusted", "self-reported": "imported"}
+
+
+class Places(NamedTuple):
+    """Where rows stand under ROAR.
+
+    Attributes:
+        title: Of the suite that says it.
+        by_id: Their places.
+    """
+
+    title: str
+    by_id: Mapping[str, Place]
+
+
+NOWHERE = Places("", {})
+
+
+def board_record(
+    evidence: Evidence,
+    protocol: Protocol,
+    unit: Unit,
+    levels: tuple[float, ...] = (),
+    roar: Places = NOWHERE,
+    seconds: Mapping[str, float] | None = None,
+) -> BoardRecord:
+    """Return a board of a suite, as it is shown.
+
+    Args:
+        evidence: Of the suite, which has the protocol.
+        protocol: The question.
+        unit: What one feature is.
+        levels: Only these; all if empty.
+        roar: Places that stand beside.
+        seconds: For the maps of 1,000 images, by estimator.
+    """
+    results = evidence.suite_results
+    board = evidence.board(protocol, unit, main_rows(results), levels)
+    assert board is not None, "the suite has the protocol"
+    table = SuiteTable(results, board, unit, {})
+    rows = _rows(evidence, table, {} if protocol == ROAR else roar.by_id, seconds or {})
+    ends = [end for row in rows for end in row.value if end is not None]
+    controls = [row for row in rows if lookup_estimator(row.id).asks_nothing and row.value.value is not None]
+    return BoardRecord(
+        slug=slug(results),
+        title=results.title,
+        protocol=protocol.name,
+        unit=unit,
+        levels=board.levels,
+        headline=headline(rows, results.suite.entered, board.one_network),
+        facts=_facts(results, board, rows),
+        measured=_measured(protocol, board),
+        caption=table.caption,
+        footnote=remarks(table),
+        rows=tuple(rows),
+        best_control=controls[0].id if controls and protocol != MASK_ONLY else "",
+        axis=linear_axis(ends),
+        costs=cost_axis([row.seconds for row in rows if row.seconds]),
+        roar_from=roar.title if any(row.roar for row in rows) else "",
+        gained=protocol != MASK_ONLY,
+    )
+
+
+def _measured(protocol: Protocol, board: Board) -> str:
+    return gain_height(protocol) if protocol != MASK_ONLY else f"accuracy at t = {board.levels[-1]:g}, %"
+
+
+def _facts(results: SuiteResults, board: Board, rows: list[BoardRow]) -> tuple[str, ...]:
+    """Return what was asked of what, on how many networks, when."""
+    suite, record = results.suite, results.suite.dataset_record
+    where = plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px"
+    networks = (
+        f"{plain(suite.model)}, {counted(board.references, 'network')}" if board.references else plain(suite.model)
+    )
+    controls = sum(row.control for row in rows)
+    counts = f"{counted(len(rows) - controls, 'estimator')}, {counted(controls, 'control')}"
+    newest = max((result.created for result in results.results.values()), default=None)
+    when = f"{newest.day} {newest:%b %Y}" if newest else ""
+    return tuple(
+        filter(
+            None,
+            (
+                capital(gain_name(board.protocol)) if board.protocol != MASK_ONLY else "Masks alone",
+                where,
+                networks,
+                f"{board.images:,} test images",
+                counts,
+                when,
+            ),
+        )
+    )
+
+
+def _rows(
+    evidence: Evidence, table: SuiteTable, roar: Mapping[str, Place], seconds: Mapping[str, float]
+) -> list[BoardRow]:
+    results, protocol = table.suite_results, table.board.protocol
+    marks = marks_of(evidence)
+    dates, scores = _dates(results, protocol, table.unit), evidence.drawn(protocol, table.unit).scores
+    here = {row.estimator: row.place for row in table.rows if row.place}
+    found = [_row(table, row, roar, here, marks.get(row.estimator, ()), seconds, dates, scores) for row in table.rows]
+    best = _frontier(found)
+    return [replace(row, frontier=row.id in best) for row in found]
+
+
+def _row(
+    table: SuiteTable,
+    row: Row,
+    roar: Mapping[str, Place],
+    here: Mapping[str, Place],
+    marks: Iterable[Mark],
+    seconds: Mapping[str, float],
+    dates: Mapping[str, str],
+    scores: Scores,
+) -> BoardRow:
+    results, name, estimator = table.suite_results, row.estimator, lookup_estimator(row.estimator)
+    value = row.gain if table.judged else _percent(row.accuracies[-1])
+    return BoardRow(
+        id=name,
+        name=human_name(name).name,
+        detail=human_name(name).detail,
+        about=about(results, name),
+        family=estimator.base,
+        control=estimator.control,
+        place=row.place,
+        value=value,
+        beating=row.beating,
+        accuracies=row.accuracies,
+        roar=roar.get(name),
+        reversed_by=reversed_by(name, here, roar),
+        doubts=tuple(_doubts(table, row, marks)),
+        seconds=seconds.get(name),
+        frontier=False,
+        seeds=row.seeds,
+        date=dates.get(name, ""),
+        origin=_ORIGINS[status(results, name)] if name in dates else "",
+        gap="" if row.place or not table.judged else _gap(table, scores, name),
+    )
+
+
+def _percent(accuracy: Estimate) -> Estimate:
+    return Estimate(*(None if end is None else POINTS * end for end in accuracy))
+
+
+def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
+    """Return the rows that one board has significantly above a row and the other significantly below it."""
+    if name not in here or name not in there:
+        return ()
+    others = [other for other in here if other in there and other != name]
+    return tuple(other for other in others if _above(here[name], here[other]) * _above(there[name], there[other]) < 0)
+
+
+def _above(one: Place, other: Place) -> int:
+    """Return 1 where a row is significantly above another, -1 below, 0 where they share a tie group."""
+    if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
+        return 0
+    return 1 if one.place < other.place else -1
+
+
+def _doubts(table: SuiteTable, row: Row, marks: Iterable[Mark]) -> Iterable[Doubt]:
+    """Yield the reasons to doubt a row, each with rival or size, gravest first."""
+    results, name = table.suite_results, row.estimator
+    if name in table.mixed:
+        yield Doubt("mixed origins", f"No place: {plain(table.mixed[name])}.", grave=True)
+    if row.beating and not row.beating.verdict:
+        yield _rival(row.beating.nearest, row.beating.below, row.beating.over)
+    if finding := results.findings.get(name):
+        yield Doubt(plain(finding, 60), f"{capital(plain(finding))}.", grave=True)
+    if reason := results.doubts.get(name):
+        yield Doubt("imported", f"{capital(plain(reason))}.")
+    dirty = sum("dirty" in result.provenance.code_version for _, result in results.by_estimator.get(name, ()))
+    if dirty:
+        yield Doubt("changed code", f"{dirty} of its runs came from code with changes that were not committed.")
+    kept = results.kept.get(name)
+    if kept is not None and kept < KEPT_ENOUGH:
+        yield Doubt(f"{kept:.0%} of noisy copies keep their class", kept_words(kept))
+    scope = "" if weighs(table.board.protocol) else "Under ROAR: "
+    for mark in marks:
+        if mark.grade in (Grade.SOME, Grade.STRONG):
+            label = f"{_SHORT.get(mark.kind, MARKS[mark.kind])} {mark.share.value:.0%}"
+            yield Doubt(
+                f"ROAR: {label}" if scope else label,
+                f"{scope}{mark.words}.",
+                grave=not scope and mark.grade is Grade.STRONG,
+            )
+
+
+def _rival(control: str, below: bool, over: Estimate) -> Doubt:
+    rival = human_name(control)
+    called = " ".join(filter(None, rival))
+    word = "is below" if below else "is not told apart from"
+    sentence = f"It {word} the control {called}: {interval(over, signed)} points."
+    return Doubt(f"{'<' if below else SAME} {rival.name}", sentence, grave=True)
+
+
+def _dates(results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, str]:
+    """Return the day of the newest run of each curve."""
+    kinds = {(part.order, part.retrain, unit) for part in protocol.made_of or (protocol,)}
+    dates: dict[str, str] = {}
+    for point, result in results.results.items():
+        cell = point.cell
+        if (cell.order, cell.retrain, cell.unit) in kinds:
+            dates[cell.estimator] = max(dates.get(cell.estimator, ""), f"{result.created:%Y-%m-%d}")
+    return dates
+
+
+def _gap(table: SuiteTable, scores: Scores, estimator: str) -> str:
+    """Return why an estimator has no place: results that differ in origin, missing levels, or networks at chance."""
+    if reason := table.mixed.get(estimator):
+        return plain(reason)
+    for name in (estimator, RANDOM):
+        points = [(who, t) for who, t in scores.curve(name) if t in (0.0, *table.board.levels)]
+        absent = [t for who, t in points if (who, t) not in scores.correct]
+        if absent:
+            whose = "the untouched images" if absent == [0.0] else plain(name)
+            return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for t in absent)}"
+    return f"at chance, {VOID}" if table.suite_results.at_chance else ""
+
+
+def _frontier(rows: list[BoardRow]) -> set[str]:
+    """Return the rows that none beats at the same or a smaller cost."""
+    best, found = float("-inf"), set[str]()
+    priced = [(row.seconds, row.value.value, row.id) for row in rows if row.seconds and row.value.value is not None]
+    for _, gain, name in sorted(priced, key=lambda row: (row[0], -row[1])):
+        if gain > best:
+            best = gain
+            found.add(name)
+    return found

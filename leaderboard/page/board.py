@@ -1,0 +1,152 @@
+"""The board: who wins, and why to believe it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from leaderboard.asked import Asked, NotThere
+from leaderboard.links import Address, address
+from leaderboard.records import BoardRecord, BoardRow
+from leaderboard.text import plain
+from leaderboard.views import SuiteView, Views
+from leaderboard.words import lede, question
+from roarbench.terms import SHOWN, Protocol, Unit
+from roarbench.text import counted
+
+LISTED = 6  # tabs and suites before the others are under "more"
+
+
+class Tab(NamedTuple):
+    """A link to another board.
+
+    Attributes:
+        label: A few words.
+        href: Where it leads.
+        current: Whether it is what is shown.
+    """
+
+    label: str
+    href: str
+    current: bool
+
+
+class Mark(NamedTuple):
+    """Where a row's interval and dot stand, in percent of the figure's width."""
+
+    low: float
+    width: float
+    dot: float
+
+
+def addresses(views: Views) -> Iterator[Address]:
+    """Yield one page for each protocol and unit of each suite."""
+    for view in views.values():
+        for protocol in view.protocols:
+            for unit in view.units(protocol):
+                yield _address(view, protocol, unit)
+
+
+def _address(view: SuiteView, protocol: Protocol, unit: Unit | None = None) -> Address:
+    """Return the address of a board: what is shown first is not said."""
+    first = unit is None or unit == view.units(protocol)[0]
+    return address(
+        "board",
+        view.slug,
+        protocol="" if protocol == view.leading else protocol.name,
+        unit="" if first else str(unit),
+    )
+
+
+def context(asked: Asked) -> dict[str, Any]:
+    """Return the fields of a board."""
+    view = asked.view
+    protocol, unit = _protocol(asked), _unit(asked)
+    whole = view.board_of(protocol, unit)
+    board = view.board_of(protocol, unit, _levels(asked, whole))
+    heading = board.headline or f"{view.title}: {question(board.protocol)}"
+    return {
+        "title": f"{plain(view.title)}: {plain(question(board.protocol))}",
+        "description": board.headline,
+        "board": board,
+        "heading": heading,
+        "lede": lede(board.protocol),
+        "tabs": list(_tabs(asked, protocol)),
+        "units": [
+            Tab(str(each), _to(asked, _address(view, protocol, each)), each == unit) for each in view.units(protocol)
+        ],
+        "levels": list(_level_tabs(asked, whole, board)),
+        "suites": list(_suites(asked)),
+        "marks": {row.id: _mark(row, board) for row in board.rows},
+        "best": board.by_id.get(board.best_control),
+        "zero": board.axis.at(0.0),
+        "methods": {row.id: asked.links.to("method", estimator=row.id) for row in board.rows},
+        "families": list(dict.fromkeys(row.family for row in board.rows if not row.control)),
+        "doubtful": sum(bool(row.doubts) for row in board.rows),
+        "counted": counted,
+    }
+
+
+def _protocol(asked: Asked) -> Protocol:
+    name = asked.at.chosen("protocol")
+    if not name:
+        return asked.view.leading
+    if name not in {each.name for each in asked.view.protocols}:
+        raise NotThere(f"There is no protocol {name!r} in {asked.view.title}.")
+    return SHOWN[name]
+
+
+def _unit(asked: Asked) -> Unit:
+    has = asked.view.units(_protocol(asked))
+    name = asked.at.chosen("unit") or has[0]
+    if name not in has:
+        raise NotThere(f"There is no unit {name!r} in {asked.view.title}.")
+    return Unit(name)
+
+
+def _levels(asked: Asked, whole: BoardRecord) -> tuple[float, ...]:
+    level = asked.at.chosen("level")
+    if level and level not in {f"{t:g}" for t in whole.levels}:
+        raise NotThere(f"There is no level {level!r} under {question(whole.protocol)}.")
+    return (float(level),) if level else ()
+
+
+def _to(asked: Asked, at: Address, **more: str) -> str:
+    return asked.links.to(at.page, at.suite, **dict(at.choices), **more)
+
+
+def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
+    """Yield a tab for each protocol of the suite, then what other suites on its images and network answer."""
+    view = asked.view
+    for protocol in view.protocols:
+        yield Tab(question(protocol.name), _to(asked, _address(view, protocol)), protocol == shown)
+    has = {protocol.name for protocol in view.protocols}
+    for other in (each for each in view.siblings if each.results.suite.name != view.results.suite.name):
+        for protocol in other.protocols:
+            if protocol.name not in has:
+                has.add(protocol.name)
+                label = f"{question(protocol.name)} · {plain(other.title, 40)}"
+                yield Tab(label, _to(asked, _address(other, protocol)), False)
+
+
+def _level_tabs(asked: Asked, whole: BoardRecord, board: BoardRecord) -> Iterable[Tab]:
+    """Yield the gain over all levels, then at each one; only where a running program can compute it."""
+    if not asked.links.live or len(whole.levels) < 2:
+        return
+    choices = {name: value for name, value in asked.at.choices if name != "level"}
+    yield Tab("all levels", asked.links.to("board", asked.view.slug, **choices), board.levels == whole.levels)
+    for t in whole.levels:
+        link = asked.links.to("board", asked.view.slug, **choices, level=f"{t:g}")
+        yield Tab(f"{t:.0%} removed", link, board.levels == (t,))
+
+
+def _suites(asked: Asked) -> Iterator[Tab]:
+    for view in asked.views.values():
+        yield Tab(plain(view.title, 80), _to(asked, _address(view, view.leading)), view is asked.view)
+
+
+def _mark(row: BoardRow, board: BoardRecord) -> Mark | None:
+    """Return where a row stands on the axis; None where it has no value."""
+    value, low, high = row.value
+    if value is None:
+        return None
+    left, right = (board.axis.at(value if end is None else end) for end in (low, high))
+    return Mark(left, round(right - left, 1), board.axis.at(value))

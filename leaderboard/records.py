@@ -1,0 +1,177 @@
+"""What a board shows, as plain frozen records: made in `judged`, laid out by templates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import floor, log10
+from typing import NamedTuple
+
+from roarbench.stats.beating import Beating
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.places import Place
+from roarbench.terms import Unit
+
+BEATS, BELOW, OPEN, CONTROL = "beats", "below", "open", "control"  # kinds of rows
+
+
+class Doubt(NamedTuple):
+    """A reason to doubt a row.
+
+    Attributes:
+        short: A few words that name the rival and the size: `≈ Local contrast`, `masks alone 53 %`.
+        sentence: The same in full.
+        grave: Whether it alone takes the row's success away.
+    """
+
+    short: str
+    sentence: str
+    grave: bool = False
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One row of a board.
+
+    Attributes:
+        id: What the command line takes.
+        name: What people call it.
+        detail: What about it changes the answer: `from the mean`; empty where nothing does.
+        about: What it is, in one sentence.
+        family: The base that it is built on.
+        control: Whether it never looks at the network.
+        place: Among all rows of the board; None where the gain is missing.
+        value: What the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains.
+        beating: Beside every control that asks no network; None of a control and where there is no verdict.
+        accuracies: Per level of the board, in [0, 1].
+        roar: Its place under ROAR; None where that is not known.
+        reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
+        doubts: Why it should be doubted, gravest first.
+        seconds: Processor seconds for the maps of 1,000 images; None where not known.
+        frontier: Whether no row has a larger gain at the same or a smaller cost.
+        seeds: Fewest trainings in a cell of its curve.
+        date: Day of the newest run of its curve; empty where there is none.
+        origin: `run here`, `trusted` or `imported`; empty where nothing of its curve has been run.
+        gap: Why it has no place; empty where it has one.
+    """
+
+    id: str
+    name: str
+    detail: str
+    about: str
+    family: str
+    control: bool
+    place: Place | None
+    value: Estimate
+    beating: Beating | None
+    accuracies: tuple[Estimate, ...]
+    roar: Place | None
+    reversed_by: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    seconds: float | None
+    frontier: bool
+    seeds: int
+    date: str
+    origin: str
+    gap: str
+
+    @property
+    def kind(self) -> str:
+        """Return what it is coloured by: success is to beat every control, not one of them."""
+        if self.control:
+            return CONTROL
+        if not self.beating:
+            return OPEN
+        return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
+
+
+class Axis(NamedTuple):
+    """A common scale.
+
+    Attributes:
+        low, high: Its ends.
+        ticks: Values that are written at its head.
+        log: Whether equal steps are equal ratios.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Return where a value lies, in percent of the width, within [0, 100]."""
+        low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
+        return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
+
+
+def linear_axis(values: list[float]) -> Axis:
+    """Return a scale that holds these values and 0, with about six round ticks."""
+    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+    span = (high - low) or 1.0
+    step = next(
+        m * 10.0 ** floor(log10(span / 6))
+        for m in (1, 2, 2.5, 5, 10)
+        if span / (m * 10.0 ** floor(log10(span / 6))) <= 7
+    )
+    low, high = low - 0.03 * span, high + 0.03 * span
+    first = -floor(-low / step)
+    return Axis(low, high, tuple(round(step * n, 10) + 0.0 for n in range(first, floor(high / step) + 1)))
+
+
+def cost_axis(seconds: list[float]) -> Axis | None:
+    """Return a scale of ratios that holds these numbers, with powers of ten; None where there is none."""
+    if not seconds:
+        return None
+    low, high = floor(log10(min(seconds))), -floor(-log10(max(seconds)))
+    low, high = (low - 1, high) if low == high else (low, high)
+    return Axis(0.8 * 10.0**low, 1.25 * 10.0**high, tuple(10.0**n for n in range(low, high + 1)), log=True)
+
+
+@dataclass(frozen=True)
+class BoardRecord:
+    """A board as it is shown: one protocol and unit of a suite, over some levels.
+
+    Attributes:
+        slug: Of the suite, for addresses.
+        title: Suite with version.
+        protocol: Name of the protocol.
+        unit: What one feature is.
+        levels: Levels above 0.
+        headline: Who wins, in a sentence or two; empty where the verdicts do not say it.
+        facts: What was asked of what, on how many networks, when.
+        measured: What the figure shows, such as `matched gain, points`.
+        caption: Of what the numbers are.
+        footnote: What the intervals cover, and what is exceptional.
+        rows: By value, the best first; those without one last.
+        best_control: Id of the control with the largest gain; empty where there is none.
+        axis: Of the figure.
+        costs: Scale of seconds for 1,000 maps; None where no row's cost is known.
+        roar_from: Title of the suite whose ROAR places stand beside; empty where there are none.
+        gained: Whether rows have gains and places; of masks alone there are accuracies.
+    """
+
+    slug: str
+    title: str
+    protocol: str
+    unit: Unit
+    levels: tuple[float, ...]
+    headline: str
+    facts: tuple[str, ...]
+    measured: str
+    caption: str
+    footnote: str
+    rows: tuple[BoardRow, ...]
+    best_control: str
+    axis: Axis
+    costs: Axis | None
+    roar_from: str
+    gained: bool
+
+    @property
+    def by_id(self) -> Mapping[str, BoardRow]:
+        """Return the rows by id."""
+        return {row.id: row for row in self.rows}
+
+    @property
+    def stem(self) -> str:
+        """Return the name of its files, without ending."""
+        return f"board-{self.slug}-{self.protocol}-{self.unit.stem}"

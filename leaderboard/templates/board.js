@@ -1,0 +1,64 @@
+// Search, sort and the choice of the axis. Pages are whole without it. The hash holds what is chosen.
+"use strict";
+if (!window.roarbenchBoard) {
+  window.roarbenchBoard = true;
+  const asked = () => new URLSearchParams(location.hash.slice(1));
+  const table = () => document.querySelector("table.board");
+  const RISING = ["place", "name", "roar"];
+
+  // Keep a choice in the address; what is shown anyway is left out.
+  const choose = (name, value) => {
+    const state = asked();
+    if (value) state.set(name, value); else state.delete(name);
+    history.replaceState(history.state, "", location.pathname + location.search + (state.size ? "#" + state : ""));
+    show();
+  };
+
+  const fits = (row, words, family) =>
+    (!family || row.dataset.family === family) && words.every((word) => row.text.includes(word));
+
+  const sort = (rows, key) => {
+    const value = (row) => key === "name" ? row.dataset.name.toLowerCase() : row.dataset[key] === "" ? null : Number(row.dataset[key]);
+    const side = RISING.includes(key) ? 1 : -1;
+    const order = (one, other) => {
+      const [a, b] = [value(one), value(other)];
+      if (a === null || b === null) return (a === null) - (b === null) || one.at - other.at;
+      return (a < b ? -side : a > b ? side : 0) || one.at - other.at;
+    };
+    rows.sort(key ? order : (one, other) => one.at - other.at);
+  };
+
+  const show = () => {
+    const board = table(), form = document.querySelector(".find");
+    if (!board || !form) return;
+    const state = asked(), body = board.tBodies[0], rows = [...body.rows];
+    rows.forEach((row, at) => { row.at ??= at; row.text ??= `${row.dataset.name} ${row.dataset.about}`.toLowerCase(); });
+    const words = (state.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
+    form.q.value === (state.get("q") || "") || document.activeElement === form.q || (form.q.value = state.get("q") || "");
+    form.family.value = state.get("family") || "";
+    const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
+    if (axis) axis.checked = true;
+    for (const row of rows) row.hidden = !fits(row, words, form.family.value);
+    const key = ["place", "name", "value", "roar"].includes(state.get("sort")) ? state.get("sort") : "";
+    sort(rows, key);
+    body.append(...rows);
+    for (const button of board.querySelectorAll("[data-sort]")) {
+      const heading = button.closest("th");
+      if (key && button.dataset.sort === key) heading.setAttribute("aria-sort", RISING.includes(key) ? "ascending" : "descending");
+      else heading.removeAttribute("aria-sort");
+    }
+    const left = rows.filter((row) => !row.hidden).length;
+    form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are those among all` : "";
+  };
+
+  document.addEventListener("input", ({ target }) => {
+    if (target.form?.matches(".find")) choose(target.name, target.value);
+  });
+  document.addEventListener("submit", (event) => { if (event.target.matches(".find")) event.preventDefault(); });
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest?.(".board [data-sort]");
+    if (button) choose("sort", asked().get("sort") === button.dataset.sort ? "" : button.dataset.sort);
+  });
+  addEventListener("hashchange", show);
+  show();
+}

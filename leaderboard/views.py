@@ -1,0 +1,219 @@
+"""The suites of one store as pages need them: each part is computed once, and again only where results came."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from threading import RLock
+from time import sleep
+from typing import Any, TypeVar
+
+from leaderboard.gallery import Gallery, read_gallery
+from leaderboard.judged import NOWHERE, Places, board_record
+from leaderboard.records import BoardRecord, BoardRow
+from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_order, slug, units
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.errors import StoreError
+from roarbench.plan.suite import Suite
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.results import ResultsStore
+from roarbench.terms import ROAR, Protocol, Unit
+
+Made = TypeVar("Made")
+Views = Mapping[str, "SuiteView"]  # by slug, in the order of the pages
+
+
+@dataclass(frozen=True, eq=False)
+class SuiteView:
+    """One suite of a store, ready to be laid out; each part is computed when it is first asked for.
+
+    Attributes:
+        results: The suite and its results.
+        folder: The store's folder.
+        beside: All suites of the store, this one among them.
+    """
+
+    results: SuiteResults
+    folder: Path
+    beside: Callable[[], Views] = field(repr=False)
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
+    _lock: RLock = field(default_factory=RLock, init=False)
+
+    @property
+    def slug(self) -> str:
+        """Return its name in addresses."""
+        return slug(self.results)
+
+    @property
+    def title(self) -> str:
+        """Return suite and version, and what nobody may overlook."""
+        return self.results.title
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """Return the protocols of its boards: the leading one, then ROAR, then the others."""
+        return tuple(sorted(protocols(self.results), key=lambda one: (one != self.leading, one != ROAR)))
+
+    @property
+    def leading(self) -> Protocol:
+        """Return the protocol of the first board."""
+        return protocols(self.results)[0]
+
+    def units(self, protocol: Protocol) -> tuple[Unit, ...]:
+        """Return what one feature is on the boards of a protocol, that of its tables first."""
+        return units(self.results, protocol)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Return the draws behind all pages."""
+        return Evidence(self.results, self.units(self.leading)[0], Bootstrap())
+
+    @property
+    def board(self) -> BoardRecord:
+        """Return the first board."""
+        return self.board_of(self.leading)
+
+    def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
+        """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
+        unit = unit or self.units(protocol)[0]
+        return self.kept(
+            ("board", protocol, unit, levels),
+            lambda: board_record(self.evidence, protocol, unit, levels, self.roar, self.seconds),
+        )
+
+    @property
+    def boards(self) -> list[BoardRecord]:
+        """Return the board of every protocol over its first unit and all levels, the leading one first."""
+        return [self.board_of(protocol) for protocol in self.protocols]
+
+    @property
+    def rows(self) -> dict[str, BoardRow]:
+        """Return a row of every estimator: those of the first board, then what only others have."""
+        first = {row.id: row for row in self.board.rows}
+        others = {row.id: row for board in reversed(self.boards[1:]) for row in board.rows if row.id not in first}
+        return first | others
+
+    @property
+    def siblings(self) -> list["SuiteView"]:
+        """Return the other suites on the same images and network, whose boards answer other questions."""
+        like = (self.results.data, self.results.suite.model, self.results.limit)
+        others = (view for view in self.beside().values() if view is not self)
+        return [v for v in others if (v.results.data, v.results.suite.model, v.results.limit) == like]
+
+    @property
+    def roar(self) -> Places:
+        """Return the places under ROAR: the suite's own, or those of another one on the same images and network."""
+        return self.kept("roar", self._roar)
+
+    def _roar(self) -> Places:
+        for view in (self, *self.siblings):
+            if ROAR in protocols(view.results):
+                board = view.evidence.board(ROAR, view.units(ROAR)[0], view.results.suite.placed)
+                found = {row.estimator: row.place for row in board.rows if row.place} if board else {}
+                if found:
+                    return Places(view.title, found)
+        return NOWHERE
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Return processor seconds for the maps of 1,000 images, by estimator, as far as the store knows them."""
+        return self.gallery.seconds if self.gallery else {}
+
+    @property
+    def gallery(self) -> Gallery | None:
+        """Return a few images with the estimators' rankings of them; None where the store has none."""
+        return self.kept("gallery", lambda: read_gallery(self.results, self.folder))
+
+    def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """Return the part of this name, computed once however many visitors ask for it at the same time."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            made: Made = self._made[name]
+            return made
+
+    def rest(self) -> None:
+        """Let go of the draws, which are most of a suite's memory; they are drawn again if they are asked for."""
+        self.__dict__.pop("evidence", None)
+
+
+def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
+    """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
+    views: dict[str, SuiteView] = {}
+    found = read_suites(store, folder, selection)
+    views.update({name: SuiteView(each, folder, lambda: views) for name, each in found.items()})
+    return views
+
+
+_PAUSE = 10.0  # seconds between two looks for new results
+
+
+class LiveStore:
+    """The suites of a store that have results, as a running app shows them.
+
+    Attributes:
+        store: Opened read-only.
+        folder: The store's folder, with rankings and images if it has them.
+        selection: Which of its boards are shown.
+    """
+
+    def __init__(self, url: str, folder: Path, selection: Selection = ALL) -> None:
+        self.store = ResultsStore.open(url, read_only=True)
+        self.folder = folder
+        self.selection = selection
+        self._lock = RLock()
+        self._state = ""
+        self._stamps: dict[Suite, str] = {}
+        self._read: dict[Suite, list[SuiteView]] = {}
+        self._views: Views = {}
+
+    def views(self) -> Views:
+        """Return the suites by slug, in the order of the pages, as the store is now.
+
+        A suite without new results stays the same object, with all that it has computed.
+
+        Raises:
+            StoreError: The database refuses.
+        """
+        with self._lock:
+            state = self.store.state()
+            if state != self._state:
+                order = shown_order(self.store)
+                self._read = {suite: self._fresh(suite) for suite in order}
+                self._views = _ordered(view for views in self._read.values() for view in views)
+                self._state = state
+            return self._views
+
+    def _fresh(self, suite: Suite) -> list[SuiteView]:
+        stamp = self.store.stamp(suite.dataset, suite.model)
+        if stamp == self._stamps.get(suite):
+            return self._read[suite]
+        self._stamps[suite] = stamp
+        found = read_suite(self.store, suite, self.folder, self.selection)
+        return [SuiteView(each, self.folder, lambda: self._views) for each in found]
+
+    def keep_ready(self) -> None:
+        """Compute ahead of visitors, for ever: the boards of every suite, the first of each before the others."""
+        while True:
+            with suppress(StoreError):  # a visitor is told
+                for view in self.views().values():
+                    view.board  # noqa: B018
+                for view in self.views().values():
+                    view.boards  # noqa: B018
+            sleep(_PAUSE)
+
+
+def _ordered(views: Iterable[SuiteView]) -> Views:
+    return {view.slug: view for view in sorted(views, key=lambda view: not view.results.has_rows)}
+
+
+@cache
+def live_store(url: str, folder: Path, selection: Selection = ALL) -> LiveStore:
+    """Return the one of this process.
+
+    Raises:
+        StoreError: The store cannot be opened.
+    """
+    return LiveStore(url, folder, selection)
