@@ -6,7 +6,7 @@ SUITE ?= quick-matched
 
 PORT ?= 8501
 
-.PHONY: run demo test first-gpu quick-test soak install install-test check benchmark release-check clean
+.PHONY: run demo test first-gpu quick-test soak site install install-test check benchmark release-check clean
 
 run: install
 	$(BIN)/roarbench run --suite $(SUITE)
@@ -39,6 +39,10 @@ check: install-test
 
 benchmark: install-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+# the documentation, into build/site
+site: install-test
+	$(BIN)/python scripts/site_pages.py
 
 # sdist and wheel into dist/, the wheel in a bare environment, `roarbench toy` there
 release-check: install-test

@@ -1,0 +1,101 @@
+"""Build the documentation site: every page of the repository, and reference pages made from the code.
+
+    python scripts/site_pages.py            # into build/site; stops at a broken link
+
+The pages keep their places, so that one link works in the repository and on the site.
+"""
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+import roarbench
+from roarbench.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "build" / "pages"
+_LINK = re.compile(r"\]\(([^)#:]+)")
+
+
+def main() -> int:
+    """Stage the pages and build the site; the exit code of Zensical."""
+    stage(PAGES)
+    command = [Path(sys.executable).with_name("zensical"), "build", "--strict"]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}).returncode
+
+
+def stage(folder: Path) -> None:
+    """Write all pages of the site into a new folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in sources():
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    pages = {
+        "reference/commands.md": commands(),
+        "reference/python.md": python(),
+        "docs/decisions/README.md": index("docs/decisions", "Decisions"),
+        "studies/README.md": index("studies", "Studies"),
+    }
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+
+def sources() -> list[Path]:
+    """Return the pages, and the files that they link to."""
+    listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    pages = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith("tests/")]
+    linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
+    return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
+
+
+def index(folder: str, title: str) -> str:
+    """Return a page that lists the pages of a folder by their titles."""
+    found = sorted(path for path in (ROOT / folder).rglob("*.md") if path.parent != ROOT / folder or title != "Studies")
+    lines = (
+        f"- [{path.read_text('utf-8').splitlines()[0].lstrip('# ')}]({path.relative_to(ROOT / folder)})"
+        for path in found
+    )
+    return "\n".join([f"# {title}\n", *lines, ""])
+
+
+def commands() -> str:
+    """Return a page of all commands with their options."""
+    group = typer.main.get_command(app)
+    parts = ["# Commands\n\nMade from the program. Exit codes: 0 done, 1 a run failed, 2 the caller's mistake.\n"]
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        options = ((param.opts, param) for param in command.params if getattr(param, "help", None))
+        rows = [f"| `{', '.join(names)}` | {cell(param.help)} |" for names, param in options]
+        table = ["| option | |", "|---|---|", *rows, ""] if rows else []
+        parts += [f"## {name}\n", f"{command.help}\n", *table, f"{command.epilog}\n"]
+    return "\n".join(parts)
+
+
+def python() -> str:
+    """Return a page of the public names of `roarbench`, from their docstrings."""
+    return "\n".join(["# Python\n", f"{inspect.getdoc(roarbench)}\n", *described()])
+
+
+def described() -> Iterator[str]:
+    """Yield a section for each public name."""
+    for name in getattr(roarbench, "__all__", ()):
+        thing = getattr(roarbench, name)
+        signature = str(inspect.signature(thing)) if callable(thing) else ""
+        yield f"## {name}\n\n    {name}{signature}\n\n{inspect.getdoc(thing)}\n"
+
+
+def cell(text: str) -> str:
+    """Return text that fits into a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
