@@ -19,11 +19,12 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR, Unit
+from roarbench.terms import Unit
 
 ESTIMATORS = ("random", "sobel", "grad", "grad-sq", "gb", "var-grad")
 LEVELS = (0.5, 0.9)

@@ -31,8 +31,10 @@ from roarbench.execution.graph import Step, steps
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block, Own, Suite
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.folders import Workspace
-from roarbench.terms import ROAR, SPECIFIC, Retrain
+from roarbench.terms import Retrain
 from roarbench.text import markdown_table
 from roarbench.workers.job import perform
 

@@ -27,6 +27,9 @@ from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.agreement import agreement
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, half_width
@@ -35,7 +38,7 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.judging import board, gain_samples
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import LERF, MORF, ROAR, Making, Protocol, Retrain, Split, Unit
+from roarbench.terms import Making, Retrain, Split, Unit
 from roarbench.text import MISSING, place_interval
 
 RULE = """no verdict differs, no two estimators differ significantly in opposite orders, and every gain differs,

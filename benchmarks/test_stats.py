@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.judging import board
-from roarbench.terms import PAPER_LEVELS, ROAR
+from roarbench.terms import PAPER_LEVELS
 
 ESTIMATORS = ("random", "sobel", *(f"e{index}" for index in range(18)))
 

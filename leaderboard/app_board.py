@@ -23,8 +23,9 @@ from leaderboard.session import (
     this_page,
 )
 from leaderboard.source import protocols, units
-from leaderboard.text import HEADINGS, PROTOCOLS, protocol_name
-from roarbench.terms import SHOWN, Unit
+from leaderboard.text import HEADINGS
+from roarbench.protocols import SHOWN
+from roarbench.terms import Unit
 
 _CHARTED = 30  # rows that the chart of gains has at most
 _NARROW = 170  # pixels of one of several lists of choices in a row
@@ -34,7 +35,7 @@ def board(session: Session) -> None:
     """Show the board: one row per estimator."""
     wanted, whole, level = _choices(session)
     shown = filter_rows(whole, wanted)
-    st.text(f"{PROTOCOLS[shown.protocol]}. {shown.caption}.")
+    st.text(f"{SHOWN[shown.protocol].about}. {shown.caption}.")
     if shown.headline:
         st.subheader(shown.headline, anchor=False)
     count, kept = len(shown.rows), f"{len(shown.rows)} of {whole.whole} rows"
@@ -75,7 +76,7 @@ def _choices(session: Session) -> tuple[Filter, BoardTable, str]:
             session.choose("Unit", [str(unit) for unit in units(suite_results, protocol)], "unit", width=_NARROW)
         )
         levels = suite_results.levels(protocol, unit)
-        what = f"level {{}} under {protocol_name(protocol.name)}"
+        what = f"level {{}} under {protocol.title}"
         level = session.choose("Level", ["all", *(f"{t:g}" for t in levels)], "level", width=_NARROW, what=what)
         level = "" if level == "all" else level
         whole = session.view.board(protocol, unit, (float(level),) if level else ())

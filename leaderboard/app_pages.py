@@ -33,13 +33,12 @@ from leaderboard.text import (
     COLUMNS,
     HEADINGS,
     LIMITS,
-    PROTOCOLS,
     SUBMIT,
     capital,
     plain,
-    protocol_name,
 )
 from roarbench.estimators import CONTROLS
+from roarbench.protocols import SHOWN
 from roarbench.text import interval
 
 _BESIDE = 3  # figures in a row
@@ -59,7 +58,7 @@ def curves(session: Session) -> None:
     for three in (drawn[i : i + _BESIDE] for i in range(0, len(drawn), _BESIDE)):
         for place, found in zip(st.columns(len(three)), three, strict=True):
             with place:
-                st.subheader(protocol_name(found.protocol))
+                st.subheader(SHOWN[found.protocol].title)
                 show_chart(charts.curve_chart(found), pages.figure_words(found))
                 st.text(pages.curve_caption(found))
     if above := above_masks_table(session.view.evidence, session.view.roar_caption, chosen):
@@ -144,7 +143,7 @@ def about(session: Session) -> None:
     st.header("Limitations")
     st.write("\n".join(f"- {text}" for text in LIMITS))
     st.header("Protocols")
-    st.write("\n".join(f"- {text}" for text in PROTOCOLS.values()))
+    st.write("\n".join(f"- {protocol.about}" for protocol in SHOWN.values()))
     st.header("Columns")
     st.write("\n".join(f"- **{name}**: {COLUMNS[key]}" for key, name in HEADINGS.items()))
     st.header("How to submit")

@@ -11,13 +11,17 @@ from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.verdicts import Comparison
-from roarbench.terms import KAR, MASK_ONLY, MORF, ROAR, Protocol, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 from roarbench.text import counted
 
 _SOUND = Flag(Grade.NONE, "")

@@ -12,8 +12,8 @@ from leaderboard.compare import PairComparison
 from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.rows import BEATS, BELOW, NEITHER, BoardRow, BoardTable
 from leaderboard.text import plain
-from roarbench.report.gains import Height, gain_height
-from roarbench.terms import SHOWN
+from roarbench.protocols import SHOWN
+from roarbench.protocols.base import ACCURACY
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -31,7 +31,7 @@ def gain_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
     rows = [_gain_row(row) for row in table.rows if row.gain.value is not None]
     names = [row["estimator"] for row in rows]
     y = alt.Y("estimator:N", sort=names, title=None, axis=alt.Axis(labelLimit=_NAME))
-    title = gain_height(SHOWN[table.protocol])
+    title = SHOWN[table.protocol].gain_axis
     kinds = alt.Scale(domain=list(_KINDS), range=list(_KINDS.values()))
     legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1)  # two fit a phone
     colour = alt.Color("kind:N", scale=kinds, title=None, legend=legend)
@@ -81,7 +81,7 @@ def curve_chart(table: CurveTable, width: int = 330) -> alt.LayerChart:
             *(_tip(key, "+.1f" if table.gains else ".3f") for key in _BAND),
         ],
     )
-    bounds = alt.Scale(domain=[0, 1]) if table.quantity == Height.ACCURACY else alt.Scale()
+    bounds = alt.Scale(domain=[0, 1]) if table.quantity == ACCURACY else alt.Scale()
     y = alt.Y("value:Q", title=table.quantity, scale=bounds)
     free = cycle(_OTHERS)
     marks = {name: _SHAPES.get(name) or next(free) for name in names}
@@ -142,7 +142,7 @@ def cost_chart(table: BoardTable, width: int = 560) -> alt.LayerChart:
         for row in priced
     ]
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="processor seconds for the maps of 1,000 images")
-    title = gain_height(SHOWN[table.protocol])
+    title = SHOWN[table.protocol].gain_axis
     tips = [_tip("estimator"), _tip("seconds", ".3g"), _tip("gain", "+.1f")]
     base = alt.Chart(_data(rows)).encode(x=x, y=alt.Y("gain:Q", title=title), tooltip=tips)
     bars = base.mark_rule(opacity=0.4, color=COLOURS[0]).encode(y=alt.Y("low:Q", title=title), y2="high:Q")

@@ -7,10 +7,11 @@ import numpy as np
 
 from leaderboard.text import capital, plain
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.report.gains import gain_name
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS, Bits
-from roarbench.terms import ROAR, Order, Protocol, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 
 _NAMED = 12  # images that are listed by number
 
@@ -86,7 +87,7 @@ def compare_pair(
         second=second,
         protocol=protocol.name,
         gain=gain,
-        gain_name=capital(gain_name(protocol)),
+        gain_name=capital(protocol.gain),
         levels=tuple(levels),
         caption=caption,
         heading=_heading(protocol),
@@ -96,14 +97,14 @@ def compare_pair(
 
 def _heading(protocol: Protocol) -> str:
     if protocol.retrain is Retrain.COMMON:
-        return f"difference of {gain_name(protocol)}, points"
+        return f"difference of {protocol.gain}, points"
     return "accuracy difference, points"
 
 
 def _reading(protocol: Protocol) -> str:
     destroyed = "An image counts as destroyed where most networks get it wrong"
     if protocol.retrain is Retrain.COMMON:
-        better = f"A difference above 0 means that the first estimator has the larger {gain_name(protocol)}."
+        better = f"A difference above 0 means that the first estimator has the larger {protocol.gain}."
         return f"{better} {destroyed} with its own removal mask."
     side = "lowers accuracy further" if protocol.order is Order.MORF else "lowers accuracy more, which is worse here"
     return f"A difference below 0 means that the first estimator {side}. {destroyed}."

@@ -7,18 +7,23 @@ from typing import Any
 
 from leaderboard.boards import main_board
 from leaderboard.source import lookup_estimator, main_rows, slug, units
-from leaderboard.text import plain, protocol_name
+from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.probability_drop import falls
 from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
-from roarbench.report.gains import Height, curve_height
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.base import ACCURACY, Protocol
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.terms import AUGMENTED, KAR, LERF, MATCHED, MORF, ROAR, SPECIFIC, Order, Protocol, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult, experiment
 
 SIDE_BY_SIDE = (MATCHED, SPECIFIC, AUGMENTED, ROAR, KAR, MORF)  # gains first
@@ -69,7 +74,7 @@ class CurveTable:
     kept: bool
     caption: str
     points: tuple[CurvePoint, ...]
-    quantity: str = Height.ACCURACY
+    quantity: str = ACCURACY
     bands: str = ""
     gains: bool = False
 
@@ -110,12 +115,12 @@ def curve_table(suite_results: SuiteResults, board: Board, chosen: Iterable[str]
     dashed = f". Dashed: the paper's means of five ResNet-50 on {published}, without bands" if added else ""
     described = SuiteTable(suite_results, board, units(suite_results, board.protocol)[0], {})
     return CurveTable(
-        title=f"{suite_results.title}: {protocol_name(board.protocol.name)}",
+        title=f"{suite_results.title}: {board.protocol.title}",
         protocol=board.protocol.name,
         kept=board.protocol.order is Order.LERF,
         caption=f"{described.caption}{dashed}",
         points=(*points, *added),
-        quantity=curve_height(board.protocol),
+        quantity=board.protocol.curve_axis,
         bands=""
         if board.covers is Covers.NOTHING
         else f"{board.bootstrap.confidence:.0%} intervals over {board.covers}",

@@ -12,10 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.rows import BoardRow, BoardTable
-from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain, protocol_name
+from leaderboard.text import COLUMNS, GAINED, HEADINGS, TEXTS, plain
 from roarbench import text as formatting
 from roarbench.analysis.marks import MASKS
 from roarbench.estimators.catalogue import shown_name
+from roarbench.protocols import SHOWN
 from roarbench.report.latex import latex_table
 from roarbench.report.table_values import plain_beating, with_ends
 from roarbench.stats.bootstrap import Estimate
@@ -195,7 +196,7 @@ def templates() -> Environment:
         "signed": signed,
         "place": place_interval,
         "accuracy": accuracy_text,
-        "protocol": protocol_name,
+        "protocol": lambda name: SHOWN[name].title,
     }
     made.filters |= {
         "share": "{:.0%}".format,

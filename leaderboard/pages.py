@@ -10,14 +10,14 @@ from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.filters import SORTS
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
-from leaderboard.text import HEADINGS, capital, plain, protocol_name
+from leaderboard.text import HEADINGS, capital, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
+from roarbench.protocols import SHOWN
 from roarbench.report.claims import claim_records
-from roarbench.report.gains import gain_name, zero_words
 from roarbench.report.validity import sections
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import SHOWN, Order, Retrain
+from roarbench.terms import Order, Retrain
 from roarbench.text import MISSING, interval, place_interval, signed
 
 
@@ -67,7 +67,7 @@ def better_words(tables: Iterable[CurveTable]) -> str:
         "Lower accuracy is better": [p for p in asked if p.retrain is not Retrain.COMMON and p.order is Order.MORF],
         "Higher accuracy is better": [p for p in asked if p.retrain is not Retrain.COMMON and p.order is Order.LERF],
     }
-    named = {better: [protocol_name(p.name) for p in found] for better, found in sides.items()}
+    named = {better: [p.title for p in found] for better, found in sides.items()}
     return " ".join(f"{better} under {' and '.join(names)}." for better, names in named.items() if names)
 
 
@@ -193,13 +193,13 @@ def legend(table: BoardTable) -> str:
 
 def gain_title(table: BoardTable) -> str:
     """Return what the gain of a board is called, with a capital."""
-    return capital(gain_name(SHOWN[table.protocol]))
+    return capital(SHOWN[table.protocol].gain)
 
 
 def bar_lines(table: BoardTable) -> str:
     """Return what the lines of a board's bars are."""
     kinds = {"sobel": "the dashed line Sobel", "random-blurred": "the dotted line the blurred random map"}
-    zero = zero_words(SHOWN[table.protocol])
+    zero = SHOWN[table.protocol].zero
     return ", ".join([f"the line at 0 is {zero}", *(kinds[name] for name in table.lines)])
 
 
@@ -246,7 +246,7 @@ def _entry_board(view: SuiteView, table: BoardTable, row: BoardRow) -> dict[str,
     note = other_gains_note(view.suite_results, table.unit, table.levels)
     return {
         "suite": view.suite_results.title,
-        "protocol": protocol_name(table.protocol),
+        "protocol": SHOWN[table.protocol].title,
         "place": place_interval(row.place) if row.place else "",
         "gain": interval(row.gain),
         "beats controls": row.beats,

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from roarbench.analysis.marks import Mark, weighs
+from roarbench.protocols import SHOWN
+from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
-from roarbench.terms import MASK_ONLY, SHOWN, Unit
+from roarbench.terms import Unit
 
 BEATS, BELOW, NEITHER = "beats all controls", "below a control", "neither"
 

@@ -19,10 +19,13 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import describe
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols import SHOWN
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import kept_suites
-from roarbench.terms import ROAR, SHOWN, Protocol, Unit
+from roarbench.terms import Unit
 
 
 class Selection(NamedTuple):

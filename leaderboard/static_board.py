@@ -9,7 +9,7 @@ from leaderboard.pages import bar_lines, empty_columns, legend
 from leaderboard.rows import BoardRow, BoardTable
 from leaderboard.snapshot import SuiteView
 from leaderboard.source import protocols, units
-from leaderboard.text import PROTOCOLS, protocol_name
+from roarbench.protocols import SHOWN
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 
@@ -112,8 +112,8 @@ def _data(view: SuiteView, choice: BoardOption, names: Iterable[str]) -> dict[st
     entries = {entry.estimator: {"at": at, **_packed(entry, table)} for at, entry in enumerate(table.rows)}
     return {
         **header_fields(table),
-        "about": PROTOCOLS[table.protocol],
-        "called": protocol_name(table.protocol),
+        "about": SHOWN[table.protocol].about,
+        "called": SHOWN[table.protocol].title,
         "without": empty_columns(table),
         "level": choice.level,
         "legend": f"{legend(table)} In the bars {bar_lines(table)}.{_COLOURS}" if table.gained else legend(table),

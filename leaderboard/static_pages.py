@@ -23,9 +23,10 @@ from leaderboard.papers import HOOKER
 from leaderboard.rows import BoardRow
 from leaderboard.snapshot import SuiteView
 from leaderboard.static_board import rounded
-from leaderboard.text import ABOUT, CHANGES, EMPTY, LIMITS, PROTOCOLS, SUBMIT, damaged_rankings, plain
+from leaderboard.text import ABOUT, CHANGES, EMPTY, LIMITS, SUBMIT, damaged_rankings, plain
 from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
+from roarbench.protocols import SHOWN
 from roarbench.report.validity import legend as panel_legend
 
 PAIRED = 12  # rows whose pairs a static page holds: 66
@@ -212,7 +213,7 @@ def about_page() -> dict[str, Any]:
         "toy": toy,
         "points": curve_records(toy_tables()),
         "limits": LIMITS,
-        "protocols": PROTOCOLS.values(),
+        "protocols": [protocol.about for protocol in SHOWN.values()],
         "submit": SUBMIT,
         "cite": HOOKER.bibtex,
         "changes": CHANGES,

@@ -22,43 +22,6 @@ def plain_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.expandtabs(4).splitlines())
 
 
-_COMMON = "one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
-PROTOCOLS = {
-    "roar": "ROAR: remove the most important features, then train a new network on what is left",
-    "kar": "KAR: remove the least important features, then train a new network on what is left",
-    "morf": "MoRF, not retrained: remove the most important features and score the reference as it is",
-    "lerf": "LeRF, not retrained: remove the least important features and score the reference as it is",
-    "mask-only": "Mask-only: a network that sees only where features were removed, never an image",
-    "augmented": f"Augmented: on {_COMMON} the gain of the row's own masks over Random's, most important features "
-    "removed",
-    "augmented-lerf": f"Augmented LeRF: on {_COMMON} the gain of the row's own masks over Random's, least important "
-    "features removed",
-    "specific": f"Specific gain: on {_COMMON} how much more an image's own mask costs than another image's by the same "
-    "row",
-    "specific-lerf": f"Specific LeRF gain: on {_COMMON} how much less an image's own mask costs than another image's "
-    "by the same row, least important features removed",
-    "specific-class": f"Specific gain within classes: on {_COMMON} how much more an image's own mask costs than that "
-    "of another image of its class by the same row, so that both masks reveal the class",
-    "matched": f"Matched gain: on {_COMMON} how much more an image's own mask costs than a mask that follows another "
-    "image's map and changes the image as much",
-    "matched-lerf": f"Matched LeRF gain: on {_COMMON} how much less an image's own mask costs than a mask that follows "
-    "another image's map and changes the image as much, least important features removed",
-    "roar-exchanged": "ROAR exchanged: train a new network on images with other images' removal masks, test it on each "
-    "image's own",
-    "kar-exchanged": "KAR exchanged: train a new network on images with other images' removal masks, test it on each "
-    "image's own, least important features removed",
-    "roar-recursive": "Recursive ROAR: train a new network on what is left at each level, and explain it to choose "
-    "what to remove next",
-    "diffroar": "DiffROAR: KAR minus ROAR, accuracy without the least important features minus accuracy without the "
-    "most important ones; nothing is trained for it",
-}
-
-
-def protocol_name(name: str) -> str:
-    """Return a protocol's name within sentences: its description up to the first colon or comma."""
-    return PROTOCOLS[name].replace(",", ":").partition(":")[0]
-
-
 HEADINGS = {  # of the board's columns
     "place": "place",
     "estimator": "estimator",

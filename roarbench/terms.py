@@ -1,7 +1,6 @@
 """The vocabulary of ROAR as plain types; `docs/words.md` says what each word means."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 
 class Split(StrEnum):
@@ -93,71 +92,4 @@ OTHER_IMAGE = "other-image"  # the twin that removes from each image what its pa
 SAME_CLASS = "same-class"  # the same, with another image of its own class
 OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references
 MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
-
-
-class Protocol(NamedTuple):
-    """A named question: an order with a network.
-
-    Attributes:
-        name: What `--protocol` takes.
-        order: Which end of the ranking is removed first.
-        retrain: Which network is scored.
-        against: Each image is answered twice, with its own removal mask and with that of another image, which this twin
-            of the row hands it; the gain is the difference. Empty where each image is answered once.
-        made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
-            row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.
-    """
-
-    name: str
-    order: Order
-    retrain: Retrain
-    against: str = ""
-    made_of: tuple["Protocol", ...] = ()
-
-    @property
-    def paired(self) -> bool:
-        """Return whether each image is answered twice."""
-        return bool(self.against)
-
-    @property
-    def by_difference(self) -> bool:
-        """Return whether gains are differences of answers, image by image, so that there is one at every level."""
-        return self.retrain is Retrain.COMMON or bool(self.made_of)
-
-    @property
-    def random_is_zero(self) -> bool:
-        """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
-        return self.paired or bool(self.made_of)
-
-    def counterpart(self, estimator: str) -> str:
-        """Return the id of the twin that a row is held against, where each image is answered twice."""
-        return f"{estimator}~{self.against}"
-
-
-ROAR = Protocol("roar", Order.MORF, Retrain.IMAGES)
-KAR = Protocol("kar", Order.LERF, Retrain.IMAGES)
-MORF = Protocol("morf", Order.MORF, Retrain.NONE)
-LERF = Protocol("lerf", Order.LERF, Retrain.NONE)
-MASK_ONLY = Protocol("mask-only", Order.MORF, Retrain.MASKS)
-SPECIFIC = Protocol("specific", Order.MORF, Retrain.COMMON, OTHER_IMAGE)
-SPECIFIC_LERF = Protocol("specific-lerf", Order.LERF, Retrain.COMMON, OTHER_IMAGE)
-SPECIFIC_CLASS = Protocol("specific-class", Order.MORF, Retrain.COMMON, SAME_CLASS)
-MATCHED = Protocol("matched", Order.MORF, Retrain.COMMON, MATCHED_IMAGE)
-MATCHED_LERF = Protocol("matched-lerf", Order.LERF, Retrain.COMMON, MATCHED_IMAGE)
-AUGMENTED = Protocol("augmented", Order.MORF, Retrain.COMMON)
-AUGMENTED_LERF = Protocol("augmented-lerf", Order.LERF, Retrain.COMMON)
-ROAR_EXCHANGED = Protocol("roar-exchanged", Order.MORF, Retrain.EXCHANGED)
-KAR_EXCHANGED = Protocol("kar-exchanged", Order.LERF, Retrain.EXCHANGED)
-ROAR_RECURSIVE = Protocol("roar-recursive", Order.MORF, Retrain.RECURSIVE)  # Madsen et al. 2022
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        *(ROAR, KAR, MORF, LERF, MASK_ONLY),
-        *(AUGMENTED, AUGMENTED_LERF, SPECIFIC, SPECIFIC_LERF, SPECIFIC_CLASS, MATCHED, MATCHED_LERF),
-        *(ROAR_EXCHANGED, KAR_EXCHANGED, ROAR_RECURSIVE),
-    )
-}
-DIFFROAR = Protocol("diffroar", Order.LERF, Retrain.IMAGES, made_of=(KAR, ROAR))  # Shah et al. 2021
-SHOWN = {**PROTOCOLS, DIFFROAR.name: DIFFROAR}  # what a table can be of: `PROTOCOLS` are those that are run
-
 PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4

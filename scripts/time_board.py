@@ -35,10 +35,11 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols.roar import ROAR
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import PAPER_LEVELS, ROAR
+from roarbench.terms import PAPER_LEVELS
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 from scipy.stats import bootstrap, false_discovery_control
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
 from roarbench.stats.judging import board
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict
-from roarbench.terms import PAPER_LEVELS, ROAR
+from roarbench.terms import PAPER_LEVELS
 
 Floats = NDArray[np.floating]
 

@@ -17,6 +17,7 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, untouched_by
 from roarbench.plan.suite import Suite
+from roarbench.protocols.base import Protocol
 from roarbench.stats.board import Board, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
@@ -24,7 +25,7 @@ from roarbench.stats.judging import board, spread_for
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.store.result import Result
 from roarbench.submissions.file import Submission
-from roarbench.terms import Protocol, Unit
+from roarbench.terms import Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
 NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.protocols.base import Protocol
 from roarbench.stats.board import RANDOM
 from roarbench.stats.curves import Scores
 from roarbench.store.result import Result
-from roarbench.terms import Protocol
 
 ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed
 

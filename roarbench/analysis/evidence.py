@@ -7,6 +7,10 @@ from typing import Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM, Board, Covers, unjudged
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import Scores
@@ -14,7 +18,7 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.judging import board_of, covers_of, gain_samples
 from roarbench.stats.probability import order_gaps
 from roarbench.stats.spread import Spread
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Protocol, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
 

@@ -8,10 +8,12 @@ from typing import NamedTuple
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import CLEAN
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.shares import share
-from roarbench.terms import OTHER_IMAGE, ROAR, Protocol, Retrain
+from roarbench.terms import OTHER_IMAGE, Retrain
 from roarbench.text import interval
 
 SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade

@@ -8,10 +8,11 @@ import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.runs import CLEAN
+from roarbench.protocols.base import Protocol
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability import Drop, probability_drop
-from roarbench.terms import Protocol, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 
 _NOTHING = Drop(Estimate(), (Estimate(),), (Estimate(),))  # of a level that is missing
 

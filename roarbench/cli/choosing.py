@@ -7,7 +7,8 @@ from roarbench.estimators.catalogue import JOINING, find_estimator, split_names
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
-from roarbench.terms import ROAR, Protocol
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:

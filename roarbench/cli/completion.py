@@ -4,7 +4,7 @@ import typer
 
 from roarbench.estimators.catalogue import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
-from roarbench.terms import PROTOCOLS, SHOWN
+from roarbench.protocols import PROTOCOLS, SHOWN
 
 
 def suites(incomplete: str) -> list[str]:

@@ -11,7 +11,8 @@ from roarbench.calls import propose
 from roarbench.cli import completion
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.plan.suite import REFERENCE_SEED
-from roarbench.terms import SHOWN, Unit
+from roarbench.protocols import SHOWN
+from roarbench.terms import Unit
 
 
 class TableFormat(StrEnum):

@@ -14,11 +14,12 @@ from roarbench.execution.runner import Finished, Request, collected, run_suite
 from roarbench.plan.points import with_seeds
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
+from roarbench.protocols.base import Protocol
 from roarbench.stats.board import RANDOM, Board
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore
 from roarbench.store.watched import WatchedRow, note_watched
-from roarbench.terms import Protocol, Retrain
+from roarbench.terms import Retrain
 
 Seeds = dict[tuple[Retrain, str], int]  # trainings by kind of network and estimator
 

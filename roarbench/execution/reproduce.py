@@ -25,6 +25,8 @@ from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import PUBLISHED, title
+from roarbench.protocols import PROTOCOLS
+from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
 from roarbench.store.folders import Workspace
@@ -32,7 +34,7 @@ from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.suites import all_suites
 from roarbench.store.trusted import check_network
-from roarbench.terms import PROTOCOLS, ROAR, Retrain
+from roarbench.terms import Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
 

@@ -19,7 +19,7 @@ from roarbench.forecast.rates import Rates
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
-from roarbench.terms import PROTOCOLS
+from roarbench.protocols import PROTOCOLS
 from roarbench.text import duration
 
 QUESTIONS = ("beats random",)

@@ -5,7 +5,8 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run
 from roarbench.plan.suite import REPLICATION, Suite
-from roarbench.terms import MORF, PAPER_LEVELS, Making, Retrain, Split, Unit
+from roarbench.protocols.unretrained import MORF
+from roarbench.terms import PAPER_LEVELS, Making, Retrain, Split, Unit
 
 
 def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:

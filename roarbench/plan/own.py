@@ -14,7 +14,8 @@ from roarbench.identity import check_record, fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block, Own, Suite
-from roarbench.terms import PROTOCOLS, Making, Split, Unit
+from roarbench.protocols import PROTOCOLS
+from roarbench.terms import Making, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
 MOST = 1000  # seeds and references

@@ -9,7 +9,8 @@ from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import OTHER_REFERENCE, Making, Protocol, Retrain, Split, Unit
+from roarbench.protocols.base import Protocol
+from roarbench.terms import OTHER_REFERENCE, Making, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0

@@ -24,7 +24,9 @@ from roarbench.plan.runs import check_fill, find_protocol
 from roarbench.plan.suite import Block, Own, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
-from roarbench.terms import PROTOCOLS, ROAR_RECURSIVE, Making, Retrain, Split, Unit
+from roarbench.protocols import PROTOCOLS
+from roarbench.protocols.recursive import ROAR_RECURSIVE
+from roarbench.terms import Making, Retrain, Split, Unit
 
 ENDING = ".toml"
 _LONGEST = 40  # letters of a name

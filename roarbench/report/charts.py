@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from roarbench.analysis.published import Curve, published_curves
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.protocols.roar import KAR, ROAR
 from roarbench.report.figures import Axis, Chart
-from roarbench.report.gains import Height, curve_height
 from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import KAR, ROAR, Order
+from roarbench.terms import Order
 
 
 def chart(table: SuiteTable, published: str = "") -> Chart:
@@ -34,13 +34,13 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         curves=tuple(_curve(row, (0.0, *board.levels), _points(board, row)) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
-        height=curve_height(board.protocol),
+        height=board.protocol.curve_axis,
     )
 
 
 def _points(board: Board, row: Row) -> tuple[Estimate, ...]:
     """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
-    if curve_height(board.protocol) is Height.ACCURACY:
+    if not board.protocol.by_difference:
         return (row.clean, *row.accuracies)
     return (Estimate(0.0, 0.0, 0.0), *board.gains(row))
 
@@ -72,7 +72,7 @@ def _above_mask(name: str, curve: Mapping[float, Estimate]) -> PanelCurve:
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
     if board.protocol not in (ROAR, KAR):
-        axis = f"{board.protocol.name}, {curve_height(board.protocol)}"
+        axis = f"{board.protocol.name}, {board.protocol.curve_axis}"
         seen = f"this plot is of {axis}"
         raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}

@@ -7,11 +7,14 @@ from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.terms import MORF, ROAR, Order, Protocol, Unit
+from roarbench.terms import Order, Unit
 
 
 def published_tables() -> Tables:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import shown_name
-from roarbench.report.gains import Height
+from roarbench.protocols.base import ACCURACY
 from roarbench.report.panels import (
     FONT_POINTS,
     INK,
@@ -69,7 +69,7 @@ class Chart:
     curves: tuple[Curve, ...]
     published: tuple[Curve, ...] = ()
     above_masks: tuple[Curve, ...] = ()
-    height: Height = Height.ACCURACY
+    height: str = ACCURACY
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:
@@ -217,7 +217,7 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
     axes.set_ylim(*_limits(block.drawn))
-    form = "{:.4g} %" if chart.height is Height.ACCURACY else "{:+.4g}"
+    form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)

@@ -14,9 +14,9 @@ from roarbench.calls import propose
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point, describe, protocol_name
 from roarbench.plan.suite import Suite
+from roarbench.protocols import PROTOCOLS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.store.results import ResultsStore
-from roarbench.terms import PROTOCOLS
 
 _STATES = ("done", "running", "missing", "failed")
 

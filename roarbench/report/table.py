@@ -16,11 +16,15 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite
+from roarbench.protocols import SHOWN
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
 from roarbench.stats import VERSION
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.terms import MASK_ONLY, ROAR, SHOWN, Protocol, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class

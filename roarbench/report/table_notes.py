@@ -6,7 +6,6 @@ from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.marks import floor_words, plain_doubts
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
 from roarbench.calls import propose
-from roarbench.report.gains import about_gain
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
@@ -130,7 +129,7 @@ def _certainty(table: SuiteTable) -> str:
     if not table.judged:
         return f"{sure} ({draws}). These networks see masks alone: no gains, no places."
     text = f"{sure} ({draws}); place intervals hold jointly over the rows shown."
-    text = f"{about_gain(board.protocol)} {text}".lstrip()
+    text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:
         text += (
             f" Spread over {board.references} references from {board.reference_rows} rows "

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from roarbench.estimators import CONTROLS
+from roarbench.protocols.base import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison
-from roarbench.terms import Order, Protocol
+from roarbench.terms import Order
 
 RANDOM, SOBEL, BLURRED = CONTROLS
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference

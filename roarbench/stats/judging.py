@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from roarbench.estimators import CONTROLS, VARIANTS
+from roarbench.protocols.base import Protocol
 from roarbench.stats.beating import Beating, beatings
 from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
@@ -19,7 +20,7 @@ from roarbench.stats.reference_spread import References
 from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.spread import Spread, Trainings, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable
-from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Protocol, Retrain
+from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
 
 
 def board(

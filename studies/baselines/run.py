@@ -17,9 +17,11 @@ from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MATCHED, SPECIFIC, Protocol
 from roarbench.text import interval, markdown_table
 from studies.page import write
 

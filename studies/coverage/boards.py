@@ -12,6 +12,9 @@ from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
@@ -20,7 +23,7 @@ from roarbench.stats.judging import board_of, spread_for
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR, SPECIFIC, Protocol, Unit
+from roarbench.terms import Unit
 from studies.coverage import specific
 from studies.coverage.worlds import World, experiment, gains_of, setting, truth
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats import draws as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
@@ -26,7 +27,6 @@ from roarbench.stats.judging import board_of, gain_samples
 from roarbench.stats.replication import replication
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import ROAR
 from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import CONTROLS, DESIGNS, WORLDS, Experiment, World, experiment, gains_of, setting, truth
 from studies.page import write

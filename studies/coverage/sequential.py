@@ -22,9 +22,10 @@ import numpy as np
 
 from roarbench.analysis.course import ASKED, next_seeds
 from roarbench.estimators import CONTROLS
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import ROAR, SPECIFIC
 from roarbench.text import markdown_table
 from studies.coverage.boards import (
     MOST,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights
@@ -25,7 +26,6 @@ from roarbench.stats.draws import draw
 from roarbench.stats.judging import board_of, covers_of
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import SPECIFIC
 
 LEVELS = (0.1, 0.5, 0.9)
 OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map

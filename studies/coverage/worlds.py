@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights, gain
-from roarbench.terms import ROAR
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")

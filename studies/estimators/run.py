@@ -12,10 +12,11 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import Comparison
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import SPECIFIC, Unit
+from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table
 from studies.estimators import costs as measured
 from studies.page import SIGNS, between, write

@@ -19,12 +19,14 @@ from roarbench.execution.local_workers import workers_here
 from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import FILLS, MASK_ONLY, ROAR, Unit
+from roarbench.terms import FILLS, Unit
 from roarbench.text import interval, markdown_table, percent
 from studies.diffroar.run import images_alone
 from studies.page import write

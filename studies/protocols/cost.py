@@ -31,11 +31,14 @@ from roarbench.forecast.workload import count_work, suite_cost
 from roarbench.plan.points import expand, select, with_seeds
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.curves import Scores
 from roarbench.stats.verdicts import POWER, Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, ROAR, SPECIFIC, Protocol
 from roarbench.text import markdown_table
 from studies.coverage.boards import QUICK, Example, Looks, Truth, networks_of, together, words
 from studies.coverage.run import share_images

@@ -15,6 +15,12 @@ import numpy as np
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -22,7 +28,7 @@ from roarbench.stats.draws import draw
 from roarbench.stats.judging import gain_samples
 from roarbench.stats.replication import replication
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, LERF, MORF, ROAR, ROAR_EXCHANGED, SPECIFIC, SPECIFIC_CLASS, Protocol, Unit
+from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
 from studies.page import SIGNS, write
 from studies.replication.run import boards, sums, sums_of

@@ -29,6 +29,13 @@ from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import gain
@@ -37,22 +44,7 @@ from roarbench.stats.judging import board_of, gain_samples, spread_for
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import (
-    AUGMENTED,
-    KAR,
-    LERF,
-    MASK_ONLY,
-    MORF,
-    ROAR,
-    ROAR_EXCHANGED,
-    SPECIFIC,
-    SPECIFIC_CLASS,
-    Order,
-    Protocol,
-    Retrain,
-    Split,
-    Unit,
-)
+from roarbench.terms import Order, Retrain, Split, Unit
 from roarbench.text import markdown_table, percent, signed
 from studies.page import SIGNS, write
 

@@ -13,12 +13,13 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite, leading
+from roarbench.protocols.base import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.curves import Scores
 from roarbench.stats.judging import board
 from roarbench.stats.replication import Replication, replication
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Protocol, Unit
+from roarbench.terms import Unit
 from roarbench.text import MISSING, markdown_table, signed
 from studies.page import SIGNS, write
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from roarbench.analysis.agreements import agreements
+from roarbench.protocols.roar import ROAR
 from roarbench.report.claims import SignificantCells, claim_records, significant_cells
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.terms import ROAR, Unit
+from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
 from studies.small_networks.masks import StudyPart, T, explained, leaks, luck_along_curves, read_parts, seed_likeness
 

@@ -9,10 +9,15 @@ from pathlib import Path
 from roarbench.analysis.collecting import collect
 from roarbench.plan.points import select
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MASK_ONLY, MORF, ROAR, SPECIFIC, Protocol, Unit
+from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
 from studies.page import SIGNS, write
 

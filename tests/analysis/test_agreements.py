@@ -8,9 +8,11 @@ from roarbench.analysis.agreements import Compared
 from roarbench.analysis.validity import Panel, panel
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.validity import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.terms import KAR, LERF, MORF, ROAR, Unit
+from roarbench.terms import Unit
 from tests.helpers.made_up import MAIN, SUITE, held, one_seed, usual
 
 BOOTSTRAP = Bootstrap(300, seed=4)

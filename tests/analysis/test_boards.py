@@ -17,6 +17,11 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.claims import own_tables
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
@@ -25,7 +30,7 @@ from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, SPECIFIC, SPECIFIC_CLASS, Order, Protocol, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))

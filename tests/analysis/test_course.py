@@ -6,11 +6,12 @@ import pytest
 
 from roarbench.analysis.course import next_seeds, open_with, settled
 from roarbench.estimators import CONTROLS
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board, Covers
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.judging import board
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.terms import ROAR, SPECIFIC
 from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
 
 PLANNED = {"random": 3, "sobel": 3, "grad": 3, "ig": 3, "gb": 2}

@@ -10,10 +10,16 @@ from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.status import status_record
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, MASK_ONLY, MORF, ROAR, SPECIFIC, Protocol, Retrain
+from roarbench.terms import Retrain
 from tests.helpers.board_store import make_store, results
 from tests.helpers.leasing import lease
 

@@ -17,10 +17,12 @@ from roarbench.analysis.load import open_results
 from roarbench.analysis.probability_drop import falls
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.result import pack_probabilities
-from roarbench.terms import LERF, MORF, ROAR, Order, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 
 DEMO = Path(__file__).parents[2] / "demo"

@@ -14,9 +14,11 @@ from roarbench.errors import CallerError
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.shares import share
-from roarbench.terms import KAR, MASK_ONLY, ROAR, Order, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
 

@@ -9,7 +9,8 @@ import pytest
 
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.terms import PROTOCOLS, SHOWN, Unit
+from roarbench.protocols import PROTOCOLS, SHOWN
+from roarbench.terms import Unit
 
 ASK = """
 import json, os, sys

@@ -9,7 +9,8 @@ from roarbench.cli.choosing import with_added
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.terms import MASK_ONLY, ROAR
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import publish
 
 JOINED = ("gradcam(layer=block1)", "random-smooth(width=0.2)", "input-x-grad")

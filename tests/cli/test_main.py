@@ -29,8 +29,9 @@ from roarbench.forecast.rates import CORE, TooLarge, assume
 from roarbench.plan.points import expand, select
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, find_suite
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MORF, Retrain
+from roarbench.terms import Retrain
 from tests.helpers.command_line import PART, RUNS, SMALL, publish
 
 COMMANDS = sorted(typer.main.get_command(main.app).commands)

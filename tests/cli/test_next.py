@@ -12,7 +12,9 @@ import pytest
 from roarbench.execution import reach
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.terms import LERF, MORF, ROAR, SPECIFIC
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 from tests.helpers.command_line import SMALL, Call, publish
 
 ROWS = ("random", "truth")

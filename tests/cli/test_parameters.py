@@ -14,8 +14,8 @@ from roarbench.errors import CallerError
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
+from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR
 from tests.helpers.command_line import command, publish
 
 NAME = "var-grad(noise=0.05)"

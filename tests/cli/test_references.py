@@ -13,8 +13,8 @@ from roarbench.models import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import title
+from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import ROAR
 from tests.helpers.command_line import command, publish
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from PIL import Image
 
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.terms import ROAR
+from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import command, publish
 
 pytestmark = pytest.mark.slow

@@ -15,12 +15,15 @@ from roarbench.plan.points import expand
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MASK_ONLY, MORF, ROAR, Unit
+from roarbench.terms import Unit
 from tests.helpers.made_up import DATA, SUITE, answers, result, usual
 
 ROWS = ("random", "sobel", "grad", "var-grad", "ig")

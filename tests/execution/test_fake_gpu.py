@@ -20,7 +20,8 @@ from roarbench.kernels.train import fit
 from roarbench.models import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.suite import Block
-from roarbench.terms import ROAR, Precision, Split, Unit
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Precision, Split, Unit
 from tests.helpers.fake_gpu import GPU, FakeGpu, fake_gpu
 from tests.helpers.tiny_suite import SUITE, make_context, make_runs
 

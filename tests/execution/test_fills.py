@@ -14,7 +14,10 @@ from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block
-from roarbench.terms import FILLS, KAR, PLAIN_FILLS, ROAR, ROAR_EXCHANGED, SPECIFIC, Retrain, Split, Unit
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.terms import FILLS, PLAIN_FILLS, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))

@@ -29,20 +29,14 @@ from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.references import checksum
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import (
-    AUGMENTED,
-    MATCHED,
-    PAPER_LEVELS,
-    ROAR,
-    ROAR_EXCHANGED,
-    SPECIFIC,
-    Order,
-    Retrain,
-    Split,
-    Unit,
-)
+from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
 ROWS = ("random", "grad", "truth")

@@ -17,7 +17,9 @@ from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.terms import AUGMENTED, ROAR, Order, Retrain, Split, Unit
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_context, make_runs
 
 NAME = "torchvision:tiny-v1"

@@ -18,8 +18,9 @@ from roarbench.execution import jobs, quantus
 from roarbench.execution.quantus import complete_scores, evaluate
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore
-from roarbench.terms import ROAR, Split
+from roarbench.terms import Split
 from tests.helpers.command_line import publish
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 

@@ -13,8 +13,11 @@ from roarbench.execution.runner import at_work
 from roarbench.forecast.rates import CORE, TooLarge, assume
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MORF, ROAR, SPECIFIC, Retrain
+from roarbench.terms import Retrain
 from tests.helpers.tiny_suite import LONG, SUITE, InlineEngine, make_context, make_runs
 
 BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random", "grad"), (0.9,), seeds=1))

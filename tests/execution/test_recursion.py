@@ -18,7 +18,9 @@ from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN, check_fill
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
-from roarbench.terms import PAPER_LEVELS, ROAR, ROAR_RECURSIVE, Order, Retrain, Split, Unit
+from roarbench.protocols.recursive import ROAR_RECURSIVE
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, make_context, make_runs
 
 LEVELS = (0.1, 0.3, 0.5)

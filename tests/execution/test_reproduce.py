@@ -16,10 +16,13 @@ from roarbench.models import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, Published, title
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.entries import ReproductionOutcome
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, MORF, ROAR, Retrain, Split
+from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine
 
 pytestmark = pytest.mark.slow

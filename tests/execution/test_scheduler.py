@@ -24,10 +24,11 @@ from roarbench.kernels.augment import Augmentation
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import ROAR
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
-from roarbench.terms import ROAR, Retrain, Split, Unit
+from roarbench.terms import Retrain, Split, Unit
 from roarbench.workers.job import Job, JobOutcome
 from tests.helpers.leasing import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs

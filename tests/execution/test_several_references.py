@@ -14,9 +14,12 @@ from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.points import expand, select
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MASK_ONLY, MORF, ROAR, Split, Unit
+from roarbench.terms import Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP
 from tests.helpers.made_up import held
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs

@@ -10,9 +10,10 @@ import pytest
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, networks, shards
 from roarbench.plan.suite import Block
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.store import networks as network_store
 from roarbench.store import rankings, references
-from roarbench.terms import SPECIFIC, Split, Unit
+from roarbench.terms import Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,10 @@ from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Precision, Retrain, Split, Unit
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 

@@ -10,7 +10,8 @@ from roarbench.execution.graph import steps
 from roarbench.execution.networks import row_rankings
 from roarbench.kernels.ranking import removed_bits, removed_count
 from roarbench.plan.suite import Block
-from roarbench.terms import ROAR, Split, Unit
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Split, Unit
 from tests.helpers.tiny_suite import SUITE, make_context, make_runs
 
 pytest.importorskip("skimage")

@@ -11,7 +11,7 @@ from roarbench.forecast.question import answer_record, costed, measured_ways, wa
 from roarbench.forecast.rates import CORE, assume
 from roarbench.plan.points import expand, select
 from roarbench.plan.suites import find_suite
-from roarbench.terms import PROTOCOLS
+from roarbench.protocols import PROTOCOLS
 
 QUICK = find_suite("quick")
 

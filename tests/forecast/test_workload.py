@@ -20,8 +20,10 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore
-from roarbench.terms import KAR, MORF, ROAR, Unit
+from roarbench.terms import Unit
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64

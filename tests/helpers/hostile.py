@@ -7,7 +7,8 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.terms import KAR, MORF, ROAR
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import MORF
 
 NAMES = (
     "<script>window.hurt=1</script>",

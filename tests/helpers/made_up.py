@@ -13,9 +13,12 @@ from roarbench.plan.keys import bind, reference_points
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, Suite
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Order, Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000

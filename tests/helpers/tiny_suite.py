@@ -12,8 +12,11 @@ from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, Suite
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.folders import Workspace
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from roarbench.terms import Unit
 from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24

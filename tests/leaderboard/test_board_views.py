@@ -22,9 +22,12 @@ from roarbench.analysis.published import hooker2019
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import LERF
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.terms import LERF, MASK_ONLY, ROAR, Order, Unit
+from roarbench.terms import Order, Unit
 from tests.helpers.board_store import make_store
 from tests.helpers.made_up import held as made_up_held
 

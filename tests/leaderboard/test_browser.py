@@ -37,9 +37,10 @@ from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols import SHOWN
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
-from roarbench.terms import SHOWN, Unit
+from roarbench.terms import Unit
 from roarbench.text import signed
 from tests.helpers import board_store, hostile
 from tests.helpers.board_store import made_gallery, make_store, results

@@ -21,12 +21,14 @@ from roarbench.kernels.ranking import encode, removed_count, sort_keys, tie_orde
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.folders import Workspace
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import MORF, ROAR, Making, Split, Unit
+from roarbench.terms import Making, Split, Unit
 from tests.helpers.board_store import results
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 

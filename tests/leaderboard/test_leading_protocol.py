@@ -20,9 +20,12 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.points import Point
 from roarbench.plan.suites import VERSIONS, with_entries
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
-from roarbench.terms import AUGMENTED, KAR, ROAR, SPECIFIC, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 from tests.helpers.board_store import make_store
 from tests.helpers.html_tables import HtmlTables
 

@@ -17,7 +17,8 @@ from leaderboard.curves import probability_table, probability_tables
 from leaderboard.snapshot import SuiteView
 from leaderboard.static import Site, _board
 from roarbench.analysis.boards import SuiteResults
-from roarbench.terms import LERF, MORF, Retrain, Unit
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import Retrain, Unit
 
 LEVELS = (0.5, 0.9)
 

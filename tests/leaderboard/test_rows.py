@@ -17,6 +17,9 @@ from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table import SuiteTable
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Board, Covers, Row
@@ -25,7 +28,7 @@ from roarbench.stats.judging import board
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import significant_pairs
 from roarbench.store.results import ResultsStore
-from roarbench.terms import DIFFROAR, KAR, LERF, MASK_ONLY, MORF, ROAR, Unit
+from roarbench.terms import Unit
 from tests.helpers.board_store import make_store
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
 

@@ -13,9 +13,10 @@ from roarbench.errors import StoreError
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.results import ResultsStore
-from roarbench.terms import KAR, ROAR, Unit
+from roarbench.terms import Unit
 from tests.helpers.board_store import make_store, results
 
 

@@ -19,8 +19,9 @@ from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols import SHOWN
 from roarbench.store.results import ResultsStore
-from roarbench.terms import SHOWN, Unit
+from roarbench.terms import Unit
 from tests.helpers import hostile
 from tests.helpers.board_store import GAINS, make_store
 

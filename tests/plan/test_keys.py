@@ -12,8 +12,10 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell, Reference
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import VERSIONS, find_suite, with_given
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.folders import Workspace
-from roarbench.terms import LERF, MORF, PAPER_LEVELS, ROAR, Making, Order, Retrain, Unit
+from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Unit
 
 QUICK = find_suite("quick@1")
 

@@ -14,7 +14,10 @@ from roarbench.plan.points import Point, expand, select, with_seeds
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run, missing, run_of
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.terms import KAR, LERF, MASK_ONLY, MORF, ROAR, Making, Order, Retrain, Unit
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import Making, Order, Retrain, Unit
 
 DEGRADED = Run(
     Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9),

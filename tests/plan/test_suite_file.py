@@ -11,7 +11,9 @@ from roarbench.identity import canonical
 from roarbench.plan.own import suite_of, suite_record, without
 from roarbench.plan.points import expand
 from roarbench.plan.suite_file import read_suite
-from roarbench.terms import MORF, ROAR, Split, Unit
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
+from roarbench.terms import Split, Unit
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite
 
 PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text

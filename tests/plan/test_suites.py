@@ -14,7 +14,9 @@ from roarbench.plan.points import expand
 from roarbench.plan.recipe import Augmentation
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
-from roarbench.terms import MASK_ONLY, ROAR, Unit
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Unit
 
 # All that is computed, by hash. A published suite never changes: to change one, add its next version.
 FROZEN = {

@@ -9,12 +9,15 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import published_curves
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.charts import chart
 from roarbench.report.figures import Axis, make_figure
 from roarbench.report.panels import choose_styles
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import KAR, MORF, ROAR, SPECIFIC, Order, Unit
+from roarbench.terms import Order, Unit
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, one_seed
 
 

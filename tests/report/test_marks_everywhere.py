@@ -14,6 +14,8 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.validity import panel
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.report.validity import doubts
@@ -23,7 +25,6 @@ from roarbench.store.exchange import export_results, import_results
 from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import Warned, check_source
-from roarbench.terms import ROAR, SPECIFIC
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held
 
 SOURCE = b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"

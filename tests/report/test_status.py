@@ -13,10 +13,12 @@ from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.points import describe, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import AUGMENTED, ROAR, SPECIFIC
 from tests.helpers.leasing import lease
 from tests.helpers.made_up import DATA, SUITE, held
 

@@ -16,6 +16,9 @@ from roarbench.analysis.faithfulness import METRICS
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.report.table_notes import advice, footnote, remarks
@@ -28,7 +31,7 @@ from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import MASK_ONLY, MORF, ROAR, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import MAIN, SUITE, TWINS, held
 
@@ -273,6 +276,7 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"
     )
     assert footnote(TABLE) == (
+        "Gain: the area between Random's accuracy curve and the row's. "
         "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold jointly over the "
         "rows shown. Minimum detectable difference between two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
@@ -384,7 +388,7 @@ def test_latex_has_the_same_cells():
     ]
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
     assert bottom - top == len(ROWS) + 1
-    assert r"untouched images (t=0) 90.0\%; chance 25.0\%. 95\% intervals" in lines[-2]
+    assert r"untouched images (t=0) 90.0\%; chance 25.0\%. Gain: the area" in lines[-2]
     assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
 
 
@@ -441,15 +445,15 @@ def test_the_footnote_says_what_is_known():
     assert footnote(nothing) == "Nothing has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
     assert footnote(images) == (
-        "95% intervals over images (2000 paired resamples, seed 0); place intervals hold jointly over the rows "
+        f"{BOARD.protocol.meaning} 95% intervals over images (2000 paired resamples, seed 0); place intervals hold jointly over the rows "
         "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         f"Computed from {TABLE.hash}."
     )
     one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
-    assert footnote(one).startswith("95% intervals over images and seeds, for this network only (2000 paired")
+    assert footnote(one).startswith(f"{BOARD.protocol.meaning} 95% intervals over images and seeds, for this network only (2000 paired")
     three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     words = footnote(replace(TABLE, board=three, flags={}, floors={}))
-    assert words.startswith("95% intervals over images, references and seeds (2000 paired")
+    assert words.startswith(f"{BOARD.protocol.meaning} 95% intervals over images, references and seeds (2000 paired")
     assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
     assert "(!)" not in footnote(replace(TABLE, flags={"not shown": FLAG}))
 

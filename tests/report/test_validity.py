@@ -16,10 +16,13 @@ from roarbench.cli.main import app
 from roarbench.plan import suites
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block, Suite
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.validity import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import KAR, LERF, MORF, ROAR, SPECIFIC, Retrain, Unit
+from roarbench.terms import Retrain, Unit
 from tests.helpers.command_line import publish
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.beating import beatings
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.judging import board
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.terms import ROAR
 
 ROWS = {  # by row and control: p and difference
     ("good", "one"): (0.001, 5.0),

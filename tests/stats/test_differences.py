@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import AUGMENTED, SPECIFIC, SPECIFIC_LERF
 
 IMAGES, SEEDS = 800, 3
 LEVELS = (0.5, 0.9)

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.protocols.roar import KAR, ROAR
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.replication import replication
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.terms import KAR, ROAR
 
 BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
 

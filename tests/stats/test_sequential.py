@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.judging import board
 from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.verdicts import Verdict, p_values
-from roarbench.terms import ROAR
 from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
 
 

@@ -17,13 +17,13 @@ from roarbench.errors import StoreError
 from roarbench.identity import canonical
 from roarbench.plan.own import named_dataset, own_suite, suite_record
 from roarbench.plan.suite import Block, Own, Suite
+from roarbench.protocols.roar import ROAR
 from roarbench.store import exchange, exported, schema
 from roarbench.store.entries import keep_entry
 from roarbench.store.exchange import export_results, import_results
 from roarbench.store.results import ResultsStore
 from roarbench.store.suites import keep_suite, kept_suites
 from roarbench.submissions.file import check_source
-from roarbench.terms import ROAR
 from tests.helpers.command_line import command
 from tests.helpers.store_rows import make_result, make_run
 

@@ -31,6 +31,7 @@ from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
+from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.explain import Task
 from roarbench.sandbox.limits import Limits
 from roarbench.store.entries import Origin, ReproductionOutcome, keep_entry, origins
@@ -38,7 +39,7 @@ from roarbench.store.folders import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, Submission, check_source
-from roarbench.terms import ROAR, Retrain, Split
+from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
 pytestmark = pytest.mark.slow

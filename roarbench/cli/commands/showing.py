@@ -25,7 +25,8 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suites import asked_suite
 from roarbench.errors import CallerError
-from roarbench.terms import ROAR, Unit
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults

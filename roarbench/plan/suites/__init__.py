@@ -9,7 +9,11 @@ from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, paper, quick, study, tabular
-from roarbench.terms import MASK_ONLY, ROAR, ROAR_RECURSIVE, Protocol, Retrain
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.recursive import ROAR_RECURSIVE
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Retrain
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),

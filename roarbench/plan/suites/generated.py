@@ -1,7 +1,13 @@
 """The suites on generated images, whose true ranking is known: what a protocol should find."""
 
 from roarbench.plan.suite import Block, Suite
-from roarbench.terms import AUGMENTED, KAR, LERF, MASK_ONLY, MORF, PAPER_LEVELS, ROAR, ROAR_EXCHANGED, SPECIFIC
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import PAPER_LEVELS
 
 _PLANTED = ("truth", "random", "truth-inverted")
 _KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # rows whose order is known

@@ -5,18 +5,12 @@ from dataclasses import replace
 from roarbench.estimators.catalogue import PAPER
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
-from roarbench.terms import (
-    AUGMENTED,
-    KAR,
-    LERF,
-    MASK_ONLY,
-    MORF,
-    PAPER_LEVELS,
-    ROAR,
-    SPECIFIC,
-    Split,
-    Unit,
-)
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import PAPER_LEVELS, Split, Unit
 
 _ROWS = (*PAPER_CONTROLS, *PAPER)
 _TWINS = (

@@ -4,20 +4,14 @@ from dataclasses import replace
 
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Block, Suite
-from roarbench.terms import (
-    AUGMENTED,
-    KAR,
-    LERF,
-    MASK_ONLY,
-    MATCHED,
-    MORF,
-    ROAR,
-    ROAR_EXCHANGED,
-    SPECIFIC,
-    SPECIFIC_CLASS,
-    Making,
-    Split,
-)
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.terms import Making, Split
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")

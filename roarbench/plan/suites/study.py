@@ -3,7 +3,9 @@
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites.paper import crossed
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
-from roarbench.terms import MASK_ONLY, ROAR, Unit
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import Unit
 
 _ROWS = (
     *PAPER_CONTROLS,

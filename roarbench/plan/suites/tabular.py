@@ -1,7 +1,12 @@
 """The suites on tables of numbers: a small perceptron, twenty references."""
 
 from roarbench.plan.suite import Block, Suite
-from roarbench.terms import AUGMENTED, LERF, MASK_ONLY, MORF, ROAR, ROAR_EXCHANGED, SPECIFIC
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.exchanged import ROAR_EXCHANGED
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 
 _ROWS = ("random", "grad", "grad-sq", "input-x-grad", "ig", "ig(baseline=mean)", "sgsq-grad", "var-grad")
 

@@ -1,0 +1,80 @@
+"""What a protocol declares: an order, a network, and the words in which it is shown."""
+
+from dataclasses import dataclass
+
+from roarbench.terms import Order, Retrain
+
+ACCURACY = "test accuracy"  # label of an axis
+ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
+IGNORES_IMAGE = "a map that ignores the image, such as Random's"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """A question asked of a ranking: which end of it is removed, and which network is scored.
+
+    Attributes:
+        name: What `--protocol` takes.
+        order: Which end of the ranking is removed first.
+        retrain: Which network is scored.
+        against: Each image is answered twice, with its own removal mask and with that of another image, which this twin
+            of the row hands it; the gain is the difference. Empty where each image is answered once.
+        made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
+            row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.
+        title: Its name within sentences.
+        question: What it asks of an estimator, one sentence.
+        method: What is done, a sentence without its full stop.
+        gain: What its gain is called within a sentence; empty where it has none.
+        meaning: What that gain is, in sentences.
+        zero: What has a gain of 0, within a sentence.
+        limits: Where it fails.
+        use: When to ask it.
+    """
+
+    name: str
+    order: Order
+    retrain: Retrain
+    against: str = ""
+    made_of: tuple["Protocol", ...] = ()
+    title: str
+    question: str
+    method: str
+    gain: str = "gain over Random"
+    meaning: str = "Gain: the area between Random's accuracy curve and the row's."
+    zero: str = "Random"
+    limits: str
+    use: str
+
+    @property
+    def about(self) -> str:
+        """Return its title with what is done, a sentence without its full stop."""
+        return f"{self.title}: {self.method}"
+
+    @property
+    def paired(self) -> bool:
+        """Return whether each image is answered twice."""
+        return bool(self.against)
+
+    @property
+    def by_difference(self) -> bool:
+        """Return whether gains are differences of answers, image by image, so that there is one at every level."""
+        return self.retrain is Retrain.COMMON or bool(self.made_of)
+
+    @property
+    def random_is_zero(self) -> bool:
+        """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
+        return self.paired or bool(self.made_of)
+
+    @property
+    def gain_axis(self) -> str:
+        """Return the label of an axis of gains."""
+        return f"{self.gain}, points"
+
+    @property
+    def curve_axis(self) -> str:
+        """Return the label of a curve's axis: gain where every level has one, else accuracy."""
+        return self.gain_axis if self.by_difference else ACCURACY
+
+    def counterpart(self, estimator: str) -> str:
+        """Return the id of the twin that a row is held against, where each image is answered twice."""
+        return f"{estimator}~{self.against}"

@@ -1,0 +1,27 @@
+"""ROAR and KAR where training images carry the masks of other images, so that no mask was tied to a class."""
+
+from roarbench.protocols.base import Protocol
+from roarbench.terms import Order, Retrain
+
+ROAR_EXCHANGED = Protocol(
+    name="roar-exchanged",
+    order=Order.MORF,
+    retrain=Retrain.EXCHANGED,
+    title="ROAR exchanged",
+    question="Does accuracy fall without it when no mask was tied to a class in training?",
+    method="train a new network on images with other images' removal masks, test it on each image's own",
+    limits="Training and test differ: a mask hides what matters at test time alone. A network may still learn that a "
+    "class whose evidence is hidden is the likelier one",
+    use="Where masks alone score high",
+)
+KAR_EXCHANGED = Protocol(
+    name="kar-exchanged",
+    order=Order.LERF,
+    retrain=Retrain.EXCHANGED,
+    title="KAR exchanged",
+    question="Does accuracy stay on it alone when no mask was tied to a class in training?",
+    method="train a new network on images with other images' removal masks, test it on each image's own, least "
+    "important features removed",
+    limits="As `roar-exchanged`",
+    use="Beside `roar-exchanged`",
+)

@@ -1,0 +1,19 @@
+"""Mask-only: what the shape of the masks alone tells of the class."""
+
+from roarbench.protocols.base import Protocol
+from roarbench.terms import Order, Retrain
+
+MASK_ONLY = Protocol(
+    name="mask-only",
+    order=Order.MORF,
+    retrain=Retrain.MASKS,
+    title="Mask-only",
+    question="Do the masks reveal the class without any image?",
+    method="a network that sees only where features were removed, never an image",
+    gain="",
+    meaning="",
+    zero="",
+    limits="It has no gain and judges nothing: it says that a mask could be read, not that a network which sees the "
+    "image as well reads it",
+    use="Before a verdict of `roar` or `kar` is believed",
+)

@@ -1,0 +1,46 @@
+"""ROAR, keep and retrain (KAR), and their difference: a new network for each row, level and seed.
+
+Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapalli, NeurIPS 2021.
+"""
+
+from roarbench.protocols.base import Protocol
+from roarbench.terms import Order, Retrain
+
+ROAR = Protocol(
+    name="roar",
+    order=Order.MORF,
+    retrain=Retrain.IMAGES,
+    title="ROAR",
+    question="Does accuracy fall when the network is retrained without it?",
+    method="remove the most important features, then train a new network on what is left",
+    limits="The new network reads the class from the shape of the masks, and the better map loses; smooth removal "
+    "takes away shapes beyond what the features weigh; redundant features hide each other",
+    use="To compare with the paper; beside `mask-only` and blurred twins",
+)
+KAR = Protocol(
+    name="kar",
+    order=Order.LERF,
+    retrain=Retrain.IMAGES,
+    title="KAR",
+    question="Does accuracy stay when the network is retrained on it alone?",
+    method="remove the least important features, then train a new network on what is left",
+    limits="Masks that reveal the class are a reward here: a row that knows nothing but the class wins",
+    use="Beside `roar`: do both orders agree?",
+)
+DIFFROAR = Protocol(
+    name="diffroar",
+    order=Order.LERF,
+    retrain=Retrain.IMAGES,
+    made_of=(KAR, ROAR),
+    title="DiffROAR",
+    question="Does what it ranks first tell a new network more than what it ranks last?",
+    method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
+    "ones; nothing is trained for it",
+    gain="DiffROAR",
+    meaning="Gain: accuracy with the least important features removed (KAR, the accuracies at t) minus accuracy with "
+    "as many of the most important ones removed (ROAR), both retrained. Random scores 0, as does any ranking whose two "
+    "ends are worth the same.",
+    zero="a ranking whose two ends are worth the same, such as Random's",
+    limits="As both of them: masks that reveal the class",
+    use="Where no control was run; to compare with Shah et al. 2021",
+)

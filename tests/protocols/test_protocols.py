@@ -1,0 +1,71 @@
+"""Every protocol says what it is: in its declaration, and from there on its page.
+
+    python tests/protocols/test_protocols.py
+
+writes the table of docs/protocols.md.
+"""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from roarbench import protocols
+from roarbench.protocols import PROTOCOLS, SHOWN
+from roarbench.protocols.base import Protocol
+from roarbench.terms import Retrain
+
+PAGE = Path(__file__).parents[2] / "docs" / "protocols.md"
+HEADS = "| protocol | question | fails where | use it |\n|---|---|---|---|\n"
+FILES = [path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "base")]
+FORMS = {  # of what a declaration says
+    "name": r"[a-z]+(-[a-z]+)*",
+    "title": r"[A-Z][^.,:]+",  # stands within sentences
+    "question": r"[A-Z][^.?]{20,79}\?",  # a tab of the board
+    "method": r".{20,}[^.]",  # a full stop or a caption follows
+    "gain": r"[^.,:]+",
+    "meaning": r"Gain: .+\.",
+    "zero": r"\S.+[^.]",
+    "limits": r"[A-Z].+[^.]",
+    "use": r"[A-Z].+[^.]",
+}
+
+
+def row(protocol: Protocol) -> str:
+    cells = (f"`{protocol.name}`", protocol.question, protocol.limits, protocol.use)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+@pytest.mark.parametrize(("name", "field"), list(product(SHOWN, FORMS)))
+def test_it_says_everything(name, field):
+    said = getattr(SHOWN[name], field)
+    if field in ("gain", "meaning", "zero") and SHOWN[name].retrain is Retrain.MASKS:
+        assert said == ""  # these networks have no gain
+    else:
+        assert re.fullmatch(FORMS[field], said), f"{field} of {name}: {said!r}"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_its_page_says_the_same(name):
+    assert row(SHOWN[name]) in PAGE.read_text(), f"run: python {Path(__file__).relative_to(PAGE.parents[1])}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_declares_protocols_with_names_and_questions_of_their_own(file):
+    declared = [value for value in vars(getattr(protocols, file)).values() if isinstance(value, Protocol)]
+    assert declared
+    assert [SHOWN[protocol.name] for protocol in declared] == declared
+    for field in ("title", "question", "method"):
+        assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN)
+
+
+def test_a_protocol_is_run_or_made_of_two_that_are():
+    assert SHOWN.keys() - PROTOCOLS.keys() == {"diffroar"}
+    assert all(part in PROTOCOLS.values() for part in SHOWN["diffroar"].made_of)
+
+
+if __name__ == "__main__":
+    before, rest = PAGE.read_text().split(HEADS)
+    after = rest.partition("\n\n")[2]
+    PAGE.write_text(before + HEADS + "".join(map(row, SHOWN.values())) + "\n" + after)
