@@ -13,14 +13,16 @@ from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MARKS, MASKS, Grade, Mark, marks_of, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
-from roarbench.report.gains import gain_height, gain_name
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.places import Place
-from roarbench.terms import MASK_ONLY, ROAR, Protocol, Unit
+from roarbench.terms import Unit
 from roarbench.text import SAME, counted, interval, signed
 
 _SHORT = {
@@ -93,7 +95,7 @@ def board_record(
 
 
 def _measured(protocol: Protocol, board: Board) -> str:
-    return gain_height(protocol) if protocol != MASK_ONLY else f"accuracy at t = {board.levels[-1]:g}, %"
+    return protocol.gain_axis if protocol != MASK_ONLY else f"accuracy at t = {board.levels[-1]:g}, %"
 
 
 def _facts(results: SuiteResults, board: Board, rows: list[BoardRow]) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ def _facts(results: SuiteResults, board: Board, rows: list[BoardRow]) -> tuple[s
         filter(
             None,
             (
-                capital(gain_name(board.protocol)) if board.protocol != MASK_ONLY else "Masks alone",
+                capital(board.protocol.gain) if board.protocol != MASK_ONLY else "Masks alone",
                 where,
                 networks,
                 f"{board.images:,} test images",

@@ -17,9 +17,11 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
+from roarbench.protocols.base import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.terms import ROAR, Protocol, Unit
+from roarbench.terms import Unit
 
 Made = TypeVar("Made")
 Views = Mapping[str, "SuiteView"]  # by slug, in the order of the pages

@@ -1,6 +1,6 @@
 """Hold the words of the pages: questions that protocols ask, and where to read on."""
 
-from roarbench.terms import SHOWN
+from roarbench.protocols import SHOWN
 
 REPOSITORY = "https://github.com/roarbench/roarbench"
 QUESTIONS = {  # by protocol: what its tab says

@@ -9,7 +9,9 @@ from leaderboard.records import BoardRecord, BoardRow
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, question
-from roarbench.terms import SHOWN, Protocol, Unit
+from roarbench.protocols import SHOWN
+from roarbench.protocols.base import Protocol
+from roarbench.terms import Unit
 from roarbench.text import counted
 
 LISTED = 6  # tabs and suites before the others are under "more"

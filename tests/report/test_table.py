@@ -445,12 +445,14 @@ def test_the_footnote_says_what_is_known():
     assert footnote(nothing) == "Nothing has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
     assert footnote(images) == (
-        f"{BOARD.protocol.meaning} 95% intervals over images (2000 paired resamples, seed 0); place intervals hold jointly over the rows "
-        "shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
+        f"{BOARD.protocol.meaning} 95% intervals over images (2000 paired resamples, seed 0); place intervals hold "
+        "jointly over the rows shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         f"Computed from {TABLE.hash}."
     )
     one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
-    assert footnote(one).startswith(f"{BOARD.protocol.meaning} 95% intervals over images and seeds, for this network only (2000 paired")
+    assert footnote(one).startswith(
+        f"{BOARD.protocol.meaning} 95% intervals over images and seeds, for this network only (2000"
+    )
     three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     words = footnote(replace(TABLE, board=three, flags={}, floors={}))
     assert words.startswith(f"{BOARD.protocol.meaning} 95% intervals over images, references and seeds (2000 paired")
