@@ -9,8 +9,8 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.gallery import Gallery, read_gallery
 from leaderboard.judged import NOWHERE, Places, board_record
+from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord, BoardRow
 from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
@@ -121,12 +121,12 @@ class SuiteView:
     @property
     def seconds(self) -> Mapping[str, float]:
         """Return processor seconds for the maps of 1,000 images, by estimator, as far as the store knows them."""
-        return self.gallery.seconds if self.gallery else {}
+        return self.pictures.seconds if self.pictures else {}
 
     @property
-    def gallery(self) -> Gallery | None:
-        """Return a few images with the estimators' rankings of them; None where the store has none."""
-        return self.kept("gallery", lambda: read_gallery(self.results, self.folder))
+    def pictures(self) -> Pictures | None:
+        """Return pictures of a few test images; None where the store has no rankings and no file of pictures."""
+        return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part of this name, computed once however many visitors ask for it at the same time."""

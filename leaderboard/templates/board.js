@@ -61,4 +61,29 @@ if (!window.roarbenchBoard) {
   });
   addEventListener("hashchange", show);
   show();
+
+  // Images: another row's sheet and answers; keys go from image to image.
+  const pictures = () => document.querySelector(".pictures");
+  const showRow = () => {
+    const links = [...document.querySelectorAll("[data-sheet]")];
+    const row = links.find((link) => link.hash === location.hash) || (!location.hash && links[0]);
+    if (!row) return;
+    pictures().style.setProperty("--sheet", `url('${row.dataset.sheet}')`);
+    for (const kind of ["own", "against"]) {
+      const counts = row.dataset[kind].split(" ");
+      pictures().querySelectorAll(`.${kind} span`).forEach((place, at) => { place.textContent = counts[at]; });
+    }
+    for (const link of links) link.toggleAttribute("aria-current", link === row);
+    document.getElementById("called").textContent = row.textContent;
+  };
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !pictures() || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, select")) return;
+    const items = [...pictures().children], at = items.indexOf(document.activeElement);
+    items[at < 0 ? 0 : Math.min(items.length - 1, Math.max(0, at + step))].focus();
+    document.activeElement.scrollIntoView({ block: "nearest" });
+    event.preventDefault();
+  });
+  addEventListener("hashchange", showRow);
+  showRow();
 }

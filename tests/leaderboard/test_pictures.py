@@ -1,0 +1,163 @@
+"""Pictures of a few test images: chosen by a rule, made from stored answers and rankings alone."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from leaderboard.pictures import (
+    Makes,
+    answers_of,
+    changes,
+    chosen,
+    pictures_file,
+    read_pictures,
+    save_pictures,
+)
+from roarbench.analysis.boards import SuiteResults
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.execution import jobs, shards
+from roarbench.execution.matching import matched_bits
+from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.ranking import removed_bits
+from roarbench.plan.points import Point
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block, Suite
+from roarbench.store.result import Result
+from roarbench.terms import MATCHED, MORF, ROAR, SPECIFIC, Protocol, Split, Unit
+from tests.helpers.board_store import results as made_results
+from tests.helpers.tiny_suite import SUITE, TEST, make_context
+
+ROWS = ("random", "sobel", "random-blurred", "grad")
+UNIT = Unit.SCALAR
+
+
+def suite(protocol: Protocol) -> Suite:
+    return replace(SUITE, blocks=(Block(protocol, ROWS, (0.1, 0.5, 0.9), seeds=2),))
+
+
+def stored(of: Suite, data: str) -> SuiteResults:
+    return SuiteResults(of, data, None, made_results(of, TEST))
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory):
+    """A store with images and the rankings of two rows, and its context."""
+    context = make_context(tmp_path_factory.mktemp("ranked"), suite(MATCHED))
+    jobs.train_reference(context)
+    for name in ("random", "grad"):
+        spec = context.ranking_spec(find_estimator(name), UNIT)
+        for split in spec.splits:
+            shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
+        shards.seal(context, spec)
+    return context
+
+
+def test_masks_are_those_that_runs_score(ranked) -> None:
+    """Own, another image's, and the matched one, which a run makes with torch."""
+    found = stored(suite(MATCHED), ranked.data.fingerprint)
+    numbers = np.array([3, 0, 5])
+    makes = Makes(ranked.data, numbers, MATCHED, 0.5)
+    point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
+    run, rankings = found.results[point].run, ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
+    planes, layout = rankings.planes(Split.TEST), rankings.layout
+    own = removed_bits(planes, 0.5, MATCHED.order, layout)
+    others = jobs._pairing(ranked, Split.TEST, 0, same_class=False)
+    wanted = {"own": own, "other": own[others], "matched": matched_bits(ranked, run, rankings, own, others)}
+    for kind, packed in wanted.items():
+        bits = np.unpackbits(packed[numbers], axis=1, count=layout.features).astype(bool)
+        assert (makes.mask(rankings, kind) == bits).mean() > 0.999
+    assert (makes.mask(rankings, "own") != makes.mask(rankings, "matched")).any()
+
+
+@pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit.PATCH_4])
+def test_what_removal_changes_is_what_runs_take(unit: Unit) -> None:
+    """Within one of 256, where float32 sums differ."""
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
+    fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
+    slow = change_numbers(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
+    for one, other in zip(changes(pixels, fill, unit), slow, strict=True):
+        assert one.shape == other.shape
+        assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
+
+
+def answered(found: SuiteResults, right: dict[str, list[int]]) -> SuiteResults:
+    """Answers by name of the row: the numbers of the images that all its networks get right."""
+
+    def given(point: Point, result: Result) -> Result:
+        bits = np.isin(np.arange(result.total), right[point.cell.estimator])
+        return replace(result, bits=np.packbits(bits).tobytes(), correct=int(bits.sum()))
+
+    kept = {point: made for point, made in found.results.items() if point.cell.estimator in right}
+    return replace(found, results={point: given(point, made) for point, made in kept.items()})
+
+
+def test_images_are_chosen_by_what_masks_cost() -> None:
+    """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
+    found = answered(
+        stored(suite(SPECIFIC), "x"),
+        {
+            CLEAN: [1, 2, 3, 4, 5],
+            "grad": [1, 2, 3],
+            "grad~other-image": [1, 3, 4],
+            "random": [],
+            "random~other-image": [5],
+        },
+    )
+    numbers, rule = chosen(found, SPECIFIC, UNIT, 5)
+    assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
+    assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
+    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0))
+
+
+def test_without_second_answers_what_is_lost_counts() -> None:
+    found = answered(stored(suite(ROAR), "x"), {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
+    assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
+    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), ())
+    assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
+
+
+def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_path: Path) -> None:
+    folder = ranked.data.folder.parents[1]
+    found = stored(suite(MATCHED), ranked.data.fingerprint)
+    assert read_pictures(found, tmp_path) is None
+    made = read_pictures(found, folder)
+    assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
+    assert made.kinds == ("map", "own", "matched", "other") and made.seconds["grad"] > 0
+    sheet = Image.open(io.BytesIO(made.sheet("grad")))
+    assert sheet.size == (made.side * len(made.numbers), made.side * 4)
+    assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
+    save_pictures(made, pictures_file(found, tmp_path))
+    again = read_pictures(found, tmp_path)
+    assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
+
+
+def test_what_is_left_by_slow_loops(ranked) -> None:
+    makes = Makes(ranked.data, np.array([2, 4]), MORF, 0.9)
+    rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
+    (left,) = makes.lines(rankings, ["own"])
+    gone = makes.mask(rankings, "own").reshape(makes.pixels.shape)
+    for at, c, y, x in np.ndindex(gone.shape):
+        fill = round(float(ranked.data.mean[c]))
+        assert left[at, y, x, c] == (fill if gone[at, c, y, x] else makes.pixels[at, c, y, x])
+    (heat,) = makes.lines(rankings, ["map"])
+    first = makes.mask(rankings, "own").reshape(makes.pixels.shape).all(1)
+    assert heat[first].mean() > heat[~first].mean()
+
+
+def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path: Path) -> None:
+    context = make_context(tmp_path, suite(MORF))
+    jobs.train_reference(context)
+    for name in ("random", "grad"):
+        spec = context.ranking_spec(find_estimator(name), UNIT)
+        for split in spec.splits:
+            shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
+        shards.seal(context, spec)
+    file = context.rankings.folder(context.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
+    file.write_bytes(file.read_bytes()[:-100])
+    found = read_pictures(stored(suite(MORF), context.data.fingerprint), tmp_path)
+    assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))
