@@ -24,11 +24,12 @@ from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.kernels.matching import matched, matching_ties, strata
 from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
 from roarbench.plan.runs import CLEAN
+from roarbench.protocols import Protocol
 from roarbench.stats.curves import Bits
 from roarbench.store.folders import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import MATCHED_IMAGE, ROAR, SAME_CLASS, TEST_IDS, Protocol, Split, Unit
+from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit
 
 IMAGES = 24
 RULE = (
@@ -236,7 +237,7 @@ class Makes:
     def _heat(self, rankings: Rankings) -> Bytes:
         """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
-        gone = [wide(_unpacked(removed_bits(planes, t, ROAR.order, layout), layout), layout) for t in layout.levels]
+        gone = [wide(_unpacked(removed_bits(planes, t, Order.MORF, layout), layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1) * (len(_ANCHORS) - 1)
         low = np.minimum(values.astype(int), len(_ANCHORS) - 2)
         share = (values - low)[..., None]

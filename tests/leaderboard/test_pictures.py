@@ -27,8 +27,13 @@ from roarbench.kernels.ranking import removed_bits
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
+from roarbench.protocols import Protocol
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.result import Result
-from roarbench.terms import MATCHED, MORF, ROAR, SPECIFIC, Protocol, Split, Unit
+from roarbench.terms import Split, Unit
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 
