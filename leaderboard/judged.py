@@ -1,18 +1,17 @@
 """Make boards from the evidence of a suite: what was judged, as records to show."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from leaderboard.doubts import doubts_of
 from leaderboard.headline import headline
 from leaderboard.names import human_name
-from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, linear_axis
+from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
 from leaderboard.source import about, lookup_estimator, main_rows, slug, status
 from leaderboard.text import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, MASKS, Grade, Mark, marks_of, weighs
-from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
 from roarbench.protocols.base import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
@@ -23,14 +22,8 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.places import Place
 from roarbench.terms import Unit
-from roarbench.text import SAME, counted, interval, signed
+from roarbench.text import counted
 
-_SHORT = {
-    "blurred": "blurred twin",
-    "untrained": "untrained twin",
-    "random-blurred": "blurred noise",
-    MASKS: "masks alone",
-}
 _ORIGINS = {"verified": "run here", "trusted": "trusted", "self-reported": "imported"}
 
 
@@ -128,20 +121,19 @@ def _rows(
     evidence: Evidence, table: SuiteTable, roar: Mapping[str, Place], seconds: Mapping[str, float]
 ) -> list[BoardRow]:
     results, protocol = table.suite_results, table.board.protocol
-    marks = marks_of(evidence)
     dates, scores = _dates(results, protocol, table.unit), evidence.drawn(protocol, table.unit).scores
     here = {row.estimator: row.place for row in table.rows if row.place}
-    found = [_row(table, row, roar, here, marks.get(row.estimator, ()), seconds, dates, scores) for row in table.rows]
+    found = [_row(evidence, table, row, roar, here, seconds, dates, scores) for row in table.rows]
     best = _frontier(found)
     return [replace(row, frontier=row.id in best) for row in found]
 
 
 def _row(
+    evidence: Evidence,
     table: SuiteTable,
     row: Row,
     roar: Mapping[str, Place],
     here: Mapping[str, Place],
-    marks: Iterable[Mark],
     seconds: Mapping[str, float],
     dates: Mapping[str, str],
     scores: Scores,
@@ -161,7 +153,7 @@ def _row(
         accuracies=row.accuracies,
         roar=roar.get(name),
         reversed_by=reversed_by(name, here, roar),
-        doubts=tuple(_doubts(table, row, marks)),
+        doubts=doubts_of(evidence, table.board.protocol, row, table.mixed.get(name, "")),
         seconds=seconds.get(name),
         frontier=False,
         seeds=row.seeds,
@@ -188,42 +180,6 @@ def _above(one: Place, other: Place) -> int:
     if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
         return 0
     return 1 if one.place < other.place else -1
-
-
-def _doubts(table: SuiteTable, row: Row, marks: Iterable[Mark]) -> Iterable[Doubt]:
-    """Yield the reasons to doubt a row, each with rival or size, gravest first."""
-    results, name = table.suite_results, row.estimator
-    if name in table.mixed:
-        yield Doubt("mixed origins", f"No place: {plain(table.mixed[name])}.", grave=True)
-    if row.beating and not row.beating.verdict:
-        yield _rival(row.beating.nearest, row.beating.below, row.beating.over)
-    if finding := results.findings.get(name):
-        yield Doubt(plain(finding, 60), f"{capital(plain(finding))}.", grave=True)
-    if reason := results.doubts.get(name):
-        yield Doubt("imported", f"{capital(plain(reason))}.")
-    dirty = sum("dirty" in result.provenance.code_version for _, result in results.by_estimator.get(name, ()))
-    if dirty:
-        yield Doubt("changed code", f"{dirty} of its runs came from code with changes that were not committed.")
-    kept = results.kept.get(name)
-    if kept is not None and kept < KEPT_ENOUGH:
-        yield Doubt(f"{kept:.0%} of noisy copies keep their class", kept_words(kept))
-    scope = "" if weighs(table.board.protocol) else "Under ROAR: "
-    for mark in marks:
-        if mark.grade in (Grade.SOME, Grade.STRONG):
-            label = f"{_SHORT.get(mark.kind, MARKS[mark.kind])} {mark.share.value:.0%}"
-            yield Doubt(
-                f"ROAR: {label}" if scope else label,
-                f"{scope}{mark.words}.",
-                grave=not scope and mark.grade is Grade.STRONG,
-            )
-
-
-def _rival(control: str, below: bool, over: Estimate) -> Doubt:
-    rival = human_name(control)
-    called = " ".join(filter(None, rival))
-    word = "is below" if below else "is not told apart from"
-    sentence = f"It {word} the control {called}: {interval(over, signed)} points."
-    return Doubt(f"{'<' if below else SAME} {rival.name}", sentence, grave=True)
 
 
 def _dates(results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, str]:

@@ -1,0 +1,126 @@
+"""Say what speaks against a row: the rival and the size in a few words, and the sentence that they open."""
+
+from collections.abc import Iterator
+
+from leaderboard.names import human_name
+from leaderboard.records import Doubt
+from leaderboard.text import capital, plain
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
+from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
+from roarbench.protocols import Protocol
+from roarbench.stats.beating import Beating
+from roarbench.stats.board import Row
+from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.text import SAME, interval
+
+_LONGEST = 500  # characters of a sentence that has text from outside
+_WEAKER = {  # what has a share of a gain under ROAR, within a few words
+    "blurred": "its own blur",
+    "untrained": "untrained network",
+    OTHER_IMAGE: "another image’s map",
+    "random-blurred": "blurred random map",
+}
+_TWINS = {  # what a twin explains instead, and what a gain owes nothing to where the twin has as much
+    "untrained": ("untrained network", "to training"),
+    "shuffled": ("shuffled network", "to what training put into the weights"),
+    "decoy": ("network of turns", "to what tells the classes"),
+    "other-target": ("another class", "to the class that is explained"),
+    "constant-target": ("one class for all", "to the class that is explained"),
+}
+
+
+def doubts_of(evidence: Evidence, protocol: Protocol, row: Row, mixed: str = "") -> tuple[Doubt, ...]:
+    """Return what speaks against a row under a protocol, the gravest first.
+
+    Args:
+        evidence: Of the suite.
+        protocol: Whose verdict is doubted.
+        row: Of the protocol's board.
+        mixed: Why its results do not belong together, if they do not.
+    """
+    found = [Doubt("mixed origins", f"No place: {plain(mixed, _LONGEST)}.", grave=True)] if mixed else []
+    found += [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    found += [*_twins(row, protocol), *_outside(evidence, row.estimator), *_noise(evidence, row.estimator)]
+    found += _marks(evidence, protocol, row.estimator)
+    if row.stopped:
+        found.append(Doubt("stopped early", f"It has {row.seeds} of up to {row.looks} trainings: it was clear."))
+    return tuple(Doubt(*(_spaced(text) for text in each[:2]), each.grave) for each in found)
+
+
+def _rival(found: Beating, protocol: Protocol) -> Doubt:
+    """Name the control that a row is not shown to beat."""
+    rival = human_name(found.nearest)
+    called = " ".join(filter(None, rival))
+    side = "Below" if found.below else "Not told apart from"
+    over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
+    short = f"{'<' if found.below else SAME} {rival.name}"
+    return Doubt(short, f"{side} {called}, which asks no network: {over}.", grave=True)
+
+
+def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
+    """Yield the twins over which a row has no gain; another reference of one kind may know as much."""
+    for kind, over in row.over_twins.items():
+        if kind != OTHER_REFERENCE and over.low is not None and over.low <= 0:
+            short, nothing = _TWINS[kind]
+            gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {interval(over)} points"
+            yield Doubt(f"{SAME} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
+
+
+def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
+    """Yield what `validate` found, who vouches for it, and code that was not committed."""
+    results = evidence.suite_results
+    for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
+        if text:
+            yield Doubt(short, f"{capital(plain(text, _LONGEST)).rstrip('.')}.", grave=short == "see validate")
+    made = results.by_estimator.get(name, ())
+    changed = sum("dirty" in result.provenance.code_version for _, result in made)
+    if changed:
+        words = f"{changed} of its {len(made)} runs are by code with changes that were not committed."
+        yield Doubt("changed code", words)
+
+
+def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
+    kept = evidence.suite_results.kept.get(name)
+    if kept is not None and kept < KEPT_ENOUGH:
+        sentence = f"{kept_words(kept)} So it often explains another class."
+        yield Doubt(f"{kept:.0%} of noisy copies keep their class", sentence)
+
+
+def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
+    """Yield what else has a share of a row's gain under ROAR, and masks that tell the class by themselves."""
+    if name not in evidence.suite_results.suite.placed:
+        return
+    here = weighs(protocol)
+    aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
+    for mark in row_marks(evidence, name):
+        if mark.kind == MASKS:
+            yield from _masks(evidence, mark, name, aside)
+        elif mark.words:
+            short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
+            grave = here and mark.grade is Grade.STRONG
+            yield Doubt(short if here else f"ROAR: {short}", f"{capital(mark.words)}.{aside}", grave)
+
+
+def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
+    """Yield how much a row's masks tell by themselves, where it is half of what its images tell or more.
+
+    One training on masks has no interval, and so no share: its value is said as it is.
+    """
+    t = [t for t in evidence.masks.levels if t in evidence.roar.levels][-1]
+    alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
+    chance = 1 / evidence.suite_results.classes
+    told, whole = ((each.value or 0) - chance for each in (alone, images))
+    if mark.grade is Grade.NONE or evidence.suite_results.at_chance or told <= SOME * max(whole, 0):
+        return
+    seen, beside = (interval(each, "{:.1%}".format) for each in (alone, images))
+    sentence = (
+        f"Networks that see only where features are missing answer {seen} at t = {t:g}, those that see what is left of "
+        f"the images {beside}; a guess is right on {chance:.0%}.{aside}"
+    )
+    yield Doubt(f"masks alone {alone.value or 0:.0%}", sentence, not aside and mark.grade is Grade.STRONG)
+
+
+def _spaced(text: str) -> str:
+    """Return a text with a narrow space before its percent signs."""
+    return text.replace("%", "\N{NARROW NO-BREAK SPACE}%")
