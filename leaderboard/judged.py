@@ -8,7 +8,7 @@ from leaderboard.doubts import doubts_of
 from leaderboard.headline import headline
 from leaderboard.names import human_name
 from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
-from leaderboard.source import about, lookup_estimator, main_rows, slug, status
+from leaderboard.source import about, lookup_estimator, slug, status
 from leaderboard.text import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -43,27 +43,18 @@ NOWHERE = Places("", {})
 
 
 def board_record(
-    evidence: Evidence,
-    protocol: Protocol,
-    unit: Unit,
-    levels: tuple[float, ...] = (),
-    roar: Places = NOWHERE,
-    seconds: Mapping[str, float] | None = None,
+    evidence: Evidence, table: SuiteTable, roar: Places = NOWHERE, seconds: Mapping[str, float] | None = None
 ) -> BoardRecord:
     """Return a board of a suite, as it is shown.
 
     Args:
-        evidence: Of the suite, which has the protocol.
-        protocol: The question.
-        unit: What one feature is.
-        levels: Only these; all if empty.
+        evidence: Of the suite.
+        table: The board with what it is of.
         roar: Places that stand beside.
         seconds: For the maps of 1,000 images, by estimator.
     """
+    board, protocol, unit = table.board, table.board.protocol, table.unit
     results = evidence.suite_results
-    board = evidence.board(protocol, unit, main_rows(results), levels)
-    assert board is not None, "the suite has the protocol"
-    table = SuiteTable(results, board, unit, {})
     rows = _rows(evidence, table, {} if protocol == ROAR else roar.by_id, seconds or {})
     ends = [end for row in rows for end in row.value if end is not None]
     controls = [row for row in rows if lookup_estimator(row.id).asks_nothing and row.value.value is not None]

@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.asked import Asked, NotThere
-from leaderboard.links import Address
+from leaderboard.links import Address, Links
 from leaderboard.page import board, images
 from leaderboard.text import plain
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY
+from leaderboard.words import ADVICE, REPOSITORY
 from roarbench.store.provenance import code_version
 from roarbench.text import MISSING, place_interval
 
@@ -79,19 +79,34 @@ def render(asked: Asked) -> Rendered:
     if name not in PAGES:
         raise NotThere(f"There is no page {plain(name, 40)!r} here.")
     fields = PAGES[name].context(asked)
-    shared = {
-        "layout": "bare.html" if asked.links.live else "page.html",
-        "page": name,
-        "nav": [(key, PAGES[key].label, _link(key, asked)) for key in _listed(asked)],
-        "live": asked.links.live,
-        "link": asked.links.to,
+    nav = [(key, PAGES[key].label, _link(key, asked)) for key in _listed(asked)]
+    shared = _shared(asked.links) | {"page": name, "nav": nav}
+    return Rendered(fields["title"], templates().get_template(f"{name}.html").render(shared | fields))
+
+
+def _shared(links: Links) -> dict[str, Any]:
+    return {
+        "layout": "bare.html" if links.live else "page.html",
+        "live": links.live,
+        "link": links.to,
         "files": [],
         "description": "",
         "repository": REPOSITORY,
         "version": code_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    return Rendered(fields["title"], templates().get_template(f"{name}.html").render(shared | fields))
+
+
+def message(text: str, links: Links) -> Rendered:
+    """Return a page that says in a sentence what is not there, and what to do."""
+    fields = {
+        "page": "",
+        "title": "Nothing here",
+        "text": plain(text, 300),
+        "advice": ADVICE,
+        "nav": [("board", "Board", links.to("board"))],
+    }
+    return Rendered("Nothing here", templates().get_template("message.html").render(_shared(links) | fields))
 
 
 def known(views: Views) -> list[Address]:

@@ -19,6 +19,7 @@ from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.protocols.base import Protocol
 from roarbench.protocols.roar import ROAR
+from roarbench.report.table import SuiteTable, table_of
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
@@ -82,8 +83,23 @@ class SuiteView:
         unit = unit or self.units(protocol)[0]
         return self.kept(
             ("board", protocol, unit, levels),
-            lambda: board_record(self.evidence, protocol, unit, levels, self.roar, self.seconds),
+            lambda: board_record(self.evidence, self.table(protocol, unit, levels), self.roar, self.seconds),
         )
+
+    def table(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> SuiteTable:
+        """Return the table that a board is made from, as `roarbench table` shows it."""
+
+        def make() -> SuiteTable:
+            table = table_of(self.evidence, protocol, self.results.suite.placed, unit, levels)
+            assert table is not None, "the suite has the protocol"
+            return table
+
+        return self.kept(("table", protocol, unit, levels), make)
+
+    @property
+    def tables(self) -> list[SuiteTable]:
+        """Return the tables of all boards over all levels, the leading one first."""
+        return [self.table(protocol, unit) for protocol in self.protocols for unit in self.units(protocol)]
 
     @property
     def boards(self) -> list[BoardRecord]:

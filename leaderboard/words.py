@@ -3,6 +3,7 @@
 from roarbench.protocols import SHOWN
 
 REPOSITORY = "https://github.com/roarbench/roarbench"
+ADVICE = "Results come with roarbench run --suite quick-matched --store STORE; open the board on the same store."
 QUESTIONS = {  # by protocol: what its tab says
     "matched": "This image, contrast aside?",
     "specific": "This image or another?",

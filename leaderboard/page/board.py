@@ -11,8 +11,9 @@ from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, question
 from roarbench.protocols import SHOWN
 from roarbench.protocols.base import Protocol
+from roarbench.report.table import SuiteTable
+from roarbench.report.table_values import as_csv, as_json
 from roarbench.terms import Unit
-from roarbench.text import counted
 
 LISTED = 6  # tabs and suites before the others are under "more"
 
@@ -63,7 +64,9 @@ def context(asked: Asked) -> dict[str, Any]:
     view = asked.view
     protocol, unit = _protocol(asked), _unit(asked)
     whole = view.board_of(protocol, unit)
-    board = view.board_of(protocol, unit, _levels(asked, whole))
+    levels = _levels(asked, whole)
+    board = view.board_of(protocol, unit, levels)
+    stem = "-".join((board.stem, *map(str, levels)))
     heading = board.headline or f"{view.title}: {question(board.protocol)}"
     return {
         "title": f"{plain(view.title)}: {plain(question(board.protocol))}",
@@ -83,8 +86,26 @@ def context(asked: Asked) -> dict[str, Any]:
         "methods": {row.id: asked.links.to("method", estimator=row.id) for row in board.rows},
         "families": list(dict.fromkeys(row.family for row in board.rows if not row.control)),
         "doubtful": sum(bool(row.doubts) for row in board.rows),
-        "counted": counted,
+        "files": list(_files(asked, view.table(protocol, unit, levels), stem)),
     }
+
+
+def _files(asked: Asked, shown: SuiteTable, stem: str) -> Iterator[tuple[str, str]]:
+    """Yield the files to download: label and address. They are what `roarbench table` writes.
+
+    The static site has one of each kind for all boards of a suite; a running program makes those of the board shown.
+    """
+    view, live = asked.view, asked.links.live
+    tables, name = ([shown], stem) if live else (view.tables, view.slug)
+    texts = {"CSV": lambda: as_csv(*tables), "JSON": lambda: _json(*tables)}
+    for label, write in texts.items():
+        made = view.kept((label, name), lambda write=write: f"{write()}\n".encode())
+        yield label, asked.links.file(f"{name}.{label.lower()}", made)
+
+
+def _json(*tables: SuiteTable) -> str:
+    lines = ",\n".join(map(as_json, tables))
+    return f"[{lines}]"
 
 
 def _protocol(asked: Asked) -> Protocol:

@@ -226,22 +226,46 @@ def suite_table(
         raise UnknownName("protocol", protocol, SHOWN)
     asked = SHOWN[protocol] if protocol else suite_results.leading
     chosen = unit or _first_unit(suite_results.suite, asked)
-    evidence = Evidence(suite_results, chosen, Bootstrap())
-    board = evidence.board(asked, chosen, suite_results.suite.estimators if rows is None else rows)
-    if board is None:
+    table = table_of(
+        Evidence(suite_results, chosen, Bootstrap()), asked, suite_results.suite.estimators if rows is None else rows
+    )
+    if table is None:
         has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
         needs = f" (made of {' and '.join(part.name for part in asked.made_of)} at one level)" if asked.made_of else ""
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {asked.name}{needs} with unit {chosen}; it has: {has}"
         )
-    if not board.rows:
+    if not table.board.rows:
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {asked.name} of {', '.join(rows or ())}; leave it out"
         )
-    above = _above_masks(evidence) if asked == ROAR else {}
-    floors = floors_of(evidence) if asked == ROAR else {}
-    marks = marks_of(evidence) if weighs(asked) else {}
-    return SuiteTable(suite_results, board, chosen, flags_of(evidence, asked), marks, above, floors)
+    return table
+
+
+def table_of(
+    evidence: Evidence,
+    protocol: Protocol,
+    rows: Collection[str],
+    unit: Unit | None = None,
+    levels: Collection[float] = (),
+) -> SuiteTable | None:
+    """Return one protocol's board from draws that may be there already; None where the suite does not have it.
+
+    Args:
+        evidence: Of the suite.
+        protocol: The question.
+        rows: The estimators to show, those of them that the protocol has.
+        unit: What one feature is; that of the evidence if not given.
+        levels: Only these; all if empty.
+    """
+    unit = unit or evidence.unit
+    board = evidence.board(protocol, unit, rows, levels)
+    if board is None:
+        return None
+    above = _above_masks(evidence) if protocol == ROAR else {}
+    floors = floors_of(evidence) if protocol == ROAR else {}
+    marks = marks_of(evidence) if weighs(protocol) else {}
+    return SuiteTable(evidence.suite_results, board, unit, flags_of(evidence, protocol), marks, above, floors)
 
 
 def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:

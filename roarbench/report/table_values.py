@@ -147,10 +147,15 @@ def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
     return plain
 
 
-def as_csv(table: SuiteTable) -> str:
-    """Return the rows of a table as CSV, with a line of names; what is missing is empty."""
-    shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
-    return to_csv([_flat(_plain(table, row) | shared) for row in table.rows]).rstrip("\n")
+def as_csv(*tables: SuiteTable) -> str:
+    """Return the rows of tables as CSV, with a line of all their names; what is missing is empty."""
+    rows = [_flat(_plain(table, row) | _shared(table)) for table in tables for row in table.rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return to_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
+
+
+def _shared(table: SuiteTable) -> dict[str, Any]:
+    return {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

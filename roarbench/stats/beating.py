@@ -1,6 +1,7 @@
 """Whether a row beats every control that asks no network: better than each of them, adjusted over rows alone."""
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from roarbench.stats.bootstrap import Estimate
@@ -20,6 +21,7 @@ class Beating(NamedTuple):
         q: p adjusted for the rows.
         nearest: The control with that p; of equal ones that over which it has least.
         over: Its gain minus the nearest control's, in accuracy points.
+        each: The same for every control.
     """
 
     verdict: bool
@@ -27,6 +29,7 @@ class Beating(NamedTuple):
     q: float
     nearest: str
     over: Estimate
+    each: Mapping[str, Estimate] = MappingProxyType({})
 
     @property
     def words(self) -> str:
@@ -47,7 +50,9 @@ def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Colle
         strangers: Rows that the suite does not name: each is adjusted as if it alone joined the others.
     """
     hardest: dict[str, tuple[float, float, str]] = {}
+    each: dict[str, dict[str, Estimate]] = {}
     for (name, control), found in comparisons.items():
+        each.setdefault(name, {})[control] = found.difference
         value = found.difference.value or 0.0
         hardest[name] = max(
             hardest.get(name, (0.0, float("-inf"), "")), (found.p if value > 0 else 1.0, -value, control)
@@ -57,5 +62,5 @@ def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Colle
     made = {}
     for name, (p, _, nearest) in hardest.items():
         q = adjusted[name] if name in own else holm([*own.values(), p])[-1]
-        made[name] = Beating(q <= FALSE_DISCOVERIES, p, q, nearest, comparisons[name, nearest].difference)
+        made[name] = Beating(q <= FALSE_DISCOVERIES, p, q, nearest, each[name][nearest], each[name])
     return made
