@@ -90,9 +90,14 @@ class AppLinks:
         """Return a picture within its address; any other file waits for a button."""
         kind = guess_type(name)[0] or "application/octet-stream"
         if kind.startswith("image/"):
-            return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+            return data_uri(content, kind)
         self.offered[name] = content
         return ""
+
+
+def data_uri(content: bytes, kind: str) -> str:
+    """Return a file within an address."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def file_name(of: Address) -> str:

@@ -1,6 +1,7 @@
 """The board: who wins, and why to believe it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from leaderboard.asked import Asked, NotThere
@@ -97,10 +98,13 @@ def _files(asked: Asked, shown: SuiteTable, stem: str) -> Iterator[tuple[str, st
     """
     view, live = asked.view, asked.links.live
     tables, name = ([shown], stem) if live else (view.tables, view.slug)
-    texts = {"CSV": lambda: as_csv(*tables), "JSON": lambda: _json(*tables)}
-    for label, write in texts.items():
-        made = view.kept((label, name), lambda write=write: f"{write()}\n".encode())
-        yield label, asked.links.file(f"{name}.{label.lower()}", made)
+    for kind, write in (("csv", as_csv), ("json", _json)):
+        made = view.kept((kind, name), partial(_written, write, tables))
+        yield kind.upper(), asked.links.file(f"{name}.{kind}", made)
+
+
+def _written(write: Callable[..., str], tables: list[SuiteTable]) -> bytes:
+    return f"{write(*tables)}\n".encode()
 
 
 def _json(*tables: SuiteTable) -> str:
