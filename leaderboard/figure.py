@@ -6,7 +6,6 @@ from typing import NamedTuple
 from leaderboard.names import human_name
 from leaderboard.records import Axis, linear_axis
 from leaderboard.source import lookup_estimator
-from roarbench.report.gains import curve_height
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -69,7 +68,7 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
         for t, at in zip(board.levels, curves[estimator][1:], strict=True)
     )
     return Figure(
-        curve_height(board.protocol) if gains else f"{curve_height(board.protocol)}, %",
+        board.protocol.curve_axis if gains else f"{board.protocol.curve_axis}, %",
         lines,
         tuple((round(WIDTH * t, 1), f"{t:g}") for t in (0, 0.5, 1)),
         tuple((_up(axis, tick), f"{tick:{'+' if gains and tick else ''}g}".replace("-", "−")) for tick in axis.ticks),

@@ -61,7 +61,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "now": next(row for row in held if row.id == wanted),
         "masks": {kind: MASKS[kind] for kind in found.kinds if kind != "map"},
         "against": view.leading.against and found.kinds[2],
-        "answers": networks * levels,
+        "answers": answers(view, wanted),
         "asks": f"{counted(networks, 'network')} at {counted(levels, 'level')}",
         "question": question(view.leading.name),
         "about": IMAGES,
@@ -89,6 +89,12 @@ def shown(asked: Asked, name: str, held: bool) -> Shown:
     own, against = answers_of(view.results, view.leading, view.units(view.leading)[0], name, found.numbers)
     href = asked.links.to("images", view.slug, estimator=name) if asked.links.live else f"#row={at}"
     return Shown(name, *human_name(name), href, sheet, own, against)
+
+
+def answers(view: SuiteView, name: str) -> int:
+    """Return how many answers to each image there are."""
+    networks, levels = _networks(view, name)
+    return networks * levels
 
 
 def _networks(view: SuiteView, name: str) -> tuple[int, int]:

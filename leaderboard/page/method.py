@@ -1,16 +1,16 @@
 """One estimator: its verdict, why to doubt it, and how to do it again."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 from leaderboard.asked import Asked, NotThere
 from leaderboard.entry import command, profile
 from leaderboard.figure import Figure, figure
-from leaderboard.gallery import Bytes, degraded, heat, original, png
-from leaderboard.links import Address, address, data_uri
+from leaderboard.links import Address, address
 from leaderboard.names import human_name
+from leaderboard.page import images
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
@@ -20,7 +20,7 @@ from roarbench.plan.suites import leading
 from roarbench.text import interval, place_interval
 
 KEY = 12  # hexadecimal digits of a run's key that a command takes: enough to tell 25,000 runs apart
-FIGURES, PICTURES, SHADE = 3, 6, 0.5  # of a page; level at which pictures show what is left
+FIGURES, PICTURES = 3, 6  # of a page
 
 
 class Verdict(NamedTuple):
@@ -76,8 +76,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "verdicts": [_verdict(asked, view, board, row) for view, board, row in found],
         "against": _against(first[2]) if first else [],
         "figures": list(islice(_figures(views, name), FIGURES)),
-        "pictures": _pictures(views, name),
-        "shade": SHADE,
+        "pictures": _pictures(asked, views, name),
         "doubts": _doubts(found),
         "gaps": [(view.title, row.gap) for view, _, row in found if row.gap],
         "commands": _commands(views, name),
@@ -147,21 +146,23 @@ def _figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figur
                 yield f"{plain(view.title)}: {question(protocol.name)}", drawn
 
 
-def _pictures(views: Iterable[SuiteView], name: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return rows of pictures: label, then address and words of each; of the first suite that has any."""
-    shown = next((view.gallery for view in views if view.gallery and name in view.gallery.planes), None)
-    if not shown:
-        return []
-    images = list(enumerate(shown.numbers))[:PICTURES]
-    kinds: dict[str, Callable[[int], Bytes]] = {
-        "image": lambda i: original(shown, i),
-        "map": lambda i: heat(shown, name, i),
-        f"left at t = {SHADE:g}": lambda i: degraded(shown, name, i, SHADE),
+def _pictures(asked: Asked, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:
+    """Return its pictures on the first suite that has any."""
+    view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
+    if not view or not view.pictures:
+        return None
+    there = asked._replace(at=address("images", view.slug))
+    count = len(view.pictures.numbers)
+    return {
+        "found": view.pictures,
+        "photos": images.photos(there),
+        "row": images.shown(there, name, held=True),
+        "masks": {kind: images.MASKS[kind] for kind in view.pictures.kinds if kind != "map"},
+        "against": view.leading.against and view.pictures.kinds[2],
+        "answers": images.answers(view, name),
+        "places": [i * count // PICTURES for i in range(PICTURES)],
+        "href": asked.links.to("images", view.slug),
     }
-    return [
-        (label, [(data_uri(png(make(i)), "image/png"), f"{label}, test image {number}") for i, number in images])
-        for label, make in kinds.items()
-    ]
 
 
 def _doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[Doubt, str]]:
