@@ -27,7 +27,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.asked import Asked, NotThere
 from leaderboard.links import Address, Links
-from leaderboard.page import board, images, method
+from leaderboard.page import board, claims, images, method, suites
 from leaderboard.text import plain
 from leaderboard.views import Views
 from leaderboard.words import ADVICE, REPOSITORY
@@ -53,6 +53,8 @@ class Page(NamedTuple):
 
 PAGES = {  # by name in addresses, in the order of the navigation
     "board": Page("Board", board.addresses, board.context),
+    "suites": Page("Suites", suites.addresses, suites.context),
+    "claims": Page("Claims", claims.addresses, claims.context),
     "method": Page("", method.addresses, method.context),
     "images": Page("Images", images.addresses, images.context),
 }

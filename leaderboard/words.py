@@ -16,7 +16,7 @@ QUESTIONS = {  # by protocol: what its tab says
     "mask-only": "What masks alone tell",
     "diffroar": "DiffROAR",
 }
-_OWN = "Each dot: accuracy points lost when a method’s <b>own</b> mask replaces its mask of <b>another</b> image"
+_OWN = "Each dot: accuracy points lost when an estimator’s <b>own</b> mask replaces its mask of <b>another</b> image"
 LEDES = {  # by protocol: what one dot is; HTML of ours
     "matched": f"{_OWN} that changes it as much. 0 = knows nothing about this image beyond its contrast.",
     "specific": f"{_OWN}. 0 = knows nothing about this image.",
@@ -29,7 +29,7 @@ LEDES = {  # by protocol: what one dot is; HTML of ours
     "removed and the <b>same network</b> answers. It never saw such images. 0 = Random.",
     "lerf": "Each dot: how much more accuracy stays than with a random ranking when the least important features are "
     "removed and the <b>same network</b> answers. It never saw such images. 0 = Random.",
-    "augmented": "Each dot: accuracy points that a method’s mask costs beyond a random one, on one network used "
+    "augmented": "Each dot: accuracy points that an estimator’s mask costs beyond a random one, on one network used "
     "to damaged images. 0 = Random.",
     "mask-only": "Each dot: accuracy of networks that see only <b>where</b> features were removed, never an image. No "
     "gain and no place: a smaller number is less of a leak.",

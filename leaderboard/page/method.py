@@ -103,9 +103,12 @@ def _sentence(view: SuiteView, board: BoardRecord, row: BoardRow) -> str:
     rival = " ".join(filter(None, human_name(row.beating.nearest)))
     if row.kind == BEATS:
         return f"It beats every control that asks no network: {size}."
-    gap = f"{interval(row.beating.over)} points over it"
-    verb = "is below" if row.kind == BELOW else "is not told apart from"
-    return f"It {verb} {rival}, a control that asks no network: {gap}; {size}."
+    size = f"It has {size}"
+    if row.kind == BELOW:
+        over = f"{abs(row.beating.over.value or 0.0):.1f}"
+        return f"It is {over} points below {rival}, a control that asks no network. {size}."
+    over = interval(row.beating.over)
+    return f"It is not told apart from {rival}, a control that asks no network: {over} points. {size}."
 
 
 def _verdict(asked: Asked, view: SuiteView, board: BoardRecord, row: BoardRow) -> Verdict:
