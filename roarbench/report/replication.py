@@ -91,6 +91,7 @@ def _legend() -> list[str]:
     return [
         "predicted: whether the second gain lies in the 95% prediction interval of the first board;",
         f"Random: verdict against it on each board; {SAME}: not significantly different.",
+        "Both boards have the same test images, network architecture and recipe.",
     ]
 
 
