@@ -15,7 +15,7 @@ from test_results_store import ROWS, make_results
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.commands import PROGRAM
 
-SHIPPED = Path(__file__).parents[1] / "docs" / "quick-2.parquet"
+SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "2" / "roarbench.parquet"
 
 
 def command(*words: str) -> str:

@@ -10,7 +10,7 @@ from typing import TextIO, TypeAlias
 SAME = "≈"  # not significantly different
 MISSING = "–"
 Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, lower and upper end
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
 
 
 def signed(number: float) -> str:
@@ -95,7 +95,7 @@ def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
 
 
 def _harmless(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def some(names: Sequence[object], shown: int = 3) -> str:

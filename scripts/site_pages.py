@@ -27,7 +27,7 @@ _LINK = re.compile(r"\]\(([^)#:]+)")
 def main() -> int:
     """Stage the pages and build the site; the exit code of Zensical."""
     stage(PAGES)
-    command = [Path(sys.executable).with_name("zensical"), "build", "--strict"]
+    command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict"]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}).returncode
 
 

@@ -16,19 +16,19 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quick-2")
-    assert command("import", ROOT / "docs" / "quick-2.parquet", "--store", folder) == 0
+    assert command("import", ROOT / "results" / "quick" / "2" / "roarbench.parquet", "--store", folder) == 0
     return folder
 
 
 @pytest.fixture(scope="module")
 def specific(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quick-specific")
-    assert command("import", ROOT / "docs" / "quick-specific.parquet", "--store", folder) == 0
+    assert command("import", ROOT / "results" / "quick-specific" / "1" / "roarbench.parquet", "--store", folder) == 0
     return folder
 
 
 def test_the_readmes_table_is_that_of_the_rows_in_docs(tmp_path, capsys):
-    assert command("import", ROOT / "docs" / "quick-matched.parquet", "--store", tmp_path) == 0
+    assert command("import", ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet", "--store", tmp_path) == 0
     capsys.readouterr()
     assert command("table", "--suite", "quick-matched", "--store", tmp_path, "--format", "json") == 0
     rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}

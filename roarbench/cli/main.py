@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from roarbench.calls import TAKEN, program_name
-from roarbench.cli.commands import lists, running, runs, showing, submissions
+from roarbench.cli.commands import lists, publishing, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.cli.option_records import command
 from roarbench.errors import CallerError, RunError
@@ -55,6 +55,11 @@ _TABLE = (  # in the order of the help, each with an example
     ("forget", runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions.export_, "`roarbench export results.parquet`"),
     ("import", submissions.import_, "`roarbench import results.parquet`"),
+    (
+        "submit",
+        publishing.submit,
+        "`roarbench submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab`",
+    ),
     ("doctor", lists.doctor, "`roarbench doctor`"),
     (
         "leaderboard",
@@ -64,6 +69,9 @@ _TABLE = (  # in the order of the help, each with an example
 )
 for _name, _command, _example in _TABLE:
     app.command(_name, epilog=f"Example: {_example}")(command(_command))
+
+
+app.add_typer(publishing.results, name="results")
 
 
 def _tell_version(asked: bool) -> None:

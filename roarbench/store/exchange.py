@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -40,13 +40,19 @@ _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, Over
 _TOGETHER = 500  # rows in one statement
 
 
-def export_results(store: ResultsStore, path: Path, kept: Mapping[str, float] = MappingProxyType({})) -> int:
-    """Write all results of a store; the number of rows.
+def export_results(
+    store: ResultsStore,
+    path: Path,
+    kept: Mapping[str, float] = MappingProxyType({}),
+    keys: Collection[str] | None = None,
+) -> int:
+    """Write the results of a store; the number of rows.
 
     Args:
         store: Whose.
         path: A new file.
         kept: Share of the noisy copies that keep their class, in [0, 1], by the checksum of the rankings.
+        keys: Which runs; all by default.
 
     Raises:
         CallerError: The file is there already.
@@ -54,7 +60,8 @@ def export_results(store: ResultsStore, path: Path, kept: Mapping[str, float] = 
     """
     sources = {name: entry.source for name, entry in find_entries(store.database).items()}
     with store.database.read() as connection:
-        stored = [stored_result(row) for row in connection.execute(select(schema.results).order_by("key"))]
+        found = connection.execute(select(schema.results).order_by("key"))
+        stored = [stored_result(row) for row in found if keys is None or row.key in keys]
     rows = [_exported(result, sources) for result in stored]
     about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
     own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
@@ -143,6 +150,15 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     stored = store.results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
+
+
+def read_results(path: Path) -> Iterator[Result]:
+    """Yield the results of a file, each checked.
+
+    Raises:
+        StoreError: It cannot be read, or a row is not what its checksums say.
+    """
+    yield from _imported(ExportedFile(path), path, {})
 
 
 def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:

@@ -3,7 +3,7 @@
     python -m studies.coverage.sequential [--boards 400] [--seed 0] [--difference 2] [--store DIR]
 
 Courses on synthetic boards whose truth is known (the worlds of `run.py` and `specific.py`) and,
-with a store that has `quick` and its replications (`roarbench import docs/quick-2.parquet --store DIR`), on stored
+with a store that has `quick` and its replications (`roarbench import results --store DIR`), on stored
 answers: each course draws five of the networks in a chance order, and what all of them say together is taken for the
 truth. A course judges all rows from their first training on, or one newcomer beside rows that have their five.
 

@@ -1,7 +1,6 @@
 """What does a verdict cost? Core-minutes against the share of the verdicts that all networks together give.
 
-Run: python -m studies.protocols.cost --quick QUICK --planted PLANTED, folders that have docs/quick-2.parquet and
-docs/quick-specific.parquet, and planted.parquet of this folder.
+Run: python -m studies.protocols.cost --quick QUICK --planted PLANTED: stores that have results/, and planted.parquet.
 
 On photographs: `quick` 2 and `quick-specific` with their replications hold twelve networks under every protocol, each
 with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:

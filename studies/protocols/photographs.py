@@ -1,6 +1,6 @@
 """How alike are the orders that the protocols give the rows of `quick`? Writes four tables of tables.md.
 
-Run: roarbench import docs/quick-2.parquet --store DIR, then docs/quick-specific.parquet and both files quick-*.parquet
+Run: roarbench import results --store DIR, then both files quick-*.parquet
 of this folder; python -m studies.protocols.photographs --store DIR
 """
 

@@ -70,7 +70,12 @@ def export_(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="File written by `roarbench export`.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FOLDER|URL", help="What `roarbench export` wrote, or a folder of published results."
+        ),
+    ],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
@@ -78,12 +83,14 @@ def import_(
     from roarbench.analysis.load import dropped_among, open_results
     from roarbench.report.imports import import_lines
     from roarbench.store.exchange import import_results
+    from roarbench.store.published import fetched
 
-    with open_results(store, db, read_only=False) as results:
-        found = import_results(results, file)
-        dropped = dropped_among(found.new | found.known, results, store)
-    for line in import_lines(file, found, dropped):
-        err.print(line, soft_wrap=True)
+    with open_results(store, db, read_only=False) as results, fetched(source) as files:
+        for file in files:
+            found = import_results(results, file)
+            dropped = dropped_among(found.new | found.known, results, store)
+            for line in import_lines(file, found, dropped):
+                err.print(line, soft_wrap=True)
 
 
 def reproduce(

@@ -1,0 +1,74 @@
+"""Published results: a folder by suite and version that others add to by pull request."""
+
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName
+from roarbench.errors import CallerError
+from roarbench.text import counted
+
+Folder = Annotated[Path, typer.Argument(help="Folder of published results, with an index.json.")]
+Before = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="The folder before the change: its rows stay as they are.")
+]
+results = typer.Typer(
+    help="Check a folder of published results, or describe a change to it.",
+    epilog="Example: `roarbench results check results`",
+    no_args_is_help=True,
+)
+
+
+@results.command(epilog="Example: `roarbench results check results --before main/results`")
+def check(folder: Folder, before: Before = None) -> None:
+    """Check every file and row of a folder: names, hashes, suites, answers, duplicates, no row gone or changed."""
+    from roarbench.store.published import check_folder
+
+    found = check_folder(folder, before)
+    rows = sum(map(len, found.values()))
+    err.print(f"{folder}: {counted(len(found), 'file')}, {counted(rows, 'result')}: all as they should be")
+
+
+@results.command(epilog="Example: `roarbench results comment results --before main/results`")
+def comment(folder: Folder, before: Before = None) -> None:
+    """Print what a pull request is told, in Markdown: its new rows and the boards with them."""
+    from roarbench.report.publishing import comment as words
+
+    out.print(words(folder, before), soft_wrap=True, markup=False, end="")
+
+
+def submit(
+    *,
+    suite: SuiteName,
+    row: Annotated[str, typer.Argument(help="Id of the row, such as my-estimator@1a2b3c4d.")],
+    folder: Annotated[Path, typer.Option("--results", metavar="FOLDER", help="Folder of published results.")],
+    about: Annotated[str, typer.Option(help="Whose results these are, one line.")],
+    write: Annotated[bool, typer.Option("--write", help="Write the file, and commit it to a new branch.")] = False,
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
+    from roarbench.analysis.load import open_results
+    from roarbench.report.publishing import prepare
+    from roarbench.report.publishing import write as add
+
+    with open_results(store, db, suite=suite) as rows:
+        prepared = prepare(rows, suite, row, folder, about)
+        if write:
+            _git(folder, "switch", "--create", prepared.branch)
+            add(rows, folder, prepared, about)
+            _git(folder, "add", ".")
+            _git(folder, "commit", "--message", prepared.text)
+    verb = "written" if write else "would write (add --write)"
+    err.print(f"{verb}: {folder / prepared.path} on the branch {prepared.branch}", soft_wrap=True)
+    out.print(prepared.text, soft_wrap=True, markup=False, end="")
+
+
+def _git(folder: Path, *words: str) -> None:
+    done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+    if done.returncode:
+        seen = (done.stderr or done.stdout).strip().splitlines()
+        raise CallerError(f"git {words[0]} in {folder}: {seen[-1] if seen else 'failed'}")

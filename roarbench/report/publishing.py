@@ -1,0 +1,118 @@
+"""What a change to a folder of published results says of itself, and what a new file of it needs."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.load import Question, load_from
+from roarbench.errors import CallerError
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suites import find_suite
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.store.exchange import export_results, import_results
+from roarbench.store.published import INDEX, PublishedFile, add_file, check_folder, published_file, read_index
+from roarbench.store.result import Result
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.text import counted, markdown_table
+
+
+def comment(folder: Path, before: Path | None = None) -> str:
+    """Return what a pull request to a folder of results is told, in Markdown: its new files and the boards with them.
+
+    Args:
+        folder: With the change; all of it is checked.
+        before: The same folder without.
+
+    Raises:
+        StoreError: The folder does not pass its checks, or rows that were published are gone or changed.
+    """
+    found = check_folder(folder, before)
+    known = {file.path for file in read_index(before)} if before else set()
+    new = {file: results for file, results in found.items() if file.path not in known}
+    if not new:
+        return "No file is new. All published rows are as they were.\n"
+    lines = [(f"`{file.path}`", f"{file.rows:,}", _names(results), file.about) for file, results in new.items()]
+    parts = ["### New results", markdown_table(("file", "runs", "rows", "about"), lines)]
+    for suite in dict.fromkeys(file.suite for file in new):
+        parts += [f"### {suite} with them", _board(folder, suite, [file for file in found if file.suite == suite])]
+    return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
+
+
+def _names(results: list[Result]) -> str:
+    names = {result.run.cell.estimator for result in results} - {CLEAN}
+    return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
+
+
+def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
+    with TemporaryDirectory() as temporary, ResultsStore.open(default_url(Path(temporary))) as store:
+        for file in files:
+            import_results(store, folder / file.path)
+        results = load_from(store, find_suite(name), Question(Path(temporary)))
+        return render(suite_table(results, "", None, None), "markdown")
+
+
+class Prepared(NamedTuple):
+    """What a pull request to a folder of results is made of.
+
+    Attributes:
+        path: Of the new file, within the folder.
+        keys: Runs that go into it.
+        branch: Its name.
+        text: Title and body.
+    """
+
+    path: str
+    keys: frozenset[str]
+    branch: str
+    text: str
+
+
+def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
+    """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
+
+    Args:
+        store: Where it was run.
+        suite: Name of a suite of the table; those from files have no published results.
+        row: Id of an estimator, such as `my-estimator@1a2b3c4d`.
+        folder: Of published results.
+        about: Whose they are, one line.
+
+    Raises:
+        CallerError: The store has none of its runs, or the folder has all of them.
+    """
+    found = load_from(store, find_suite(suite), Question(folder))
+    if why := _own(found, row):
+        raise CallerError(f"{row} is not from this store alone: {why}; publish what was run here")
+    mine = [
+        run
+        for name, runs in found.by_estimator.items()
+        if name in (row, CLEAN) or name.startswith(f"{row}~")
+        for run in runs
+    ]
+    if row not in found.by_estimator:
+        raise CallerError(f"the store has no runs of {row} in {found.suite.title}; `roarbench run` makes them")
+    published = {result.run.key for results in check_folder(folder).values() for result in results}
+    keys = frozenset(result.run.key for _, result in mine) - published
+    if not keys:
+        raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
+    stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
+    text = f"Results: {row} in {found.suite.title}\n\n{counted(len(keys), 'run')}. {about}\n"
+    path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
+    return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
+
+
+def _own(found: SuiteResults, row: str) -> str:
+    """Return why a row is not this store's own; empty if it is."""
+    return found.doubts.get(row, "")
+
+
+def write(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:
+    """Write the file and its entry in the index, and check the folder again."""
+    path = folder / prepared.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    export_results(store, path, keys=prepared.keys)
+    add_file(folder, published_file(folder, prepared.path, len(prepared.keys), about))
+    check_folder(folder)

@@ -1,0 +1,240 @@
+"""Published results: a folder of exports by suite and version, made to be its own repository, and its checks.
+
+    index.json                        every file with its hash, its number of rows and where it came from
+    SUITE/VERSION/NAME.parquet        what `roarbench export` writes, the rows of one version of one suite alone
+
+Nothing of a folder is believed before all of it was checked: names and sizes first, then hashes, then every row.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from http.client import HTTPException
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.request import urlopen
+
+from roarbench.errors import CallerError, StoreError
+from roarbench.files import sha256, write_whole
+from roarbench.identity import check_record, record
+from roarbench.plan.keys import bind, reference_points
+from roarbench.plan.points import Point, expand
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import REPLICATION, Suite
+from roarbench.plan.suites import find_suite
+from roarbench.store.exchange import read_results
+from roarbench.store.result import Result
+from roarbench.text import FORMULA, one_line
+
+INDEX = "index.json"
+_FORMAT = 1
+_PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4})/[a-z0-9-]{1,60}\.parquet")
+_BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*")
+_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file of a folder of results.
+
+    Attributes:
+        path: `SUITE/VERSION/NAME.parquet`.
+        sha256: Of the file.
+        rows: How many results it has.
+        about: Whose they are and where they were computed, one line.
+    """
+
+    path: str
+    sha256: str
+    rows: int
+    about: str
+
+    @property
+    def suite(self) -> str:
+        """Return the suite and version that its rows are of, `NAME@VERSION`."""
+        return "@".join(self.path.split("/")[:2])
+
+
+def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[Result]]:
+    """Return the results of a folder, all of them checked.
+
+    Args:
+        folder: With an `index.json`.
+        before: The same folder as it was published: no row of it may be missing or have other answers now.
+
+    Raises:
+        StoreError: Something of the folder is not what it says; one line with the file and what was expected.
+    """
+    found = {file: _checked_file(folder, file) for file in read_index(folder)}
+    seen: dict[str, tuple[PublishedFile, Result]] = {}
+    for file, results in found.items():
+        for result in results:
+            other, first = seen.setdefault(result.run.key, (file, result))
+            if other is not file and other.suite == file.suite:
+                raise StoreError(
+                    f"{file.path} has the run {result.run.key}, which is in {other.path}; keep one of them"
+                )
+            if first.bits != result.bits:
+                raise StoreError(f"{file.path} and {other.path} have other answers of the run {result.run.key}")
+    _check_one_data_set(found)
+    if before:
+        _check_kept({key: result for key, (_, result) in seen.items()}, check_folder(before))
+    return found
+
+
+def read_index(folder: Path) -> tuple[PublishedFile, ...]:
+    """Return what a folder says it has, if that and nothing else is there.
+
+    Raises:
+        StoreError: The index cannot be read, a name leads elsewhere, or files and index do not agree.
+    """
+    files = _entries(folder / INDEX)
+    names = [file.path for file in files]
+    for name in names:
+        if not _PATH.fullmatch(name) or names.count(name) > 1:
+            raise StoreError(f"{INDEX} names '{one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, once")
+    for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
+        name = there.relative_to(folder).as_posix()
+        if there.is_symlink():
+            raise StoreError(f"{one_line(name, 80)} is a link; a folder of results has plain files alone")
+        if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
+            raise StoreError(f"{one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry")
+    return files
+
+
+def _entries(path: Path) -> tuple[PublishedFile, ...]:
+    """Return the entries of an index, each of the right kind."""
+    try:
+        if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
+            raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
+        values = json.loads(path.read_text("utf-8"))
+        if set(values) != {"format", "files"} or values["format"] != _FORMAT:
+            raise ValueError(f"expected format {_FORMAT} and files, nothing else")
+        files = tuple(PublishedFile(**entry) for entry in values["files"])
+        for file in files:
+            check_record(file)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        raise StoreError(f"{path} is no index of results: {one_line(str(error), 200)}") from None
+    return files
+
+
+def add_file(folder: Path, file: PublishedFile) -> None:
+    """Add a file, which lies in the folder already, to its index."""
+    path = folder / INDEX
+    files = [*(_entries(path) if path.exists() else ()), file]
+    listed = [record(each) for each in sorted(files, key=lambda each: each.path)]
+    text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
+    write_whole(path, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), path.with_name(f".{INDEX}"))
+
+
+def published_file(folder: Path, path: str, rows: int, about: str) -> PublishedFile:
+    """Return the entry of a file that lies in a folder."""
+    return PublishedFile(path, sha256(folder / path), rows, about)
+
+
+def _checked_file(folder: Path, file: PublishedFile) -> list[Result]:
+    path = folder / file.path
+    if not path.is_file():
+        raise StoreError(f"{file.path} is in {INDEX} and not in the folder")
+    if path.stat().st_size > _FILE_BYTES:
+        raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected {_FILE_BYTES:,} at most")
+    if (seen := sha256(path)) != file.sha256:
+        raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, {INDEX} says {file.sha256[:12]}…")
+    results = list(read_results(path))
+    if len(results) != file.rows:
+        raise StoreError(f"{file.path} has {len(results)} rows, {INDEX} says {file.rows}")
+    try:
+        suite = find_suite(file.suite)
+    except CallerError as error:
+        raise StoreError(f"{file.path}: {error}") from None
+    for result in results:
+        if why := _why_not(result, suite):
+            raise StoreError(f"{file.path}, run {result.run.key}: {why}")
+    return results
+
+
+def _why_not(result: Result, suite: Suite) -> str:
+    """Return why a row is none of a suite's; empty where it is one."""
+    run, texts = result.run, [result.provenance.code_version]
+    texts += [
+        f"{value}" for part in (result.provenance.versions, result.provenance.hardware) for value in part.values()
+    ]
+    if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
+        return f"'{one_line(odd, 40)}' would be computed by a spreadsheet"
+    if run.limit:
+        return f"it is of a small version (--limit {run.limit}); publish whole ones"
+    asked = replace(suite, replication=run.seed // REPLICATION)
+    if _settings(Point(run.cell, run.seed)) not in _asked(asked):
+        return f"no run of {suite.title} has these settings"
+    if bind(asked, Point(run.cell, run.seed), run.data, None).key != run.key:
+        return f"its reference, recipe or network is not that of {suite.title}"
+    return ""
+
+
+@cache
+def _asked(suite: Suite) -> frozenset[tuple[object, ...]]:
+    """Return what the runs of a suite are, whichever estimators it names."""
+    return frozenset(map(_settings, (*expand(suite), *reference_points(suite))))
+
+
+def _settings(point: Point) -> tuple[object, ...]:
+    estimator = point.cell.estimator_record
+    twin = estimator.twin if estimator else CLEAN
+    return twin, replace(point.cell, estimator=CLEAN), point.seed
+
+
+def _check_one_data_set(found: dict[PublishedFile, list[Result]]) -> None:
+    """Refuse rows of one suite on different images: a board compares them image by image."""
+    data: dict[str, str] = {}
+    for file, results in found.items():
+        for result in results:
+            if data.setdefault(file.suite, result.run.data) != result.run.data:
+                raise StoreError(
+                    f"{file.path} has rows on other images ({result.run.data[:8]}) than the rest of its suite"
+                )
+
+
+def _check_kept(now: dict[str, Result], before: dict[PublishedFile, list[Result]]) -> None:
+    for file, results in before.items():
+        for old in results:
+            new = now.get(old.run.key)
+            if new is None:
+                raise StoreError(f"the run {old.run.key} of {file.path} was published and is gone; rows stay")
+            if new != old:
+                raise StoreError(
+                    f"the run {old.run.key} of {file.path} was published with other values; rows never change"
+                )
+
+
+@contextmanager
+def fetched(source: str) -> Iterator[list[Path]]:
+    """Give the files of results at a place, and remove what was downloaded for it.
+
+    Args:
+        source: A file of `export`, a folder of published results, which is checked, or an address of either's file.
+
+    Raises:
+        StoreError: It cannot be reached or read, or does not pass its checks.
+    """
+    if source.startswith(("https://", "http://")):
+        with TemporaryDirectory() as folder:
+            yield [_downloaded(source, Path(folder) / "results.parquet")]
+    elif (path := Path(source)).is_dir():
+        yield [path / file.path for file in check_folder(path)]
+    else:
+        yield [path]
+
+
+def _downloaded(address: str, path: Path) -> Path:
+    try:
+        with urlopen(address, timeout=60) as answer, path.open("wb") as file:
+            while part := answer.read(2**20):
+                if file.tell() + len(part) > _FILE_BYTES:
+                    raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the file")
+                file.write(part)
+    except (OSError, ValueError, HTTPException) as error:
+        raise StoreError(f"cannot fetch {address}: {one_line(str(error), 200)}") from None
+    return path

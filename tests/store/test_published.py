@@ -1,0 +1,218 @@
+"""A folder of published results: what belongs into it passes, and each kind of tampering is refused in one line."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from roarbench.errors import StoreError
+from roarbench.report.publishing import comment, prepare, write
+from roarbench.store.exchange import _checksum, export_results, import_results, read_results
+from roarbench.store.published import INDEX, PublishedFile, add_file, check_folder, fetched, published_file
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.command_line import command
+
+ROOT = Path(__file__).parents[2]
+NAME = "quick-matched/1/roarbench.parquet"
+OTHER = "quick-matched/1/mine.parquet"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store")
+    with ResultsStore.open(default_url(folder)) as results:
+        import_results(results, ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet")
+        yield results
+
+
+@pytest.fixture(scope="module")
+def rows(store):
+    return {result.run.key: result for result in store.results(store.keys(""))}.values()
+
+
+@pytest.fixture(scope="module")
+def published(store, tmp_path_factory):
+    """A folder with the runs of two controls."""
+    folder = tmp_path_factory.mktemp("results")
+    publish(store, folder, NAME, {"random", "random~matched", "none", "sobel", "sobel~matched"})
+    return folder
+
+
+def publish(store, folder, name, estimators):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    keys = {key for key, result in store.results(store.keys("")).items() if result.run.cell.estimator in estimators}
+    count = export_results(store, path, keys=keys)
+    add_file(folder, published_file(folder, name, count, "the project"))
+
+
+@pytest.fixture
+def folder(published, tmp_path):
+    return Path(shutil.copytree(published, tmp_path / "results"))
+
+
+def edit_index(folder, change):
+    values = json.loads((folder / INDEX).read_text("utf-8"))
+    change(values)
+    (folder / INDEX).write_text(json.dumps(values), "utf-8")
+
+
+def edit_rows(folder, change, checksum=True):
+    """Change rows of the file, and make the hashes fit again."""
+    table = pq.read_table(folder / NAME)
+    lines = table.to_pylist()
+    change(lines)
+    for line in lines if checksum else ():
+        line.pop("sha256")
+        line["sha256"] = _checksum(line)
+    pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
+    refit(folder, len(lines))
+
+
+def refit(folder, rows):
+    file = published_file(folder, NAME, rows, "the project")
+    edit_index(folder, lambda values: values["files"][0].update(sha256=file.sha256, rows=rows))
+
+
+def test_a_folder_that_is_as_it_says_passes(published):
+    found = check_folder(published, published)
+    assert [file.path for file in found] == [NAME]
+    assert {result.run.cell.estimator for result in found[next(iter(found))]} >= {"random", "sobel~matched", "none"}
+
+
+def forged(values):
+    values["files"][0]["state"] = "verified"
+
+
+def set_in_row(name, value):
+    return lambda folder: edit_rows(folder, lambda lines: lines[0].__setitem__(name, value(lines[0])))
+
+
+def set_in_file(name, value):
+    return lambda folder: edit_index(folder, lambda values: values["files"][0].__setitem__(name, value))
+
+
+def flip_answer(row):
+    return bytes([row["bits"][0] ^ 128]) + row["bits"][1:]
+
+
+def other_seed(row):
+    return row["record"].replace('"seed":0', '"seed":7').replace('"seed":1', '"seed":8').replace('"seed":2', '"seed":9')
+
+
+def link(folder):
+    (folder / NAME).rename(folder.parent / "away.parquet")
+    (folder / NAME).symlink_to(folder.parent / "away.parquet")
+
+
+def other_suite(folder):
+    (folder / "quick-specific/1").mkdir(parents=True)
+    shutil.move(folder / NAME, folder / "quick-specific/1/roarbench.parquet")
+    set_in_file("path", "quick-specific/1/roarbench.parquet")(folder)
+
+
+def twice(folder):
+    shutil.copy(folder / NAME, folder / OTHER)
+    add_file(folder, published_file(folder, OTHER, len(list(read_results(folder / OTHER))), "again"))
+
+
+def add_to(folder, name, text):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, "utf-8")
+
+
+TAMPERED = {
+    "an edited row": (lambda f: edit_rows(f, lambda rows: rows[0].update(seconds=0.5), checksum=False), "checksum"),
+    "answers that are no more than their count": (set_in_row("bits", flip_answer), "the bits say otherwise"),
+    "a count": (set_in_row("correct", lambda row: row["correct"] + 1), "the bits say otherwise"),
+    "a record that is not the key's": (set_in_row("record", other_seed), "is not the one that was stored"),
+    "a formula": (set_in_row("code_version", lambda row: "=HYPERLINK(1)"), "computed by a spreadsheet"),
+    "a file with another hash": (set_in_file("sha256", "0" * 64), "has the SHA-256"),
+    "a number of rows": (set_in_file("rows", 3), "rows, index.json says 3"),
+    "a path out of the folder": (set_in_file("path", "../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
+    "a forged state": (lambda f: edit_index(f, forged), "no index of results"),
+    "an unknown format": (lambda f: edit_index(f, lambda values: values.update(format=2)), "expected format 1"),
+    "a file that is gone": (lambda f: (f / NAME).unlink(), "not in the folder"),
+    "a file that is in no index": (lambda f: add_to(f, "quick/2/more.parquet", "x"), "is not in index.json"),
+    "a program": (lambda f: add_to(f, "hook.py", "import os"), "is not in index.json"),
+    "a link": (link, "is a link"),
+    "no Parquet": (lambda f: (add_to(f, NAME, "x"), refit(f, 1)), "no Parquet file"),
+    "rows of another suite": (other_suite, "no run of quick-specific v1 has these settings"),
+    "a suite that nobody knows": (set_in_file("path", "nobody/1/roarbench.parquet"), "not in the folder"),
+    "a run twice": (twice, "keep one of them"),
+    "an endless index": (lambda f: add_to(f, INDEX, " " * 2**21), "bytes at most"),
+    "an index that is nested without end": (lambda f: add_to(f, INDEX, "[" * 100_000), "no index of results"),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERED)
+def test_tampering_is_refused_in_one_line(folder, kind):
+    tamper, said = TAMPERED[kind]
+    tamper(folder)
+    with pytest.raises(StoreError) as refused:
+        check_folder(folder)
+    line = str(refused.value)
+    assert (said in line or (kind == "a suite that nobody knows" and "is not in" in line)) and "\n" not in line
+
+
+def test_a_published_row_may_neither_go_nor_change(published, folder):
+    edit_rows(folder, lambda rows: rows.pop())
+    with pytest.raises(StoreError, match="was published and is gone"):
+        check_folder(folder, published)
+    shutil.copytree(published, folder, dirs_exist_ok=True)
+    set_in_row("seconds", lambda row: row["seconds"] + 1)(folder)
+    check_folder(folder)
+    with pytest.raises(StoreError, match="rows never change"):
+        check_folder(folder, published)
+
+
+def test_a_row_is_prepared_written_and_told(store, published, folder, monkeypatch):
+    monkeypatch.setattr("roarbench.report.publishing._own", lambda found, row: "")
+    prepared = prepare(store, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
+    assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
+    write(store, folder, prepared, "A. Author")
+    new = check_folder(folder, published)[next(f for f in check_folder(folder) if f.path == prepared.path)]
+    assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
+    told = comment(folder, published)
+    assert "| `quick-matched/1/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
+    assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
+    assert comment(folder, folder).startswith("No file is new")
+
+
+def test_imported_rows_are_nobodys_to_publish(store, folder):
+    with pytest.raises(Exception, match="publish what was run here"):
+        prepare(store, "quick-matched", "grad", folder, "A. Author")
+
+
+def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, capsys):
+    assert command("import", folder, "--store", tmp_path / "store") == 0
+    assert "results are new" in capsys.readouterr().err
+    set_in_file("rows", 3)(folder)
+    assert command("import", folder, "--store", tmp_path / "other") == 2
+    assert "index.json says 3" in capsys.readouterr().err
+
+
+def test_what_an_address_gives_is_bounded(monkeypatch):
+    with pytest.raises(StoreError, match="cannot fetch"), fetched("http://127.0.0.1:9/results.parquet"):
+        pass
+    monkeypatch.setattr("roarbench.store.published._FILE_BYTES", 10)
+    monkeypatch.setattr("roarbench.store.published.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
+    with pytest.raises(StoreError, match="more than 10 bytes"), fetched("https://example.org/results.parquet"):
+        pass
+
+
+def test_check_says_what_it_found(folder, capsys):
+    assert command("results", "check", folder) == 0
+    assert "1 file" in capsys.readouterr().err
+    assert PublishedFile(NAME, "", 1, "").suite == "quick-matched@1"
+
+
+def test_the_projects_own_folder_passes_and_so_does_its_workflow(capsys):
+    assert command("results", "check", ROOT / "results") == 0
+    program = Path(sys.executable).with_name("check-jsonschema")
+    workflow = ROOT / "results" / ".github" / "workflows" / "check.yml"
+    subprocess.run([program, "--builtin-schema", "vendor.github-workflows", workflow], check=True)
