@@ -22,7 +22,7 @@ from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, pas
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import Layout, tie_order
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 from roarbench.terms import PAPER_LEVELS, Unit
 

@@ -22,7 +22,7 @@ from roarbench.kernels import train
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.graphs import LARGEST, Graphs
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit
 from roarbench.workers.job import Job

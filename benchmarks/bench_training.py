@@ -26,7 +26,7 @@ from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

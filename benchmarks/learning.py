@@ -16,7 +16,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Unit
 

@@ -37,7 +37,7 @@ from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 

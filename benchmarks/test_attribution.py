@@ -18,7 +18,7 @@ from roarbench.estimators import ensembles, gradients
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import Maps, Subject, importance_maps, maps_together
-from roarbench.models import build
+from roarbench.models.build import build
 
 ALL = [find_estimator(name) for name in PAPER]
 BLACK = torch.full((3, 1, 1), -2.0)

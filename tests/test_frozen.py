@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from roarbench.identity import fingerprint, record
-from roarbench.models import MODELS, build
+from roarbench.models import MODELS
+from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import RECIPES
 

@@ -21,7 +21,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, removed_bits, removed_count, sort_keys, tie_order
 from roarbench.kernels.train import decay_groups, fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe, learning_rate, side
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Order, Unit

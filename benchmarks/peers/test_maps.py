@@ -20,7 +20,7 @@ from roarbench.estimators.folding import folded
 from roarbench.estimators.methods import Passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.estimators.stem import Divided, divided
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.terms import Precision
 
 ALL = [find_estimator(name) for name in PAPER]

@@ -14,7 +14,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.terms import Order, Unit
 
 IMAGES, SHAPE = 256, (3, 64, 64)

@@ -20,7 +20,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import encode, removed_bits, removed_count, sort_keys, tie_order
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.ranking_spec import RankingSpec

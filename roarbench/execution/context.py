@@ -12,7 +12,7 @@ from roarbench.datasets.decoded import ImageData, Images, open_decoded
 from roarbench.estimators import Estimator
 from roarbench.execution.given_weights import load_start
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
 from roarbench.plan.recipe import Recipe

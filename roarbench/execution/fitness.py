@@ -10,7 +10,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.own import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite

@@ -33,7 +33,7 @@ from roarbench.execution.reach import out_of_reach, refuse_full_disk
 from roarbench.execution.scheduler import Event, complete
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe

@@ -25,7 +25,7 @@ from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.keys import stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite

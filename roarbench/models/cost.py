@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.models import build
+from roarbench.models.build import build
 
 
 class NetworkCost(NamedTuple):

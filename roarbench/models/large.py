@@ -44,7 +44,7 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
         return out
 
 
-def large_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
+def _resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
     """Build a ResNet of torchvision, its stem adapted to the size of the images.
 
     Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. Above 32: without the max-pooling. Up to
@@ -58,3 +58,13 @@ def large_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, 
         model.maxpool = nn.Identity()
     model.relu = nn.ReLU()
     return model
+
+
+def resnet18(classes: int, channels: int, size: int) -> nn.Module:
+    """Build ResNet-18."""
+    return _resnet(BasicBlock, (2, 2, 2, 2), classes, channels, size)
+
+
+def resnet50(classes: int, channels: int, size: int) -> nn.Module:
+    """Build ResNet-50."""
+    return _resnet(Bottleneck, (3, 4, 6, 3), classes, channels, size)

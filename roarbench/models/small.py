@@ -78,3 +78,21 @@ def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
         *(nn.Linear(width, width), nn.ReLU()),
         nn.Linear(width, classes),
     )
+
+
+def resnet8(classes: int, channels: int, size: int) -> nn.Module:
+    """Build three blocks of 16, 32 and 64 channels, for images of 28 or 32 pixels."""
+    stem = Stem(16, kernel=3, stride=1, padding=1)
+    return SmallResNet(channels, classes, stem, widths=(16, 32, 64), strides=(1, 2, 2))
+
+
+def resnet_quick(classes: int, channels: int, size: int) -> nn.Module:
+    """Build three blocks of 16, 32 and 32 channels, for images of 64 pixels."""
+    stem = Stem(8, kernel=5, stride=2, padding=2)
+    return SmallResNet(channels, classes, stem, widths=(16, 32, 32), strides=(2, 2, 1))
+
+
+def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
+    """Build two blocks of 16 and 32 channels, for images of 16 pixels."""
+    stem = Stem(16, kernel=3, stride=1, padding=1)
+    return SmallResNet(channels, classes, stem, widths=(16, 32), strides=(1, 2))

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from roarbench.errors import CallerError, UnknownName
+from roarbench.models import MODELS
 
-OURS = ("convnext-quick", "mlp", "resnet-planted", "resnet-quick", "resnet18", "resnet50", "resnet8", "vit-quick")
 TORCHVISION, TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 _LONGEST = 2**20  # bytes of a file that makes a network
@@ -16,7 +16,7 @@ def named_network(name: str, weights: str, base: Path) -> tuple[str, str, str]:
     """Return what a network is called, the source of its file, and the weights that its trainings begin with.
 
     Args:
-        name: One of `OURS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`.
+        name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`.
         weights: Of torchvision, such as `IMAGENET1K_V1`; random ones if empty.
         base: Folder that the path of a file begins at.
 
@@ -26,13 +26,13 @@ def named_network(name: str, weights: str, base: Path) -> tuple[str, str, str]:
     start = f"{name}/{weights}" if weights else ""
     if weights and not name.startswith(TORCHVISION):
         raise CallerError(f"weights is '{weights}' and name is '{name}'; weights are those of a torchvision:NAME")
-    if name in OURS or re.fullmatch(rf"({TORCHVISION}|{TIMM})[\w.]+", name):
+    if name in MODELS or re.fullmatch(rf"({TORCHVISION}|{TIMM})[\w.]+", name):
         return name, "", start
     if found := _FILE.fullmatch(name):
         return _of_file(base / found["file"], found["function"])
     if ":" in name or name.endswith(".py"):
         raise CallerError(f"name is '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
-    raise UnknownName("network", name, OURS)
+    raise UnknownName("network", name, sorted(MODELS))
 
 
 def _of_file(path: Path, function: str) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from roarbench.models import build  # noqa: E402
+from roarbench.models.build import build  # noqa: E402
 from roarbench.sandbox import channel, limits  # noqa: E402
 from roarbench.sandbox.conventions import Estimate, NoEstimate, estimate_of  # noqa: E402
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.estimators.parameters import written
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.keys import ranked_splits
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES

@@ -31,7 +31,7 @@ from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 from roarbench.text import MISSING, markdown_table, percent

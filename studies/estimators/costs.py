@@ -17,7 +17,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import written
-from roarbench.models import build
+from roarbench.models.build import build
 from studies.page import write
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"

@@ -34,7 +34,7 @@ from roarbench.kernels.ranking import Layout, encode, features, removed_bits, so
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.common import tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import title

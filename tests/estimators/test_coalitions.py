@@ -11,7 +11,7 @@ from roarbench.estimators import SHAPLEY_FEATURES
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.suites import SUITES, find_suite
 
 

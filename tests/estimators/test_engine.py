@@ -15,7 +15,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.estimators.engine import Explained, Passes, Subject, fitting, importance_maps, maps_together, passes
 from roarbench.estimators.noise import noisy_copies
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.terms import Precision
 from tests.helpers.networks import CountingPasses, images_like_photographs, residual_network
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from roarbench.estimators.folding import folded
 from roarbench.estimators.gradients import logit_gradients
-from roarbench.models import build
+from roarbench.models.build import build
 
 
 @pytest.fixture(params=["resnet-quick", "resnet8", pytest.param("resnet18", marks=pytest.mark.slow)])

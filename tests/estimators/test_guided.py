@@ -7,7 +7,7 @@ from torch.nn.functional import relu
 
 from roarbench.estimators.gradients import logit_gradients
 from roarbench.estimators.guided import Guided
-from roarbench.models import build
+from roarbench.models.build import build
 
 SIZES = {"resnet-planted": 16, "resnet-quick": 32, "resnet8": 16, "resnet18": 32, "resnet50": 32}
 

@@ -20,7 +20,7 @@ from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.grids import count_squares, squares
 from roarbench.estimators.methods import method_map
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.terms import Precision
 from tests.helpers.networks import CountingPasses
 

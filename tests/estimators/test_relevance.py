@@ -9,7 +9,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.relevance import unrolled
-from roarbench.models import build
+from roarbench.models.build import build
 
 ASKED = find_estimator("lrp")
 

@@ -11,7 +11,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.base import Batch, MethodInput
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.rescaled import Rescaled, deeplift
-from roarbench.models import build
+from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, randomised
 
 

@@ -13,7 +13,7 @@ from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.estimators.gradients import base_maps
 from roarbench.estimators.stem import Divided, divided
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.terms import Precision
 from tests.helpers.networks import CLASSES, SIDE
 

@@ -17,7 +17,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR

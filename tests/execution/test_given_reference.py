@@ -14,7 +14,7 @@ from roarbench.execution import jobs, runner, shards
 from roarbench.forecast.workload import count_work
 from roarbench.identity import record
 from roarbench.kernels.ranking import removed_bits
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.weights import title

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from roarbench.errors import CallerError
 from roarbench.execution.given_weights import load_given
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.weights import PUBLISHED, Published, title
 
 

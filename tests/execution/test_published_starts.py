@@ -10,7 +10,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import given_weights, jobs, networks, shards
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan import weights
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.recipes import RECIPES, find_recipe

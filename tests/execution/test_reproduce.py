@@ -12,7 +12,7 @@ from rich.console import Console
 
 from roarbench.errors import CallerError
 from roarbench.execution import local_workers, reproduce, runner
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.plan.weights import PUBLISHED, Published, title

@@ -7,7 +7,7 @@ from roarbench.errors import CallerError
 from roarbench.execution import given_weights
 from roarbench.execution.given_weights import load_start
 from roarbench.files import sha256
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite
 from tests.helpers.own_photos import TEXT, write_suite

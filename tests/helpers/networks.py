@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.estimators.base import Batch
-from roarbench.models import build
+from roarbench.models.build import build
 
 CLASSES = 5
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.sandbox.explain import Network, Part, Task
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)

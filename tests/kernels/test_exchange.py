@@ -11,7 +11,7 @@ from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PLAIN_FILLS, Order, Unit
 

@@ -18,7 +18,7 @@ from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import _Training, fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import CPU, both

@@ -14,7 +14,7 @@ from roarbench.kernels import degrade, graphs, train
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.graphs import DrawnPart, Graphs
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
 from roarbench.terms import Precision, Unit
 from tests.helpers.recorder import recorded

@@ -12,7 +12,7 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.room import find_room
 from roarbench.kernels.train import _Training
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Precision, Unit
 

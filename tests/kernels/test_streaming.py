@@ -15,7 +15,7 @@ from roarbench.kernels.ranking import Layout
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import RING, StreamedImages
 from roarbench.kernels.train import fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import CPU, FILL, both, drawn, seeded

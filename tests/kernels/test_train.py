@@ -20,7 +20,7 @@ from roarbench.kernels.held import MOVING
 from roarbench.kernels.inputs import Batches, Normalisation, normalise
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import decay_groups, fit
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Precision, Unit

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 
 

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from roarbench.errors import CallerError
-from roarbench.models import MODELS, build
+from roarbench.models.build import build
 from roarbench.models.cost import network_cost
-from roarbench.plan.networks import OURS
 
 NET = """
 from torch import nn
@@ -31,10 +30,6 @@ def text(classes, channels, size):
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def test_the_names_of_our_networks():
-    assert sorted(MODELS) == sorted(OURS)
 
 
 def test_a_network_of_torchvision_by_its_name():

@@ -80,9 +80,9 @@ def test_a_name_stands_for_its_newest_version():
 def described(suite):
     """All that is computed; some fields came later and count where they are used."""
     everything = asdict(replace(suite, about=""))
-    for block in everything["blocks"]:
-        protocol = block["protocol"]  # what an image is paired with came later, and its name says it
-        block["protocol"] = (*protocol[:3], True) if protocol.paired else protocol[:3]
+    for block, asked in zip(everything["blocks"], suite.blocks, strict=True):
+        protocol = asked.protocol  # what an image is paired with came later, and its name says it
+        block["protocol"] = (protocol.name, protocol.order, protocol.retrain, *[True] * protocol.paired)
     later = (
         ("given", ""),
         ("maps", "float32"),

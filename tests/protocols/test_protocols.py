@@ -1,9 +1,4 @@
-"""Every protocol says what it is: in its declaration, and from there on its page.
-
-    python tests/protocols/test_protocols.py
-
-writes the table of docs/protocols.md.
-"""
+"""Every protocol says what it is."""
 
 import re
 from itertools import product
@@ -16,8 +11,6 @@ from roarbench.protocols import PROTOCOLS, SHOWN
 from roarbench.protocols.base import Protocol
 from roarbench.terms import Retrain
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocols.md"
-HEADS = "| protocol | question | fails where | use it |\n|---|---|---|---|\n"
 FILES = [path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "base")]
 FORMS = {  # of what a declaration says
     "name": r"[a-z]+(-[a-z]+)*",
@@ -32,11 +25,6 @@ FORMS = {  # of what a declaration says
 }
 
 
-def row(protocol: Protocol) -> str:
-    cells = (f"`{protocol.name}`", protocol.question, protocol.limits, protocol.use)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
-
-
 @pytest.mark.parametrize(("name", "field"), list(product(SHOWN, FORMS)))
 def test_it_says_everything(name, field):
     said = getattr(SHOWN[name], field)
@@ -44,11 +32,6 @@ def test_it_says_everything(name, field):
         assert said == ""  # these networks have no gain
     else:
         assert re.fullmatch(FORMS[field], said), f"{field} of {name}: {said!r}"
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_its_page_says_the_same(name):
-    assert row(SHOWN[name]) in PAGE.read_text(), f"run: python {Path(__file__).relative_to(PAGE.parents[1])}"
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -63,9 +46,3 @@ def test_a_file_declares_protocols_with_names_and_questions_of_their_own(file):
 def test_a_protocol_is_run_or_made_of_two_that_are():
     assert SHOWN.keys() - PROTOCOLS.keys() == {"diffroar"}
     assert all(part in PROTOCOLS.values() for part in SHOWN["diffroar"].made_of)
-
-
-if __name__ == "__main__":
-    before, rest = PAGE.read_text().split(HEADS)
-    after = rest.partition("\n\n")[2]
-    PAGE.write_text(before + HEADS + "".join(map(row, SHOWN.values())) + "\n" + after)

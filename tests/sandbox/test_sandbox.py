@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from roarbench.errors import SandboxError
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.sandbox import explain as module
 from roarbench.sandbox import groups, launch, preflight, watch
 from roarbench.sandbox.explain import Task, explain, seeds
