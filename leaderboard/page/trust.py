@@ -1,0 +1,48 @@
+"""Can I trust this? What is known of the measure itself, what was wrong, and what was not run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leaderboard.asked import Asked
+from leaderboard.links import Address, address
+from leaderboard.views import Views
+from roarbench.plan.points import expand
+from roarbench.plan.suites import SUITES
+from roarbench.terms import Retrain
+
+TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
+_LATEST = 3  # corrections that are shown at once
+
+
+def addresses(views: Views) -> Iterator[Address]:
+    """Yield the one page."""
+    yield address("trust")
+
+
+def context(asked: Asked) -> dict[str, Any]:
+    """Return the fields of the page."""
+    found = json.loads(TRUST.read_text(encoding="utf-8"))
+    newest_first = found["corrections"][::-1]
+    groups: dict[str, list[dict[str, str]]] = {}
+    for finding in found["findings"]:
+        groups.setdefault(finding["title"], []).append(finding)
+    return {
+        "title": "Can I trust this?",
+        "description": "Known truth, maps that ask no network, replications, corrections, and what was not run",
+        "groups": groups,
+        "corrections": newest_first,
+        "latest": _LATEST,
+        "limits": found["limits"],
+        "absent": list(not_run(asked.views)),
+    }
+
+
+def not_run(views: Views) -> Iterator[dict[str, Any]]:
+    """Yield the suites of which the store has no result, with the number of their trained or tuned runs."""
+    there = {view.results.suite.name for view in views.values()}
+    for suite in SUITES.values():
+        if suite.name not in there:
+            runs = sum(point.cell.retrain is not Retrain.NONE for point in expand(suite))
+            yield {"name": suite.name, "about": suite.about, "runs": runs}
