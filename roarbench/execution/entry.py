@@ -43,12 +43,16 @@ class SubmittedEntries(NamedTuple):
 
 
 def submit(
-    paths: Sequence[Path], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
+    submissions: Sequence[Submission],
+    mode: SubmissionMode,
+    store: ResultsStore,
+    workspace: Workspace,
+    console: Console,
 ) -> SubmittedEntries:
-    """Check files and keep them; none is kept where one is refused.
+    """Check submissions and keep them; none is kept where one is refused.
 
     Args:
-        paths: The submissions.
+        submissions: As they were read.
         mode: How they are run.
         store: Keeps them for ever.
         workspace: Keeps them where workers find them.
@@ -59,7 +63,6 @@ def submit(
         SandboxError: No sandbox holds on this machine.
         CallerError: There is no GPU here.
     """
-    submissions = _read(paths)
     if mode.cuda and not torch.cuda.is_available():
         raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
     accepted = []
@@ -90,12 +93,17 @@ def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, c
     Raises:
         Refusal, SandboxError: As `submit`.
     """
-    submissions = _read(paths)
+    submissions = read_all(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(submissions, mode, [checked(each, console, mode.suite).pace for each in submissions if run])
 
 
-def _read(paths: Sequence[Path]) -> list[Submission]:
+def read_all(paths: Sequence[Path]) -> list[Submission]:
+    """Read files, each once.
+
+    Raises:
+        Refusal: One cannot be a submission.
+    """
     return list(dict.fromkeys(map(read_submission, paths)))
 
 

@@ -21,6 +21,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
+from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
@@ -111,15 +112,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console: Where to say how it goes.
     """
     suite, workers = request.suite, request.workers
-    if request.weights or request.starts:  # before hours of work
-        _try_weights(request)
-    store.refuse_other_machines()
-    store.be_patient(lambda line: console.print(line, soft_wrap=True))
-    torch.set_num_threads(1)  # this process only plans and writes; the workers have the cores
-    images = _decode(request, workspace, console)
-    store.images.add(workspace.decoded(suite.dataset))
-    context = RunContext(workspace, images.folder, suite, request.weights)
-    suite_results = collected(suite, store, images.fingerprint, images.limit)
+    context = begun(request, workspace, store, console)
+    suite_results = collected(suite, store, context.data.fingerprint, context.data.limit)
     _tell_reference(suite_results, console)
     todo = _missing(suite_results, context)
     if not todo:
@@ -144,6 +138,40 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             if request.until is not None and time.monotonic() >= request.until:
                 break
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
+
+
+def begun(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> RunContext:
+    """Decode the images of a suite, unless that was done, and try its given weights, before hours of work."""
+    if request.weights or request.starts:
+        _try_weights(request)
+    store.refuse_other_machines()
+    store.be_patient(lambda line: console.print(line, soft_wrap=True))
+    images = _decode(request, workspace, console)
+    store.images.add(workspace.decoded(request.suite.dataset))
+    return RunContext(workspace, images.folder, request.suite, request.weights)
+
+
+def make_references(
+    request: Request, workspace: Workspace, store: ResultsStore, console: Console, context: RunContext
+) -> None:
+    """Train, or read, the networks that a suite explains, and score them on untouched images, unless that was done.
+
+    Raises:
+        RunError: One failed.
+    """
+    results = collected(request.suite, store, context.data.fingerprint, context.data.limit)
+    there = (context.explaining(number) for number in range(request.suite.references))
+    if all(each.references.predicted(each.reference, split) for each in there for split in each.splits):
+        return
+
+    def rates(engine: DeviceEngine) -> Rates:
+        return measured_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
+
+    with at_work(context, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
+        for event in events:
+            watch.note(event)
+            if event.failure:
+                raise RunError(event.failure)
 
 
 def _refuse_other_folder(checksums: Checksums, done: SuiteResults, context: RunContext, todo: list[Run]) -> None:

@@ -43,7 +43,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
 
     To be printed without cropping: a line that proposes a command is longer, so that it can be copied.
     """
-    columns = _columns(table)
+    columns = columns_of(table)
     kept = _fitting(columns, width)
     gained = table.board.levels if table.by_difference else ()  # where there are gains at levels
     accuracies = {f"t={t:g}" for t in gained}
@@ -72,7 +72,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
     return Group(shown, *commands)
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """One column of words.
 
     Attributes:
@@ -90,7 +90,7 @@ class _Column(NamedTuple):
     worth: float
 
 
-def _legend(columns: list[_Column]) -> str:
+def _legend(columns: list[Column]) -> str:
     """Return what the columns of verdicts say."""
     shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
     beats = any(column.short == "beats all" for column in columns)
@@ -98,7 +98,8 @@ def _legend(columns: list[_Column]) -> str:
     return f"{first}{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
 
 
-def _columns(table: SuiteTable) -> list[_Column]:
+def columns_of(table: SuiteTable) -> list[Column]:
+    """Return all columns that a table has, as words."""
     board = table.board
     ways: list[tuple[str, str, Literal["left", "right"], float]] = [
         ("place", "place", "right", 0),
@@ -124,11 +125,11 @@ def _columns(table: SuiteTable) -> list[_Column]:
     ways += [(metric.heading, metric.heading, "right", 0) for metric in table.metrics]  # somebody asked for them
     rows = [_cells(table, row) for row in table.rows]
     cells = zip(*rows, strict=True) if rows else [()] * len(ways)
-    columns = [_Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]
+    columns = [Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]
     return [column for column in columns if table.judged or column.heading not in _JUDGED]
 
 
-def _fitting(columns: list[_Column], width: int) -> list[_Column]:
+def _fitting(columns: list[Column], width: int) -> list[Column]:
     kept = columns
     while _wide(kept) > width and any(column.worth for column in kept):
         least = min((column for column in kept if column.worth), key=lambda column: column.worth)
@@ -136,7 +137,7 @@ def _fitting(columns: list[_Column], width: int) -> list[_Column]:
     return kept
 
 
-def _wide(columns: list[_Column]) -> int:
+def _wide(columns: list[Column]) -> int:
     """Count the letters of a line: the columns, one space between two, and one at either side."""
     lengths = (
         max(len(cell.replace(Verdict.SAME, SAME)) for cell in (column.short, *column.cells)) for column in columns
@@ -190,14 +191,14 @@ def _falling(table: SuiteTable, row: Row) -> list[str]:
 
 
 def _markdown(table: SuiteTable) -> str:
-    columns = _columns(table)
+    columns = columns_of(table)
     lines = zip(*(column.cells for column in columns), strict=True)
     rows = markdown_table([column.heading for column in columns], lines)
     return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {footnote(table)} {table.falling}".rstrip()
 
 
 def _latex(table: SuiteTable) -> str:
-    columns = _columns(table)
+    columns = columns_of(table)
     caption = f"{table.suite_results.title}. {table.caption}. {footnote(table)} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)

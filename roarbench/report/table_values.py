@@ -18,8 +18,13 @@ _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a numbe
 
 def as_json(table: SuiteTable) -> str:
     """Return a table with what it is of as JSON; what is missing is null."""
+    return json.dumps(shared_values(table) | {"rows": [_plain(table, row) for row in table.rows]}, indent=1)
+
+
+def shared_values(table: SuiteTable) -> dict[str, Any]:
+    """Return what the rows of a table share as plain values; what is missing is None."""
     suite_results, board = table.suite_results, table.board
-    content = {
+    return {
         "suite": suite_results.suite.name,
         "version": suite_results.suite.version,
         "levels": list(board.levels),
@@ -46,9 +51,7 @@ def as_json(table: SuiteTable) -> str:
         "detectable": board.detectable,
         "chance": table.chance,
         "hash": table.hash,
-        "rows": [_plain(table, row) for row in table.rows],
     }
-    return json.dumps(content, indent=1)
 
 
 def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
@@ -149,13 +152,15 @@ def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def as_csv(*tables: SuiteTable) -> str:
     """Return the rows of tables as CSV, with a line of all their names; what is missing is empty."""
-    rows = [_flat(_plain(table, row) | _shared(table)) for table in tables for row in table.rows]
+    rows = [row for table in tables for row in flat_rows(table)]
     names = dict.fromkeys(name for row in rows for name in row)
     return to_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
 
 
-def _shared(table: SuiteTable) -> dict[str, Any]:
-    return {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
+def flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
+    """Return the rows of a table as plain values without groups, one dictionary each."""
+    shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
+    return [_flat(_plain(table, row) | shared) for row in table.rows]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

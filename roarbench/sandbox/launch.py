@@ -11,9 +11,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import roarbench
 from roarbench.sandbox.limits import SCRATCH
 
+_PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # where roarbench's own few files lie inside
 _OWN = ("__init__.py", "errors.py", "models")  # what is needed to build a network
 _OWN_SANDBOX = ("__init__.py", "channel.py", "conventions.py", "limits.py", "inside.py", "canary.py")
@@ -49,7 +49,7 @@ _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--
 
 def trusted(script: str, arguments: list[str]) -> list[str]:
     """Return the command that runs a script without any sandbox."""
-    return [*python(Path(roarbench.__file__).parents[1], script), *arguments]
+    return [*python(_PACKAGE.parent, script), *arguments]
 
 
 def python(root: Path, script: str) -> list[str]:
@@ -75,7 +75,7 @@ def _drop() -> list[str]:
 
 def _files(root: bool, gpu: bool) -> list[str]:
     """Build the tree inside: read-only but for /tmp, which is private and small."""
-    package = Path(roarbench.__file__).parent
+    package = _PACKAGE
     libraries = _standard_library()
     same = [_executable(), *libraries, *_libpython(), *packages()]
     same += ["/usr/bin/setpriv"] if root else []

@@ -10,6 +10,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers
@@ -30,6 +31,7 @@ from roarbench.workers.stopping import end_when_asked
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
 _SIGN = 0.5  # seconds between signs of life
 _STOPPED = "it was stopped"  # because its job's lease was lost: no fault of the worker
+_STARTING = threading.Lock()  # of one process at a time, by whichever thread
 _GRACE = 6.0  # seconds for workers to keep their trainings when they are to end; then they are killed
 
 
@@ -202,7 +204,7 @@ class LocalEngine:
         counts = (self._shown.count(gpu), len(self._shown))
         arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
-        with _deaf_to_interrupts():
+        with _STARTING, _deaf_to_interrupts(), _without_main():
             process.start()
         there.close()
         return _Worker(process, here, number, signs)
@@ -214,8 +216,22 @@ def _bury(worker: _Worker) -> None:
 
 
 @contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not import the program that started them: a script would run once more in each."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
+
+
+@contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
     """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides."""
+    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+        yield
+        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

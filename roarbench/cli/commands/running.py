@@ -73,9 +73,9 @@ def run(
     with open_results(work.store, work.db, read_only=False) as results:
         _keep(named, results, console)
         if submitted.submission:
-            from roarbench.execution.entry import submit
+            from roarbench.execution.entry import read_all, submit
 
-            entries, pace = submit(submitted.submission, _mode(submitted, named), results, workspace, console)
+            entries, pace = submit(read_all(submitted.submission), _mode(submitted, named), results, workspace, console)
             suite = requested_suite(named, asked, work.references, entries)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
         wish = Wish(course.difference, budget) if course.until_decided else None

@@ -1,0 +1,5 @@
+"""Let `python -m roarbench` be the command line."""
+
+from roarbench.cli.main import main
+
+main()

@@ -1,0 +1,175 @@
+"""Rows of a suite as a table, a figure, a data frame, and two by two."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import BytesIO, StringIO
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.load import Question, load_suite
+from roarbench.errors import CallerError
+from roarbench.plan.suite import Suite as Plan
+from roarbench.report.table import SuiteTable, suite_table
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.verdicts import Verdict, compare
+from roarbench.terms import Unit
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+_WIDTH = 120  # letters of a line of text
+
+
+class Difference(NamedTuple):
+    """Two rows of a board compared, paired by images, references and seeds.
+
+    Attributes:
+        points: The first's gain minus the second's, in accuracy points; None where a gain is missing.
+        low, high: Its interval of 95%; None where nothing was repeated.
+        p_adjusted: Two-sided p, adjusted for all pairs of the result's rows (Benjamini and Hochberg 1995).
+        verdict: `better`, `worse` or `not significantly different`, at 5%; None without an interval.
+    """
+
+    points: float | None
+    low: float | None
+    high: float | None
+    p_adjusted: float | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Rows of a suite, as the store had them when they were read.
+
+    Shown as the board's figure and table in a notebook, as its table in a terminal. `a | b` has the rows of both.
+
+    Attributes:
+        plan: The suite.
+        question: Of which store, images and references.
+        names: Ids of rows by what they are called here.
+        rows: Ids of the rows that are shown; all that the store has if None.
+    """
+
+    plan: Plan
+    question: Question
+    names: Mapping[str, str]
+    rows: tuple[str, ...] | None = None
+
+    def __or__(self, other: "Result") -> "Result":
+        """Return the rows of both, read anew.
+
+        Raises:
+            CallerError: They are of different suites or stores.
+        """
+        if (self.plan, self.question) != (other.plan, other.question):
+            raise CallerError(
+                f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores; join rows of one"
+            )
+        both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
+        return replace(self, names={**self.names, **other.names}, rows=both)
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        from roarbench.report.table_formats import as_text
+
+        text = Console(file=StringIO(), width=_WIDTH, highlight=False, markup=False)
+        text.print(as_text(self.table(), _WIDTH), crop=False)
+        return str(text.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+
+    def _repr_html_(self) -> str:
+        from roarbench.report.html_table import as_html
+
+        image = BytesIO()
+        self.plot().savefig(image, format="png", dpi=100)
+        picture = base64.b64encode(image.getvalue()).decode()
+        return f'<img alt="curves" src="data:image/png;base64,{picture}">{as_html(self.table())}'
+
+    @cached_property
+    def stored(self) -> SuiteResults:
+        """Return what the store has of the suite; what was submitted is among it."""
+        return load_suite(self.plan, self.question)
+
+    def table(self, protocol: str = "", unit: str = "") -> SuiteTable:
+        """Return one protocol's board.
+
+        Args:
+            protocol: Such as `matched`; that which leads the suite's results if empty.
+            unit: What one feature is: `scalar`, `pixel` …; the suite's first if empty.
+
+        Raises:
+            CallerError: The suite does not have it.
+        """
+        return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows)
+
+    def to_dataframe(self, protocol: str = "", unit: str = "") -> "pandas.DataFrame":
+        """Return the board as a data frame, best first: a column for each of those of `table --format csv`.
+
+        Gains are in accuracy points, accuracies in [0, 1]; what is missing is NaN or None. `attrs` has the suite, its
+        version, the protocol and all else that the rows share. Arguments are those of `table`.
+        """
+        import pandas
+
+        from roarbench.report.table_values import flat_rows, shared_values
+
+        table = self.table(protocol, unit)
+        called = {row: name for name, row in self.names.items()}
+        rows = [{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat_rows(table)]
+        frame = pandas.DataFrame(rows)
+        frame.attrs.update(shared_values(table))
+        return frame
+
+    def compare(self, first: str, second: str, protocol: str = "", unit: str = "") -> Difference:
+        """Compare two rows, paired; arguments after the rows are those of `table`.
+
+        Raises:
+            CallerError: There is no such row, or the suite does not have the protocol.
+        """
+        one, two = self._row(first), self._row(second)
+        table = self.table(protocol, unit)
+        drawn = Evidence(self.stored, table.unit, Bootstrap()).drawn(table.board.protocol, table.unit)
+        areas = {row.estimator: drawn.areas[row.estimator] for row in table.rows if row.estimator in drawn.areas}
+        if one not in areas or two not in areas:
+            return Difference(None, None, None, None, None)
+        difference = areas[one].minus(areas[two])
+        value, low, high = drawn.estimate(difference)
+        if low is None:
+            return Difference(value, None, None, None, None)
+        pairs = {pair: areas[pair[0]].minus(areas[pair[1]]) for pair in combinations(areas, 2) if {*pair} != {one, two}}
+        found = compare({(one, two): difference, **pairs})[one, two]
+        return Difference(value, low, high, found.q, found.verdict)
+
+    def plot(self, file: str | Path | None = None, protocol: str = "", unit: str = "") -> "Figure":
+        """Draw the curves of a board.
+
+        Args:
+            file: Also write them here: a PNG, SVG or PDF by its ending.
+            protocol: As `table` takes it.
+            unit: As `table` takes it.
+
+        Raises:
+            CallerError: No row has a finished point yet, or the file cannot be written.
+        """
+        from roarbench.report.charts import chart
+        from roarbench.report.figures import make_figure, save_figure
+
+        figure = make_figure(chart(self.table(protocol, unit)))
+        if file is not None:
+            save_figure(figure, Path(file))
+        return figure
+
+    def _row(self, name: str) -> str:
+        """Return the id of a row by its name, its id, or the name of a submission."""
+        if name in self.names:
+            return self.names[name]
+        known = self.rows or self.stored.suite.estimators
+        found = [row for row in known if name in (row, row.partition("@")[0])]
+        if len(found) != 1:
+            raise CallerError(f"no row '{name}' here; there are: {', '.join({**self.names, **dict.fromkeys(known)})}")
+        return found[0]

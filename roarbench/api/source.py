@@ -1,0 +1,178 @@
+"""From a Python object to a file that stands alone: its source, and that of all it uses. Nothing here imports torch.
+
+Objects of installed packages are imported, those of notebooks, scripts and one's own modules are copied, and simple
+values are written out. What is none of these cannot stand in a file.
+"""
+
+import ast
+import builtins
+import dis
+import functools
+import linecache
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from roarbench.errors import CallerError
+
+_LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+_ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
+
+
+class Written:
+    """The statements that a file needs, each under the name that it defines, those it uses first."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, str] = {}
+        self._objects: dict[str, object] = {}
+
+    def expression(self, given: object, wanted: str) -> str:
+        """Write what an object needs, and return the expression that is it.
+
+        Args:
+            given: A function, a class, or `functools.partial` of one.
+            wanted: What to call it where it has no name of its own.
+
+        Raises:
+            CallerError: It, or what it uses, cannot stand in a file.
+        """
+        if isinstance(given, functools.partial):
+            words = [repr(_literal(value, wanted)) for value in given.args]
+            words += [f"{key}={_literal(value, wanted)!r}" for key, value in given.keywords.items()]
+            self._define("functools", functools)
+            return f"functools.partial({', '.join([self.expression(given.func, wanted), *words])})"
+        name = getattr(given, "__name__", "")
+        name = name if name.isidentifier() else wanted
+        self._define(name, given)
+        return name
+
+    def _define(self, name: str, value: object) -> None:
+        if name in self._objects:
+            if self._objects[name] is not value:
+                raise CallerError(f"two different things are called '{name}'; rename one of them")
+            return
+        self._objects[name] = value
+        statement = _imported(name, value)
+        if not statement and isinstance(value, FunctionType | type):
+            statement, used = _copied(name, value)
+            for other, needed in used.items():
+                self._define(other, needed)
+        self.statements[name] = statement or f"{name} = {_literal(value, name)!r}"
+
+
+def _imported(name: str, value: object) -> str:
+    """Return the statement that imports something of an installed package; empty for anything else."""
+    if isinstance(value, ModuleType):
+        if not _installed(value):
+            raise CallerError(f"it uses your module '{value.__name__}'; import the functions from it by name")
+        return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    called = getattr(value, "__qualname__", "")
+    if home is None or not _installed(home) or getattr(home, called, None) is not value:
+        return ""
+    return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
+
+
+def _installed(module: ModuleType) -> bool:
+    """Return whether a module is part of Python or of an installed package."""
+    if module.__name__ in sys.builtin_module_names:
+        return True
+    file = getattr(module, "__file__", None)
+    places = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
+
+
+def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+    """Return the source of a function or a class, and what it uses by name.
+
+    Raises:
+        CallerError: It has no source, or uses what is not there.
+    """
+    code = value.__code__ if isinstance(value, FunctionType) else _first_method(value)
+    source = _source(name, value, code)
+    found = dict(_scope(value))
+    used = {other: found[other] for other in _globals(compile(source, "<source>", "exec")) if other in found}
+    used.pop(name, None)
+    return source, used
+
+
+def _first_method(value: type) -> CodeType:
+    for held in vars(value).values():
+        held = getattr(held, "__func__", held)  # of static and class methods
+        if isinstance(held, FunctionType):
+            return held.__code__
+    raise CallerError(f"the class '{value.__name__}' has no method of its own; {_ADVICE}")
+
+
+def _scope(value: FunctionType | type) -> Iterator[tuple[str, object]]:
+    """Yield what a function or the methods of a class find by name: globals, then variables around them."""
+    functions = [value] if isinstance(value, FunctionType) else vars(value).values()
+    for held in (getattr(held, "__func__", held) for held in functions):
+        if isinstance(held, FunctionType):
+            yield from held.__globals__.items()
+            names, cells = held.__code__.co_freevars, held.__closure__ or ()
+            yield from ((name, cell.cell_contents) for name, cell in zip(names, cells, strict=True) if _filled(cell))
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _source(name: str, value: FunctionType | type, code: CodeType) -> str:
+    """Return the text of the statement that defines a function or a class, or of the assignment of a lambda."""
+    lines = linecache.getlines(code.co_filename)
+    kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        tree = ast.Module([], [])
+    nodes = [node for node in ast.walk(tree) if isinstance(node, kind) and _is_it(node, value, code)]
+    if not lines or len(nodes) != 1:
+        raise CallerError(
+            f"the source of '{name}' cannot be found; write it as a function with `def`, in a file or a cell"
+        )
+    (node,) = nodes
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    if isinstance(node, ast.Lambda):
+        return f"{name} = {ast.unparse(node)}"
+    return textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip()
+
+
+def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
+    """Return whether a node of a file is the definition that an object comes from."""
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    if isinstance(value, type):
+        return bool(node.name == value.__name__ and first <= code.co_firstlineno <= node.end_lineno)
+    return bool(getattr(node, "name", "<lambda>") == value.__name__ and first == code.co_firstlineno)
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """Yield the names that code and the functions within it look up outside of themselves."""
+    for step in dis.get_instructions(code):
+        if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
+            yield str(step.argval)
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield from _globals(held)
+
+
+def _literal(value: object, name: str) -> object:
+    """Return a value that can be written out.
+
+    Raises:
+        CallerError: It cannot.
+    """
+    try:
+        same = ast.literal_eval(repr(value)) == value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        same = False
+    if not same:
+        raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot stand in a file; {_ADVICE}")
+    return value

@@ -1,0 +1,149 @@
+"""From functions and classes to files that stand alone."""
+
+import functools
+import math
+
+import pytest
+import torch
+from captum.attr import IntegratedGradients, Saliency
+from torch import nn
+from torch.nn import functional as F
+
+from roarbench.api.functions import as_submission
+from roarbench.errors import CallerError
+from roarbench.sandbox.conventions import estimate_of
+
+SCALE = 3.0
+NETWORK = nn.Linear(2, 2)
+
+
+def scaled(inputs):
+    return SCALE * F.relu(inputs)
+
+
+def by_helper(model, inputs, targets):
+    """Three times the positive part.
+
+    And no more.
+    """
+    return scaled(inputs)
+
+
+def by_numpy(model, inputs, targets):
+    return inputs.numpy() * math.pi
+
+
+def by_contract(model, images, targets, generator):
+    return images + torch.rand((), generator=generator)
+
+
+def by_quantus(model, inputs, targets, **kwargs):
+    return inputs[:, 0] * kwargs.get("factor", 2)
+
+
+def with_factor(model, inputs, targets, factor=2.0):
+    return factor * inputs
+
+
+def by_network(model, inputs, targets):
+    return NETWORK(inputs)
+
+
+def by_own_name(model, inputs, targets):
+    scaled = SCALE * inputs  # not the function of that name
+    return scaled + 0
+
+
+def closing_over(factor):
+    def inner(model, inputs, targets):
+        return factor * inputs
+
+    return inner
+
+
+class Own:
+    """Doubles."""
+
+    factor = SCALE
+
+    def __init__(self, model):
+        self.model = model
+
+    def attribute(self, inputs, target):
+        return self.factor * inputs.detach()
+
+
+def explained(given, images, name="mine"):
+    """Run a function's file alone, and explain images by it."""
+    held: dict = {}
+    exec(compile(as_submission(name, given).source, "<file>", "exec"), held)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(images[0].numel(), 3))
+    found = estimate_of(
+        type("module", (), {key: staticmethod(value) if callable(value) else value for key, value in held.items()})
+    )
+    return found(model, images, torch.tensor([0, 2]), torch.Generator().manual_seed(0))
+
+
+IMAGES = torch.arange(-9.0, 9.0).reshape(2, 1, 3, 3)
+POSITIVE = SCALE * IMAGES.clamp(min=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (by_helper, POSITIVE),
+        (by_numpy, math.pi * IMAGES),
+        (by_quantus, 2 * IMAGES[:, 0]),
+        (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
+        (by_own_name, SCALE * IMAGES),
+        (closing_over(4), 4 * IMAGES),
+        (closing_over("x") and closing_over(-1.5), -1.5 * IMAGES),
+        (Own, SCALE * IMAGES),
+        (lambda model: Own(model), SCALE * IMAGES),
+    ],
+    ids=["helper", "numpy", "quantus", "partial", "local-name", "closure", "negative", "class", "lambda"],
+)
+def test_a_function_does_in_its_file_what_it_does_here(given, expected):
+    torch.testing.assert_close(explained(given, IMAGES), expected, rtol=0, atol=1e-6)
+
+
+def test_captum_s_classes_are_imported_and_called_with_the_model():
+    assert explained(Saliency, IMAGES).shape == IMAGES.shape
+    assert (
+        "from captum.attr._core.integrated_gradients import" in as_submission("ig", IntegratedGradients).source.decode()
+    )
+
+
+def test_a_file_by_the_contract_draws_from_the_image_s_generator():
+    drawn = torch.rand((), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(explained(by_contract, IMAGES), IMAGES + drawn)
+
+
+def test_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():
+    made = as_submission("ig", by_helper)
+    assert (made.name, made.description) == ("own-ig", "Three times the positive part.")
+    assert as_submission("My Method_2", by_helper).name == "my-method-2"
+
+
+def test_another_value_in_use_is_another_row(monkeypatch):
+    before = as_submission("mine", by_helper).file_id
+    assert as_submission("mine", by_helper).file_id == before
+    monkeypatch.setitem(globals(), "SCALE", 4.0)
+    assert as_submission("mine", by_helper).file_id != before
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (by_network, "'NETWORK' is a Linear, which cannot stand in a file; .* hand in maps"),
+        (closing_over(NETWORK), "'factor' is a Linear"),
+        (functools.partial(with_factor, factor=NETWORK), "is a Linear"),
+        (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
+        (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),
+        (Own(None), "is a Own, which cannot stand in a file"),
+    ],
+    ids=["global", "closure", "partial", "arguments", "no-source", "object"],
+)
+def test_what_cannot_stand_in_a_file_is_refused_in_words(given, words):
+    with pytest.raises(CallerError, match=words):
+        as_submission("mine", given)
