@@ -2,17 +2,17 @@
 
 import hashlib
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Bits, Floats, Point, Scores, digest_of
-from roarbench.stats.reference_spread import References, row_digest
+from roarbench.stats.reference_spread import PRIORS, Curve, References, curves_of
 from roarbench.stats.spread import Spread, Trainings, can_vary
 
 # streams of chance, so that none depends on how much another one draws; 0 is that of the images
-_SPREAD, _CELL, _COMMON, _OWN, _SIZES = range(1, 6)
+_SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
 
 
 def luck(scores: Scores, bootstrap: Bootstrap, spread: Spread) -> tuple[Floats, Floats]:
@@ -80,20 +80,10 @@ class _Sizes(NamedTuple):
     common: Floats
     own: Floats
 
-
-def _sizes(spread: References, bootstrap: Bootstrap) -> tuple[_Sizes, _Sizes]:
-    """Draw how large the part that rows share and each row's own are: true, and with the noise of finite images."""
-    generator = _generator(bootstrap, _SIZES)
-    whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
-    own = np.zeros(bootstrap.resamples)
-    if spread.own_freedom:
-        own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
-    noise = spread.noise / spread.variance if spread.variance else 0.0
-    true_own = np.maximum(0.0, own - noise) if spread.own_freedom else own
-    true_common = np.maximum(0.0, np.maximum(0.0, whole - noise) - true_own)
-    own = np.maximum(own, noise) if spread.own_freedom else own  # of single images: known, and in every draw
-    common = np.maximum(0.0, whole - own)
-    return _Sizes(np.sqrt(true_common), np.sqrt(true_own)), _Sizes(np.sqrt(common), np.sqrt(own))
+    @classmethod
+    def of(cls, whole: Floats, own: Floats) -> Self:
+        """Return them from the variances of the whole and of the part that rows do not share."""
+        return cls(np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own))
 
 
 class _ReferenceDraws:
@@ -101,26 +91,51 @@ class _ReferenceDraws:
 
     The curve that a reference gives deviates by a part that all rows share and by one of the row's own, of the same
     covariance between levels. Both sizes are drawn: the whole from its degrees of freedom, and what rows do not share
-    from its own, many more, so that differences between rows are known as well as they are.
+    from its own, many more, so that differences between rows are known as well as they are. Then each row's variance is
+    drawn, from the pooled one and its own mean square (Smyth 2004).
     """
 
     def __init__(self, spread: References, scores: Scores, bootstrap: Bootstrap) -> None:
         self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
-        self.sizes = _sizes(spread, bootstrap)
-        self.rows = {name: row_digest(scores, name) for name, _ in scores.references}
-        self._normal = lru_cache(2 * len(scores.networks))(self._draw)  # those of a row serve all its levels
+        generator = _generator(bootstrap, _SIZES)
+        self.whole = 1 / _mean_square(spread.freedom, generator, bootstrap)
+        self.own = np.zeros(bootstrap.resamples)
+        if spread.own_freedom:
+            self.own = (1 - spread.shared) / _mean_square(spread.own_freedom, generator, bootstrap)
+        self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
+        self.rows = curves_of(scores)
+        self._sizes = lru_cache(1)(self._draw_sizes)  # those of a row serve all its levels
+        self._normal = lru_cache(2 * len(scores.networks))(self._draw)
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its references in every draw, true and with noise, (resamples,) each."""
-        names = self.scores.references[point]
+        names, curve = self.scores.references[point], self.rows[point[0]]
         column = self.spread.column(point[1])
         common, own = np.zeros((2, self.bootstrap.resamples))
         for name in sorted(set(names)):
             weight = names.count(name) / len(names)
             common += weight * (self._normal(_COMMON, self.spread.digest, name) @ column)
-            own += weight * (self._normal(_OWN, self.rows[point[0]], name) @ column)
-        true, whole = self.sizes
+            own += weight * (self._normal(_OWN, curve.digest, name) @ column)
+        true, whole = self._sizes(curve)
         return true.common * common + true.own * own, whole.common * common + whole.own * own
+
+    def _draw_sizes(self, curve: Curve) -> tuple[_Sizes, _Sizes]:
+        """Draw how large the part that rows share and the row's own are: true, and with the noise of finite images."""
+        ratio = self._ratio(curve)
+        whole, own = ratio * self.whole, ratio * self.own
+        noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
+        least = noise if self.spread.own_freedom else 0.0  # of single images: known, and each row's own
+        true = _Sizes.of(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _Sizes.of(whole, np.maximum(own, least))
+
+    def _ratio(self, curve: Curve) -> Floats:
+        """Draw a row's variance in units of the pooled one."""
+        square, freedom = curve.square()
+        pooled = self.spread.variance * np.maximum(self.whole, self.own)
+        own = square / pooled if self.spread.variance else 0.0
+        chi_squared = _generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
+        found: Floats = (self.prior + freedom * own) / chi_squared
+        return found
 
     def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
         """Draw for one reference and all levels, shape (resamples, rank)."""

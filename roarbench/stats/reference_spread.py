@@ -4,12 +4,16 @@ What the pool is made of, and the formulas with their sources, is in `docs/stati
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.stats.curves import Bits, Floats, Scores, area_weights, digest_of
+
+PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled variance may be worth, evenly in 1 / d
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,7 @@ class References:
         freedom: Degrees of freedom of `variance` (Satterthwaite).
         own_freedom: Degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is
             missing.
+        prior: How likely each of `PRIORS` is to be what `variance` is worth beside a row's own mean square.
         rows: Number of curves that it was estimated from.
         networks: Number of references.
         digest: Of the answers that it was estimated from.
@@ -39,6 +44,7 @@ class References:
     shared: float
     freedom: float
     own_freedom: int
+    prior: Floats
     rows: int
     networks: int
     digest: bytes
@@ -64,7 +70,7 @@ def references_of(boards: Sequence[Scores]) -> References | None:
     that they have. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: of K rows that
     share a part rho of their variance, R references are worth (R - 1) / (1/K + (1 - 1/K) rho^2).
     """
-    unique = {curve.digest: curve for board in boards for curve in _curves(board)}
+    unique = {curve.digest: curve for board in boards for curve in curves_of(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
     areas: list[dict[str, float]] = []  # their means over the images; the answers of all rows are too many to keep
     noise = 0.0
@@ -80,7 +86,7 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         means = np.array(list(area.values()))
         row[[networks.index(name) for name in area]] = means - means.mean()
     variance, shared, own_freedom = components(deviations)
-    rows = len(areas)
+    rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     levels, factor = _factor(curves)
     return References(
         levels,
@@ -90,14 +96,33 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         shared,
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
+        prior_of(np.nansum(deviations**2, 1) / freedom, freedom),
         rows,
         len(networks),
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
 
 
+def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
+    """Return how likely each of `PRIORS` is, from how much rows differ in their variance; it sums to 1.
+
+    The mean square of a row, in units of their mean, follows F with its own degrees of freedom and those of the prior
+    (Smyth 2004): the fewer these, the more rows differ.
+
+    Args:
+        squares: Mean square of each row, shape (rows,).
+        freedom: Its degrees of freedom, of the same shape.
+    """
+    mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
+    both, lgamma = (PRIORS + own) / 2, np.vectorize(math.lgamma)
+    found = lgamma(both) - lgamma(PRIORS / 2) - own / 2 * np.log(PRIORS)
+    found = (found - both * np.log1p(own * squares[:, None] / mean / PRIORS)).sum(0)
+    likely: Floats = np.exp(found - found.max())
+    return likely / likely.sum()
+
+
 @dataclass(frozen=True, eq=False)
-class _Curve:
+class Curve:
     """The answers of one explained row, averaged over the trainings on each reference.
 
     Attributes:
@@ -125,13 +150,20 @@ class _Curve:
         curves = {name: np.stack([each[name] for each in answers]) for name in sorted(whole)}
         return {name: area_weights((0.0, *levels))[1:] @ curve for name, curve in curves.items()}
 
+    def square(self) -> tuple[float, int]:
+        """Return the mean square of its area over references, and its degrees of freedom; both 0 of one reference."""
+        means = [answers.mean() for answers in self.areas().values()]
+        return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
-def _curves(board: Scores) -> Iterator[_Curve]:
+
+def curves_of(board: Scores) -> dict[str, Curve]:
+    """Return the curves of all explained rows."""
     rows: dict[str, dict[float, list[str]]] = {}
     for (estimator, t), names in board.references.items():
         rows.setdefault(estimator, {})[t] = sorted(set(names))
-    for estimator, found in rows.items():
-        yield _Curve(board, estimator, dict(sorted(found.items())), row_digest(board, estimator))
+    return {
+        name: Curve(board, name, dict(sorted(found.items())), row_digest(board, name)) for name, found in rows.items()
+    }
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
@@ -162,7 +194,7 @@ def components(deviations: Floats) -> tuple[float, float, int]:
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor(curves: Iterable[_Curve]) -> tuple[tuple[float, ...], Floats]:
+def _factor(curves: Iterable[Curve]) -> tuple[tuple[float, ...], Floats]:
     """Return the levels that some row has with two references, and a root of the covariance of curves between them.
 
     A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every

@@ -1,16 +1,18 @@
 """Do intervals of specific gains hold what they promise? Synthetic boards on common networks whose truth is known.
 
-    python -m studies.coverage.specific [--boards 300] [--seed 0]
+    python -m studies.coverage.specific [--boards 300] [--seed 0] [--world NAME]
 
 Each image is answered with its own removed-map and with another one's, by networks whose luck is the same for all rows
 and both maps. Beside it a row has luck of its own with each network, and the explained rows with each reference. Prints
 for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls, of explained
 rows and of the last of these, the odd one; how many rows that know nothing are called better or worse than Random; how
-often a row of 3 points is found; half the width of an explained row's interval, in accuracy points.
+often the first row, 3 points above the best control, is found; on how many boards a row that is no better than the best
+control beats every control, and how often the first row does; half the width of an explained row's interval, in
+accuracy points.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +33,7 @@ LEVELS = (0.1, 0.5, 0.9)
 OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
 CONTROLS = {"random": 0.0, "sobel": -3.0, "random-blurred": 0.0}
 EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true specific gain, accuracy points
+EIGHT = CONTROLS | {f"c{number}": 0.0 for number in range(4, 8)} | {"best": 2.0}
 ODD = "e5"
 SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, and for one
 
@@ -47,6 +50,8 @@ class SpecificWorld(NamedTuple):
         odd: How many times as much the last explained row varies from reference to reference.
         trials: Rows beside the suite's own whose maps do not depend on the reference.
         images: Test images.
+        controls: True gains of the controls, in accuracy points.
+        explained: Those of the explained rows.
     """
 
     name: str
@@ -57,6 +62,18 @@ class SpecificWorld(NamedTuple):
     odd: float = 1.0
     trials: int = 0
     images: int = 3925
+    controls: Mapping[str, float] = CONTROLS
+    explained: Mapping[str, float] = EXPLAINED
+
+    @property
+    def best(self) -> float:
+        """Return the gain of the best control."""
+        return max(self.controls.values())
+
+
+def equal_to(best: float) -> dict[str, float]:
+    """Return explained rows that know no more than the best control, and one that does."""
+    return dict.fromkeys(EXPLAINED, best) | {"e1": best + 3.0}
 
 
 WORLDS = (
@@ -69,6 +86,10 @@ WORLDS = (
     SpecificWorld("3 networks, 20 trial rows", 3, trials=20),
     SpecificWorld("3 networks, an odd row", 3, odd=1.9),
     SpecificWorld("5 networks, an odd row", 5, odd=1.9),
+    SpecificWorld("3 networks, 8 controls", 3, images=1000, controls=EIGHT, explained=equal_to(2.0)),
+    SpecificWorld(
+        "3 networks, 8 controls, an odd row", 3, odd=1.9, images=1000, controls=EIGHT, explained=equal_to(2.0)
+    ),
 )
 
 
@@ -81,9 +102,9 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
     correct: dict[Point, Bits] = {UNTOUCHED: np.ones(shape, bool)}
     differences: dict[Point, Bits] = {UNTOUCHED: np.zeros(shape, np.int8)}
     trials = dict.fromkeys((f"trial-{number}" for number in range(world.trials)), 0.0)
-    for name, gain in (CONTROLS | EXPLAINED | trials).items():
+    for name, gain in {**world.controls, **world.explained, **trials}.items():
         own = np.sqrt(0.5) * (common + generator.normal(size=world.networks)) * world.of_references
-        own = own * (world.odd if name == ODD else 1) if name in EXPLAINED else np.zeros(world.networks)
+        own = own * (world.odd if name == ODD else 1) if name in world.explained else np.zeros(world.networks)
         for number, t in enumerate(LEVELS):
             moved = gain + own + world.of_rows * generator.normal(size=world.networks)  # what the own map costs
             cell = shared + np.sqrt(OWN) * generator.normal(size=world.images)
@@ -93,10 +114,10 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
             correct[name, t] = said[0]
             differences[name, t] = said[0].astype(np.int8) - said[1]
     names = tuple(f"reference {number}" for number in range(world.networks))
-    references = {(name, t): names for name in (*EXPLAINED, *trials) for t in LEVELS}
-    rows = (*CONTROLS, *EXPLAINED, *trials)
+    references = {(name, t): names for name in (*world.explained, *trials) for t in LEVELS}
+    rows = (*world.controls, *world.explained, *trials)
     held = Scores(rows, LEVELS, differences, references=references, strangers=frozenset(trials))
-    return replace(held, correct=correct, differences=held)
+    return replace(held, correct=correct, differences=held, silent=frozenset(world.controls))
 
 
 def judged(scores: Scores, bootstrap: Bootstrap) -> Board:
@@ -114,7 +135,9 @@ class SpecificOutcome(NamedTuple):
         controls, explained: Whose intervals hold the true specific gain.
         odd: Whether that of the odd row does.
         wrong: Of the rows that know nothing, those called better or worse than Random.
-        found: Whether the row of 3 points is called better.
+        found: Whether the first row, 3 points above the best control, is called better.
+        wrongly_beats: Whether any row that is no better than the best control beats every control.
+        beats: Whether the first row does.
         width: Half the mean width of an explained row's interval, in accuracy points.
     """
 
@@ -123,6 +146,8 @@ class SpecificOutcome(NamedTuple):
     odd: float
     wrong: float
     found: float
+    wrongly_beats: float
+    beats: float
     width: float
 
 
@@ -130,25 +155,28 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
     """Simulate an experiment and compare what its board says with the truth."""
     rows = {row.estimator: row for row in judged(experiment(world, generator), bootstrap).rows}
     share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
-    inside, halves = {}, {}
-    for name, gain in (CONTROLS | EXPLAINED).items():
+    true, inside, halves = {**world.controls, **world.explained}, {}, {}
+    for name, gain in true.items():
         _, low, high = rows[name].gain
         assert low is not None and high is not None
         inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
-    idle = [rows[name].random for name, gain in (CONTROLS | EXPLAINED).items() if gain == 0 and name != "random"]
-    best = rows["e1"].random
+    words = {name: row.random.verdict if row.random else Verdict.SAME for name, row in rows.items()}
+    beats = {name: one.verdict for name in world.explained if (one := rows[name].beating)}
+    idle = [words[name] for name, gain in true.items() if gain == 0 and name != "random"]
     return SpecificOutcome(
-        float(np.mean([inside[name] for name in CONTROLS])),
-        float(np.mean([inside[name] for name in EXPLAINED])),
+        float(np.mean([inside[name] for name in world.controls])),
+        float(np.mean([inside[name] for name in world.explained])),
         float(inside[ODD]),
-        float(np.mean([one is not None and one.verdict is not Verdict.SAME for one in idle])),
-        float(best is not None and best.verdict is Verdict.BETTER),
-        float(np.mean([halves[name] for name in EXPLAINED])),
+        float(np.mean([word is not Verdict.SAME for word in idle])),
+        float(words["e1"] is Verdict.BETTER),
+        float(any(beats[name] for name, gain in world.explained.items() if gain <= world.best)),
+        float(beats["e1"]),
+        float(np.mean([halves[name] for name in world.explained])),
     )
 
 
 def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
-    """Return the outcomes of this many boards, shape (boards, 6); each has its own stream of chance."""
+    """Return the outcomes of this many boards, shape (boards, 8); each has its own stream of chance."""
     return np.array(
         [outcome(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8)) for n in range(boards)]
     )
@@ -162,6 +190,8 @@ def lines(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> list[str]:
         "the odd row",
         "false verdicts",
         "3 points found",
+        "boards with a false 'beats every control'",
+        "3 points above every control found",
         "half width",
     )
     table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
@@ -179,8 +209,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--world", default="", help="only those whose name begins so")
     arguments = parser.parse_args()
-    print("\n".join(lines(WORLDS, arguments.boards, arguments.seed)))
+    asked = [world for world in WORLDS if world.name.startswith(arguments.world)]
+    print("\n".join(lines(asked, arguments.boards, arguments.seed)))
 
 
 if __name__ == "__main__":

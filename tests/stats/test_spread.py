@@ -2,9 +2,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.stats import f
 
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
-from roarbench.stats.reference_spread import References, components
+from roarbench.stats.reference_spread import PRIORS, References, components, prior_of
 from roarbench.stats.spread import spread_of
 
 LEVELS = (0.5, 0.9)
@@ -105,6 +106,15 @@ def test_degrees_of_freedom_are_satterthwaites() -> None:
     assert 0 < found.shared < 1
     assert found.freedom == pytest.approx(expected, rel=1e-12)
     assert networks - 1 < found.freedom < rows * (networks - 1)
+
+
+def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_fewer_degrees_of_freedom() -> None:
+    squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
+    mean = 5.8 / 7
+    expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
+    np.testing.assert_allclose(prior_of(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9)
+    alike, apart = (prior_of(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0))
+    assert alike < 0.1 < 0.3 < apart
 
 
 def test_trainings_on_one_reference_and_those_of_controls_make_the_spread_over_trainings() -> None:
