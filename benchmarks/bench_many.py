@@ -19,8 +19,8 @@ import torch
 
 from roarbench.devices import device, gpus
 from roarbench.kernels import train
+from roarbench.kernels.cuda_graphs import LARGEST, Graphs
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.graphs import LARGEST, Graphs
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe

@@ -22,7 +22,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Unit
 

@@ -27,13 +27,13 @@ from roarbench.datasets import FOLDERS, DatasetRecord, own_images
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step, steps
+from roarbench.execution.job_graph import Step, steps
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
-from roarbench.plan.suite import Block, Own, Suite
+from roarbench.plan.suite import Block, CustomSuite, Suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain
 from roarbench.text import markdown_table
 from roarbench.workers.job import perform
@@ -92,7 +92,7 @@ def suite_of(images: int, size: int) -> Suite:
         recipe=_RECIPE,
         reference_recipe=_RECIPE,
         blocks=blocks,
-        own=Own(blocks, 1, data),
+        own=CustomSuite(blocks, 1, data),
     )
 
 

@@ -27,7 +27,7 @@ from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.agreement import agreement
@@ -36,7 +36,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate, hal
 from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.draws import Draws, draw
 from roarbench.stats.judging import board, gain_samples
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making, Retrain, Split, Unit
 from roarbench.text import MISSING, place_interval

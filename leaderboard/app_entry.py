@@ -21,7 +21,7 @@ from leaderboard.text import (
 )
 from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
-from roarbench.report.validity import legend
+from roarbench.report.validity_panel import legend
 
 
 def entry(session: Session) -> None:

@@ -11,7 +11,7 @@ from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.estimators import CONTROLS
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import MORF

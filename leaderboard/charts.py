@@ -13,7 +13,7 @@ from leaderboard.curves import CurvePoint, CurveTable
 from leaderboard.rows import BEATS, BELOW, NEITHER, BoardRow, BoardTable
 from leaderboard.text import plain
 from roarbench.protocols import SHOWN
-from roarbench.protocols.base import ACCURACY
+from roarbench.protocols.declaration import ACCURACY
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

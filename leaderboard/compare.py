@@ -7,7 +7,7 @@ import numpy as np
 
 from leaderboard.text import capital, plain
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS, Bits

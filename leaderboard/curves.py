@@ -10,11 +10,11 @@ from leaderboard.source import lookup_estimator, main_rows, slug, units
 from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.probability_drop import falls
+from roarbench.analysis.probability_drop import probability_drops
 from roarbench.analysis.published import HOOKER_DATASETS, published_curves
 from roarbench.estimators import CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.base import ACCURACY, Protocol
+from roarbench.protocols.declaration import ACCURACY, Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
@@ -264,7 +264,7 @@ def probability_table(suite_results: SuiteResults, protocol: Protocol, unit: Uni
     """Return the table of one protocol without retraining."""
     blocks = [block for block in suite_results.suite.blocks if (block.protocol, block.unit) == (protocol, unit)]
     levels = sorted({t for block in blocks for t in block.levels})
-    found, rows = falls(suite_results, protocol, unit, levels), main_rows(suite_results)
+    found, rows = probability_drops(suite_results, protocol, unit, levels), main_rows(suite_results)
     records = []
     for name in sorted((name for name in found if name in rows), key=lambda name: _best(found[name].aopc, protocol)):
         fall, (value, low, high) = found[name], found[name].aopc

@@ -20,7 +20,7 @@ from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.ranking import Layout, removed_bits
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.specs import ranking_spec
 from roarbench.terms import Order, Split, Unit

@@ -12,7 +12,7 @@ from leaderboard.source import about, lookup_estimator, slug, status
 from leaderboard.text import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable

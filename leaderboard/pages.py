@@ -14,8 +14,8 @@ from leaderboard.text import HEADINGS, capital, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.protocols import SHOWN
-from roarbench.report.claims import claim_records
-from roarbench.report.validity import sections
+from roarbench.report.claim_table import claim_records
+from roarbench.report.validity_panel import sections
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order, Retrain
 from roarbench.text import MISSING, interval, place_interval, signed

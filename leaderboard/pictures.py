@@ -26,7 +26,7 @@ from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols import Protocol
 from roarbench.stats.curves import Bits
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.specs import ranking_spec
 from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit

@@ -22,9 +22,9 @@ from roarbench.analysis.validity import Panel, panel_of
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.claims import claim_records
+from roarbench.report.claim_table import claim_records
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore

@@ -20,11 +20,11 @@ from roarbench.plan.points import describe
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states
+from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
-from roarbench.store.suites import kept_suites
 from roarbench.terms import Unit
 
 

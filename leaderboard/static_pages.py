@@ -27,7 +27,7 @@ from leaderboard.text import ABOUT, CHANGES, EMPTY, LIMITS, SUBMIT, damaged_rank
 from roarbench.analysis.noisy_copies import kept_words
 from roarbench.estimators import CONTROLS
 from roarbench.protocols import SHOWN
-from roarbench.report.validity import legend as panel_legend
+from roarbench.report.validity_panel import legend as panel_legend
 
 PAIRED = 12  # rows whose pairs a static page holds: 66
 

@@ -17,7 +17,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable, table_of
 from roarbench.stats.bootstrap import Bootstrap

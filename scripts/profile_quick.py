@@ -19,9 +19,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.execution import jobs, shards
+from roarbench.execution.common_networks import cuts_of, exchanged, row_rankings
 from roarbench.execution.context import RunContext
-from roarbench.execution.inputs import untouched
-from roarbench.execution.networks import cuts_of, exchanged, row_rankings
+from roarbench.execution.placed_inputs import untouched
 from roarbench.forecast.workload import suite_cost
 from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.train import fit
@@ -31,7 +31,7 @@ from roarbench.plan.points import expand
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain, Split, Unit
 
 SAMPLE, BATCH = 256, 64  # images that are ranked, in batches

@@ -13,7 +13,7 @@ import pytest
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.protocols import SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.text import markdown_table, size
 
 DOCS = Path(__file__).parents[1] / "docs"

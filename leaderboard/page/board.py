@@ -11,7 +11,7 @@ from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, question
 from roarbench.protocols import SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.terms import Unit

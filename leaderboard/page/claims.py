@@ -8,7 +8,7 @@ from leaderboard.links import Address, address
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from roarbench.protocols import SHOWN
-from roarbench.report.claims import claim_records
+from roarbench.report.claim_table import claim_records
 
 TESTED = ("roar", "morf")  # protocols that claims are about
 

@@ -17,7 +17,7 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, untouched_by
 from roarbench.plan.suite import Suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, unjudged
 from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores

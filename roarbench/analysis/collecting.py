@@ -14,7 +14,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.store.entries import submissions_of, unverified
-from roarbench.store.images import ImageNote
+from roarbench.store.image_notes import ImageNote
 from roarbench.store.remarks import Kind, findings_of, remarks_on
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore

@@ -7,7 +7,7 @@ from typing import Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF

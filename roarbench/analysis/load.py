@@ -20,9 +20,9 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
 from roarbench.store.forgotten import known_keys
-from roarbench.store.images import ImageNote, source_files
+from roarbench.store.image_notes import ImageNote, source_files
+from roarbench.store.kept_suites import all_suites
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.suites import all_suites
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample

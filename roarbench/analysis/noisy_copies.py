@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
 
 KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked

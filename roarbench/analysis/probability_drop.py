@@ -8,7 +8,7 @@ import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability import Drop, probability_drop
@@ -17,7 +17,7 @@ from roarbench.terms import Retrain, Unit
 _NOTHING = Drop(Estimate(), (Estimate(),), (Estimate(),))  # of a level that is missing
 
 
-class Fall(NamedTuple):
+class ProbabilityDrop(NamedTuple):
     """One row of a table without retraining; intervals are over test images, and what is missing has no value.
 
     Attributes:
@@ -33,8 +33,10 @@ class Fall(NamedTuple):
     aopc: Estimate
 
 
-def falls(suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> dict[str, Fall]:
-    """Return the falls of all estimators that have rows under a protocol without retraining; none under any other.
+def probability_drops(
+    suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
+) -> dict[str, ProbabilityDrop]:
+    """Return the drops of all estimators that have rows under a protocol without retraining; none under any other.
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
 
@@ -49,13 +51,13 @@ def falls(suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: S
     if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)
-    return {name: _fall(untouched, [found.get((name, t)) for t in levels]) for name in names}
+    return {name: _drop_of(untouched, [found.get((name, t)) for t in levels]) for name in names}
 
 
-def _fall(untouched: Floats, degraded: Sequence[Floats | None]) -> Fall:
+def _drop_of(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
     found = [probability_drop(untouched, row[None]) if row is not None else _NOTHING for row in (untouched, *degraded)]
     whole = [row for row in degraded if row is not None]
-    return Fall(
+    return ProbabilityDrop(
         found[0].probabilities[0],
         tuple(drop.probabilities[0] for drop in found[1:]),
         tuple(drop.relative[0] for drop in found[1:]),

@@ -15,7 +15,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM

@@ -15,8 +15,8 @@ from roarbench.plan.points import expand
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import own_reference, with_given
-from roarbench.store.folders import Workspace
-from roarbench.store.images import LOCAL, ImageNote
+from roarbench.store.image_notes import LOCAL, ImageNote
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 
 _SOME = 200  # points that are looked up at once

@@ -7,7 +7,7 @@ from roarbench.estimators.catalogue import JOINING, find_estimator, split_names
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 
 

@@ -20,7 +20,7 @@ def asked_suite(name: str, store: Path, db: str = "") -> Suite:
         CallerError: There is no such suite, or the file describes none.
     """
     if name.endswith(".toml"):
-        from roarbench.plan.own import without
+        from roarbench.plan.custom_suite import without
         from roarbench.plan.suite_file import read_suite
 
         suite = read_suite(Path(name))
@@ -62,7 +62,7 @@ def tried_suite(name: str, store: Path, db: str = "", trusted: str = "") -> Suit
 
 def _kept(store: Path, db: str) -> list[Suite]:
     from roarbench.analysis.load import open_results
-    from roarbench.store.suites import kept_suites
+    from roarbench.store.kept_suites import kept_suites
 
     try:
         with open_results(store, db) as results:

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 
 from roarbench.datasets.decoded import verify_decoded
+from roarbench.execution.common_networks import row_spec, tuned_key
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step, network_steps, rankings_needed
-from roarbench.execution.networks import row_spec, tuned_key
+from roarbench.execution.job_graph import Step, network_steps, rankings_needed
 from roarbench.identity import fingerprint
 from roarbench.plan.runs import Run
 from roarbench.store.checksums import Artifact, Noted

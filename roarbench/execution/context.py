@@ -19,8 +19,8 @@ from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Reference, Run
 from roarbench.plan.suite import Suite
 from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.folders import Workspace
-from roarbench.store.networks import NetworkStore
+from roarbench.store.layout import Workspace
+from roarbench.store.network_files import NetworkStore
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore

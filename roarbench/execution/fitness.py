@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from roarbench.datasets.superpixels import need_slic
+from roarbench.datasets.superpixel_files import need_slic
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.models.build import build
-from roarbench.plan.own import without
+from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import Making, Unit

@@ -17,12 +17,12 @@ from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import StoreError
 from roarbench.estimators import SEED
 from roarbench.estimators.pairing import other_images, other_images_of_class
+from roarbench.execution.common_networks import exchanged, row_rankings, scoring_network
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
-from roarbench.execution.inputs import degraded, pixels, removed_on_device, untouched, without
-from roarbench.execution.matching import matched_bits
-from roarbench.execution.networks import exchanged, row_rankings, scoring_network
+from roarbench.execution.matched_masks import matched_bits
+from roarbench.execution.placed_inputs import degraded, pixels, removed_on_device, untouched, without
 from roarbench.execution.recursion import recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation

@@ -13,7 +13,7 @@ from rich.table import Column
 
 from roarbench.datasets import decoding
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step, looks
+from roarbench.execution.job_graph import Step, looks
 from roarbench.execution.log_console import LogConsole
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates

@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import StoreError
-from roarbench.execution.claims import is_made
-from roarbench.execution.graph import Step
+from roarbench.execution.job_graph import Step
+from roarbench.execution.leasing import is_made
 from roarbench.forecast.workload import count_work
 from roarbench.plan.points import expand
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain
 from roarbench.text import size
 

@@ -19,7 +19,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
-from roarbench.execution.inputs import without
+from roarbench.execution.placed_inputs import without
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import normalise

@@ -29,10 +29,10 @@ from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
-from roarbench.store.folders import Workspace
+from roarbench.store.kept_suites import all_suites
+from roarbench.store.layout import Workspace
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.suites import all_suites
 from roarbench.store.trusted import check_network
 from roarbench.terms import Retrain
 

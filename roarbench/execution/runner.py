@@ -25,7 +25,7 @@ from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
-from roarbench.execution.graph import Step, steps
+from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.local_workers import PER_CORE, start_local
 from roarbench.execution.measured import DeviceEngine, measured_rates
 from roarbench.execution.progress import DecodeWatch, Watch, cost
@@ -41,7 +41,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Suite
 from roarbench.store.checksums import Checksums
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import Pace

@@ -4,7 +4,7 @@ import heapq
 from collections import defaultdict
 from graphlib import TopologicalSorter
 
-from roarbench.execution.graph import Step
+from roarbench.execution.job_graph import Step
 from roarbench.plan.runs import CLEAN
 from roarbench.terms import Retrain
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
-from roarbench.execution.claims import is_made, wanted
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import Step, seal_name, steps
+from roarbench.execution.job_graph import Step, seal_name, steps
 from roarbench.execution.jobs import Scored
+from roarbench.execution.leasing import is_made, wanted
 from roarbench.execution.schedule import Schedule
 from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums

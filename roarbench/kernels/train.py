@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from roarbench.devices import compiled, device_of, generator_state, own_stream, sent, uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
-from roarbench.kernels.graphs import LARGEST, DrawnPart, Graphs
+from roarbench.kernels.cuda_graphs import LARGEST, DrawnPart, Graphs
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.kernels.inputs import Batches, Inputs, Normalisation, Redrawn, Streamed, on_device, scaled
 from roarbench.kernels.room import find_room

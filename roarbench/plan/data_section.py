@@ -7,7 +7,7 @@ from pathlib import Path
 from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecord, own_images
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.sources import counted
-from roarbench.plan.own import named_dataset
+from roarbench.plan.custom_suite import named_dataset
 from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9

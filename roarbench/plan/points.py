@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.plan.runs import CLEAN, Cell, untouched_by
 from roarbench.plan.suite import Block, Suite
 from roarbench.protocols import PROTOCOLS
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import Retrain, Unit
 

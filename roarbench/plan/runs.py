@@ -15,7 +15,7 @@ from roarbench.identity import fingerprint, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import FILLS, PLAIN_FILLS, Making, Order, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed

@@ -9,7 +9,7 @@ from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import OTHER_REFERENCE, Making, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
@@ -44,7 +44,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Own:
+class CustomSuite:
     """Part of a suite that no table has, because somebody's file describes it.
 
     Attributes:
@@ -99,7 +99,7 @@ class Suite:
     maps: Making = Making.FLOAT32
     references: int = 1
     replication: int = 0
-    own: Own | None = None
+    own: CustomSuite | None = None
     tuned_on: Split = Split.TRAIN
     entered: frozenset[str] = field(default=frozenset(), compare=False)
 

@@ -15,13 +15,13 @@ from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.custom_suite import MOST, own_suite
 from roarbench.plan.data_section import read_data
-from roarbench.plan.networks import named_network
-from roarbench.plan.own import MOST, own_suite
+from roarbench.plan.network_names import named_network
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
-from roarbench.plan.suite import Block, Own, Suite, controls_on
+from roarbench.plan.suite import Block, CustomSuite, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.protocols import PROTOCOLS
@@ -82,7 +82,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         blocks=blocks,
         maps=maps,
         references=references,
-        own=Own(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),
+        own=CustomSuite(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),
         tuned_on=tuned_on,
     )
     with top.naming():

@@ -1,6 +1,6 @@
 """Augmented accuracy: one network for all rows, trained on other images' masks and tuned on each row's."""
 
-from roarbench.protocols.base import ON_COMMON, Protocol
+from roarbench.protocols.declaration import ON_COMMON, Protocol
 from roarbench.terms import Order, Retrain
 
 _METHOD = f"{ON_COMMON} the gain of the row's own masks over Random's"

@@ -1,6 +1,6 @@
 """ROAR and KAR where training images carry the masks of other images, so that no mask was tied to a class."""
 
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
 ROAR_EXCHANGED = Protocol(

@@ -1,6 +1,6 @@
 """Mask-only: what the shape of the masks alone tells of the class."""
 
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
 MASK_ONLY = Protocol(

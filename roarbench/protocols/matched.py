@@ -1,6 +1,6 @@
 """Matched gain: specific gain whose other mask changes the image as much (docs/decisions/0039)."""
 
-from roarbench.protocols.base import IGNORES_IMAGE, ON_COMMON, Protocol
+from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
 from roarbench.terms import MATCHED_IMAGE, Order, Retrain
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"

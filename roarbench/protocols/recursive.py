@@ -1,6 +1,6 @@
 """Recursive ROAR (Madsen et al. 2022): importance is found anew after each removal."""
 
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
 ROAR_RECURSIVE = Protocol(

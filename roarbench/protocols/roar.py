@@ -3,7 +3,7 @@
 Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapalli, NeurIPS 2021.
 """
 
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
 ROAR = Protocol(

@@ -1,6 +1,6 @@
 """Specific gain: an image's own mask beside another image's, by the same row, on the network of `augmented`."""
 
-from roarbench.protocols.base import IGNORES_IMAGE, ON_COMMON, Protocol
+from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Order, Retrain
 
 _MEANING = (

@@ -1,6 +1,6 @@
 """MoRF and LeRF: the explained network itself, as it is (Samek et al. 2017)."""
 
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
 MORF = Protocol(

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import shown_name
-from roarbench.protocols.base import ACCURACY
+from roarbench.protocols.declaration import ACCURACY
 from roarbench.report.panels import (
     FONT_POINTS,
     INK,

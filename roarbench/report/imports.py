@@ -6,7 +6,7 @@ from pathlib import Path
 from roarbench.analysis.mixtures import Dropped
 from roarbench.plan.points import Point, describe
 from roarbench.report.status import dropped_lines
-from roarbench.store.exchange import Conflict, ImportOutcome
+from roarbench.store.transfer import Conflict, ImportOutcome
 
 _TOLD = 10  # conflicts that are told one by one
 

@@ -11,13 +11,13 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
 from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
-from roarbench.analysis.probability_drop import Fall, falls
+from roarbench.analysis.probability_drop import ProbabilityDrop, probability_drops
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite
 from roarbench.protocols import SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats import VERSION
@@ -111,16 +111,16 @@ class SuiteTable:
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
-    def falls(self) -> dict[str, Fall]:
+    def drops(self) -> dict[str, ProbabilityDrop]:
         """Return by estimator how the probability of the predicted class falls; none where networks were retrained."""
-        return falls(self.suite_results, self.board.protocol, self.unit, self.board.levels)
+        return probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
     @property
     def falling(self) -> str:
         """Return what the columns on that probability mean; empty where there are none."""
         if suite_trains(self.board):
             return ""
-        before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.falls.values()), "")
+        before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.drops.values()), "")
         return (
             f"p: mean probability of the class predicted on the untouched image{before}; AOPC: mean over levels of "
             "p_0 - p, with an interval over test images; change: mean of |p_0 - p| / p_0."

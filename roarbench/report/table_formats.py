@@ -181,7 +181,7 @@ def _falling(table: SuiteTable, row: Row) -> list[str]:
     """Return the cells on the probability of the predicted class; none where networks were retrained."""
     if suite_trains(table.board):
         return []
-    found = table.falls.get(row.estimator)
+    found = table.drops.get(row.estimator)
     if found is None:
         return [MISSING] * (1 + 2 * len(table.board.levels))
     return [

@@ -6,7 +6,7 @@ from typing import Any
 
 from roarbench.analysis.marks import Grade
 from roarbench.analysis.noisy_copies import kept_words
-from roarbench.analysis.probability_drop import Fall
+from roarbench.analysis.probability_drop import ProbabilityDrop
 from roarbench.report.table import SuiteTable, suite_trains
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
@@ -81,7 +81,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "curve": curve,
         **_plain_above(table, row),
         **_plain_gains(table, row),
-        **({} if suite_trains(table.board) else _plain_fall(table, row)),
+        **({} if suite_trains(table.board) else _plain_drop(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
@@ -135,10 +135,12 @@ def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | Non
     }
 
 
-def _plain_fall(table: SuiteTable, row: Row) -> dict[str, Any]:
+def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return the probability of the predicted class as plain values; those of each level under its name."""
     nothing, levels = Estimate(), table.board.levels
-    found = table.falls.get(row.estimator) or Fall(nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing)
+    found = table.drops.get(row.estimator) or ProbabilityDrop(
+        nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing
+    )
     curves = {
         "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
         "relative_change": dict(zip(levels, found.changes, strict=True)),

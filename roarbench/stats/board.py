@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from roarbench.estimators import CONTROLS
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from roarbench.estimators import CONTROLS, VARIANTS
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating, beatings
 from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, insert_new, matching
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.leases import SILENCE, clock, under_way
 from roarbench.store.schema import checksums, imports, results
 

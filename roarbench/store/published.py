@@ -25,8 +25,8 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.store.exchange import read_results
 from roarbench.store.result import Result
+from roarbench.store.transfer import read_results
 from roarbench.text import FORMULA, one_line
 
 INDEX = "index.json"

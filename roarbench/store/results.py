@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, Select, Table, func, select
 from roarbench.errors import LostLease, StoreError
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.failures import Failures, clear
-from roarbench.store.images import ImageNotes
+from roarbench.store.image_notes import ImageNotes
 from roarbench.store.leases import (
     Lease,
     Owner,

@@ -17,7 +17,7 @@ from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Estimate

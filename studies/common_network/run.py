@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
+from roarbench.execution.common_networks import EXCHANGE, exchanged
 from roarbench.execution.context import RunContext
-from roarbench.execution.networks import EXCHANGE, exchanged
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.ranking import removed_bits
@@ -28,7 +28,7 @@ from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Order, Split, Unit
 from roarbench.text import MISSING, markdown_table
 from studies.page import write

@@ -12,7 +12,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board

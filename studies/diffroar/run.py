@@ -23,7 +23,7 @@ from roarbench.execution.local_workers import workers_here
 from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import KAR_EXCHANGED, ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
@@ -31,7 +31,7 @@ from roarbench.stats.bootstrap import Estimate, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making
 from roarbench.text import interval, markdown_table, percent, signed

@@ -24,7 +24,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import FILLS, Unit
 from roarbench.text import interval, markdown_table, percent

@@ -20,7 +20,7 @@ from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Unit
 from roarbench.text import MISSING, markdown_table, signed

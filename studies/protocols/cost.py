@@ -31,7 +31,7 @@ from roarbench.plan.points import expand, select, with_seeds
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board

@@ -16,7 +16,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS

@@ -30,7 +30,7 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR

@@ -13,7 +13,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite, leading
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.curves import Scores
 from roarbench.stats.judging import board

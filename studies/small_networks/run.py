@@ -12,7 +12,7 @@ import numpy as np
 
 from roarbench.analysis.agreements import agreements
 from roarbench.protocols.roar import ROAR
-from roarbench.report.claims import SignificantCells, claim_records, significant_cells
+from roarbench.report.claim_table import SignificantCells, claim_records, significant_cells
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS

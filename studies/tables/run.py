@@ -9,7 +9,7 @@ from pathlib import Path
 from roarbench.analysis.collecting import collect
 from roarbench.plan.points import select
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC

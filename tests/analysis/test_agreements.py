@@ -10,7 +10,7 @@ from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.validity import agreement_lines
+from roarbench.report.validity_panel import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Unit
 from tests.helpers.made_up import MAIN, SUITE, held, one_seed, usual

@@ -16,11 +16,11 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.charts import chart
-from roarbench.report.claims import claim_records, results_record
+from roarbench.report.claim_table import claim_records, results_record
+from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.report.validity import as_json, doubts
+from roarbench.report.validity_panel import as_json, doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Retrain, Unit
 from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result, usual

@@ -17,19 +17,19 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.claims import own_tables
+from roarbench.report.claim_table import own_tables
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
-from roarbench.report.validity import doubts
+from roarbench.report.validity_panel import doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
-from roarbench.store.exchange import export_results, import_results
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
 

@@ -11,7 +11,7 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC

@@ -15,7 +15,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.noisy_copies import kept_words, with_kept
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore

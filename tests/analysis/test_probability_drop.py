@@ -14,7 +14,7 @@ from rich.console import Console
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import open_results
-from roarbench.analysis.probability_drop import falls
+from roarbench.analysis.probability_drop import probability_drops
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
@@ -58,7 +58,7 @@ def stored(whole, name, order, t):
 @pytest.mark.parametrize("protocol", [MORF, LERF])
 def test_falls_by_loops_over_images(protocol):
     whole = with_probabilities()
-    found = falls(whole, protocol, Unit.SCALAR, LEVELS)
+    found = probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
     assert list(found) == list(MAIN)
     before = stored(whole, CLEAN, protocol.order, 0.0)
     for name, fall in found.items():
@@ -79,16 +79,16 @@ def test_falls_by_loops_over_images(protocol):
 
 def test_what_is_missing_is_missing():
     gap = ("grad", Order.MORF, 0.9)
-    found = falls(with_probabilities({gap}), MORF, Unit.SCALAR, LEVELS)
+    found = probability_drops(with_probabilities({gap}), MORF, Unit.SCALAR, LEVELS)
     assert found["grad"].aopc == (None, None, None)
     assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
     assert found["grad"].probabilities[0].value > 0
     assert found["var-grad"].aopc.value > 0
-    assert falls(with_probabilities({gap}), LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
-    assert falls(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
-    assert falls(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
-    assert falls(with_probabilities(), ROAR, Unit.SCALAR, LEVELS) == {}
-    assert falls(with_probabilities(), MORF, Unit.PIXEL, LEVELS) == {}
+    assert probability_drops(with_probabilities({gap}), LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
+    assert probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
+    assert probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
+    assert probability_drops(with_probabilities(), ROAR, Unit.SCALAR, LEVELS) == {}
+    assert probability_drops(with_probabilities(), MORF, Unit.PIXEL, LEVELS) == {}
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -0.1, 1.1, np.inf])
@@ -99,7 +99,7 @@ def test_what_is_no_probability_is_missing(wrong):
             damaged = result.probabilities.copy()
             damaged[3] = wrong
             whole.results[point] = replace(result, probability=pack_probabilities(damaged))
-    found = falls(whole, MORF, Unit.SCALAR, LEVELS)
+    found = probability_drops(whole, MORF, Unit.SCALAR, LEVELS)
     assert found["grad"].aopc.value is None
     assert found["random"].aopc.value is not None
 
@@ -112,7 +112,7 @@ def test_a_curve_of_two_references_has_no_fall():
         else result
         for point, result in whole.results.items()
     }
-    assert set(falls(replace(whole, results=results), MORF, Unit.SCALAR, LEVELS)) == set(MAIN) - {"grad"}
+    assert set(probability_drops(replace(whole, results=results), MORF, Unit.SCALAR, LEVELS)) == set(MAIN) - {"grad"}
 
 
 def rows(whole, protocol, style):
@@ -124,7 +124,7 @@ def rows(whole, protocol, style):
 @pytest.mark.slow
 def test_json_and_csv_have_them_where_nothing_is_retrained():
     whole = with_probabilities({("grad", Order.MORF, 0.9)})
-    found = falls(whole, MORF, Unit.SCALAR, LEVELS)
+    found = probability_drops(whole, MORF, Unit.SCALAR, LEVELS)
     plain, flat = rows(whole, "morf", "json"), rows(whole, "morf", "csv")
     for name in MAIN:
         row, fall = plain[name], found[name]
@@ -166,7 +166,7 @@ def printed(table, width):
 def test_columns_say_the_same_where_they_fit():
     """On the store that comes with the repository: whatever the width, no number is cut."""
     table = suite_table(demo(), "morf", None, None)
-    fall = falls(table.suite_results, MORF, Unit.SCALAR, (0.5, 0.9))["grad"]
+    fall = probability_drops(table.suite_results, MORF, Unit.SCALAR, (0.5, 0.9))["grad"]
     cell = f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]"
     heads = ["AOPC [95%]", "p t=0.5", "p t=0.9", "change t=0.5", "change t=0.9"]
     markdown, wide, narrow = render(table, "markdown"), printed(table, 160), printed(table, 80)

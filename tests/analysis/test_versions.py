@@ -18,8 +18,8 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.folders import Workspace
-from roarbench.store.images import LOCAL, ImageNote
+from roarbench.store.image_notes import LOCAL, ImageNote
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.made_up import SUITE, answers, result, usual
 from tests.helpers.tiny_suite import InlineEngine

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from roarbench.datasets import superpixels as module
-from roarbench.datasets.superpixels import need_slic, superpixels, superpixels_of
+from roarbench.datasets import superpixel_files as module
+from roarbench.datasets.superpixel_files import need_slic, superpixels, superpixels_of
 from roarbench.errors import CallerError, StoreError
 from roarbench.terms import Split
 

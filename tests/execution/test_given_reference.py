@@ -18,7 +18,7 @@ from roarbench.models.build import build
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.weights import title
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_context, make_runs
 

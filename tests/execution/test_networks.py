@@ -11,10 +11,10 @@ from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
+from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
-from roarbench.execution import networks
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import steps
+from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade

@@ -9,7 +9,7 @@ from rich.console import Console
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.execution import progress as module
-from roarbench.execution.graph import Step, steps
+from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.log_console import LogConsole
 from roarbench.execution.progress import Stages, Watch, cost
 from roarbench.execution.scheduler import Event

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.execution.graph import steps
+from roarbench.execution.job_graph import steps
 from roarbench.execution.reach import out_of_reach
 from roarbench.execution.runner import at_work
 from roarbench.forecast.rates import CORE, TooLarge, assume

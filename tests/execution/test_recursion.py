@@ -8,8 +8,8 @@ import torch
 
 from roarbench.errors import CallerError, RunError
 from roarbench.execution import recursion
-from roarbench.execution.graph import steps
-from roarbench.execution.networks import row_rankings
+from roarbench.execution.common_networks import row_rankings
+from roarbench.execution.job_graph import steps
 from roarbench.execution.recursion import recursion_levels, recursive_stage
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order

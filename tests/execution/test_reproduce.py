@@ -20,7 +20,7 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.entries import ReproductionOutcome
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine

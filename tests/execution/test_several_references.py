@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import graph, importance, shards
-from roarbench.execution.graph import steps
+from roarbench.execution import importance, shards
+from roarbench.execution import job_graph as graph
+from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.plan.keys import bind, reference_of, reference_points
@@ -17,7 +18,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import jobs, networks, shards
+from roarbench.execution import common_networks as networks
+from roarbench.execution import jobs, shards
 from roarbench.plan.suite import Block
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.store import networks as network_store
+from roarbench.store import network_files as network_store
 from roarbench.store import rankings, references
 from roarbench.terms import Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs

@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.context import RunContext
-from roarbench.execution.graph import steps
+from roarbench.execution.job_graph import steps
 from roarbench.execution.jobs import Scored
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.ranking import removed_bits

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.datasets import superpixels as slic
-from roarbench.execution.graph import steps
-from roarbench.execution.networks import row_rankings
+from roarbench.datasets import superpixel_files as slic
+from roarbench.execution.common_networks import row_rankings
+from roarbench.execution.job_graph import steps
 from roarbench.kernels.ranking import removed_bits, removed_count
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR

@@ -16,7 +16,8 @@ import psycopg  # noqa: F401
 import pytest  # noqa: F401
 
 from roarbench.cli import main
-from roarbench.execution import course, fitness, quantus, runner  # noqa: F401
+from roarbench.execution import runner
+from roarbench.execution import until_decided as course  # noqa: F401
 from roarbench.forecast import rates
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore

@@ -15,7 +15,7 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Unit
 from roarbench.workers.job import Job, JobOutcome, perform
 

@@ -19,7 +19,7 @@ from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import VERSIONS
-from roarbench.store.images import LOCAL, ImageNote, source_files
+from roarbench.store.image_notes import LOCAL, ImageNote, source_files
 from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import results

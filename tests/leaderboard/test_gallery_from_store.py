@@ -23,7 +23,7 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore

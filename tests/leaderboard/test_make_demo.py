@@ -9,8 +9,8 @@ from leaderboard.gallery import gallery_file, save_gallery
 from leaderboard.source import read_suites
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.store.entries import keep_entry
-from roarbench.store.exchange import export_results, import_results
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from tests.helpers.board_store import made_gallery, make_store
 

@@ -21,7 +21,7 @@ from leaderboard.pictures import (
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
-from roarbench.execution.matching import matched_bits
+from roarbench.execution.matched_masks import matched_bits
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.ranking import removed_bits
 from roarbench.plan.points import Point
@@ -63,7 +63,7 @@ def ranked(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_masks_are_those_that_runs_score(ranked) -> None:
-    """Own, another image's, and the matched one, which a run makes with torch."""
+    """CustomSuite, another image's, and the matched one, which a run makes with torch."""
     found = stored(suite(MATCHED), ranked.data.fingerprint)
     numbers = np.array([3, 0, 5])
     makes = Makes(ranked.data, numbers, MATCHED, 0.5)

@@ -14,7 +14,7 @@ from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Unit
 
 QUICK = find_suite("quick@1")

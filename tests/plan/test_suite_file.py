@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical
-from roarbench.plan.own import suite_of, suite_record, without
+from roarbench.plan.custom_suite import suite_of, suite_record, without
 from roarbench.plan.points import expand
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR

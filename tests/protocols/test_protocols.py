@@ -8,7 +8,7 @@ import pytest
 
 from roarbench import protocols
 from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Retrain
 
 FILES = [path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "base")]

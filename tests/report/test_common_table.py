@@ -10,7 +10,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
-from roarbench.report.charts import chart
+from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import remarks

@@ -15,7 +15,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
 from roarbench.protocols.unretrained import LERF
-from roarbench.report.charts import chart
+from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import remarks

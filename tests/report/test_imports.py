@@ -9,8 +9,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.protocols.roar import ROAR
-from roarbench.store.exchange import export_results
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results
 from tests.helpers.command_line import publish
 from tests.helpers.made_up import SUITE, held
 

@@ -18,12 +18,12 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.report.validity import doubts
+from roarbench.report.validity_panel import doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.entries import keep_entry
-from roarbench.store.exchange import export_results, import_results
 from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held
 

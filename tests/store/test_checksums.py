@@ -10,11 +10,11 @@ from sqlalchemy import delete, insert, select
 from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.store.checksums import Artifact, Checksums, Noted
-from roarbench.store.exchange import export_results, import_results
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import checksums, imports, leases
+from roarbench.store.transfer import export_results, import_results
 from tests.helpers.store_rows import make_result, make_run
 
 REFERENCE = Artifact("a" * 32, "reference", "1" * 32, make_run().reference)

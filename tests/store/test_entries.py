@@ -26,10 +26,10 @@ from roarbench.store.entries import (
     submissions_of,
     unverified,
 )
-from roarbench.store.exchange import export_results, import_results
-from roarbench.store.images import ImageNote
+from roarbench.store.image_notes import ImageNote
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore
+from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
 from tests.helpers.store_rows import ORIGIN, make_result, make_run

@@ -9,11 +9,11 @@ from sqlalchemy import inspect, text
 from roarbench.errors import CallerError
 from roarbench.identity import canonical, record
 from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, note_reproduction, origins
-from roarbench.store.exchange import export_results, import_results
 from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.result import stored_result
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
 from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 

@@ -15,14 +15,15 @@ from sqlalchemy import func, select
 from roarbench.datasets import FOLDERS, own_images
 from roarbench.errors import StoreError
 from roarbench.identity import canonical
-from roarbench.plan.own import named_dataset, own_suite, suite_record
-from roarbench.plan.suite import Block, Own, Suite
+from roarbench.plan.custom_suite import named_dataset, own_suite, suite_record
+from roarbench.plan.suite import Block, CustomSuite, Suite
 from roarbench.protocols.roar import ROAR
-from roarbench.store import exchange, exported, schema
+from roarbench.store import exported, schema
+from roarbench.store import transfer as exchange
 from roarbench.store.entries import keep_entry
-from roarbench.store.exchange import export_results, import_results
+from roarbench.store.kept_suites import keep_suite, kept_suites
 from roarbench.store.results import ResultsStore
-from roarbench.store.suites import keep_suite, kept_suites
+from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from tests.helpers.command_line import command
 from tests.helpers.store_rows import make_result, make_run
@@ -39,7 +40,7 @@ def own(**changes: Any) -> Suite:
     data = named_dataset("photos", replace(data, train_split="train", test_split="test"))
     blocks = (Block(ROAR, ("random", "grad"), (0.5,), 1),)
     model = f"net.build@{hashlib.sha256(SOURCE.encode()).hexdigest()[:8]}"
-    made = Suite("", "", "", data.name, model, "quick@2", "quick@2", blocks, own=Own(blocks, 1, data, SOURCE))
+    made = Suite("", "", "", data.name, model, "quick@2", "quick@2", blocks, own=CustomSuite(blocks, 1, data, SOURCE))
     return replace(own_suite("photos", "two classes", made), **changes)
 
 

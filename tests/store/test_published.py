@@ -11,9 +11,9 @@ import pytest
 
 from roarbench.errors import StoreError
 from roarbench.report.publishing import comment, prepare, write
-from roarbench.store.exchange import _checksum, export_results, import_results, read_results
 from roarbench.store.published import INDEX, PublishedFile, add_file, check_folder, fetched, published_file
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parents[2]

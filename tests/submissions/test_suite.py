@@ -20,7 +20,7 @@ from roarbench.errors import CallerError, RunError, StoreError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.controls import blurred
-from roarbench.execution import entry as submitting
+from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs, local_workers
 from roarbench.execution.context import RunContext
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -35,7 +35,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.explain import Task
 from roarbench.sandbox.limits import Limits
 from roarbench.store.entries import Origin, ReproductionOutcome, keep_entry, origins
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, Submission, check_source

@@ -21,19 +21,19 @@ def suites(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """List the suites and their cost, or show one; check a TOML file and try its network."""
-    from roarbench.report import lists
+    from roarbench.report import suite_list
 
     if suite:
         found = (tried_suite if suite.endswith(".toml") else asked_suite)(suite, STORE)
         if format is ReportFormat.JSON:
-            out.print_json(json.dumps(lists.one_record(found)))
+            out.print_json(json.dumps(suite_list.one_record(found)))
         else:
-            out.print(lists.one_text(found), soft_wrap=True)
+            out.print(suite_list.one_text(found), soft_wrap=True)
             err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
     elif format is ReportFormat.JSON:
-        out.print_json(json.dumps(lists.suite_records()))
+        out.print_json(json.dumps(suite_list.suite_records()))
     else:
-        out.print(lists.suite_list(out.width), soft_wrap=True)
+        out.print(suite_list.suite_list(out.width), soft_wrap=True)
 
 
 def new_suite(
@@ -56,12 +56,12 @@ def new_suite(
 
 def estimators(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
     """List the estimators and controls."""
-    from roarbench.report import lists
+    from roarbench.report import suite_list
 
     if format is ReportFormat.JSON:
-        out.print_json(json.dumps(lists.estimator_records()))
+        out.print_json(json.dumps(suite_list.estimator_records()))
     else:
-        out.print(lists.estimator_list())
+        out.print(suite_list.estimator_list())
 
 
 def toy(

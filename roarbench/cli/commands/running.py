@@ -32,10 +32,10 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 
 if TYPE_CHECKING:
-    from roarbench.execution.course import Wish
-    from roarbench.execution.entry import SubmissionMode
+    from roarbench.execution.entering import SubmissionMode
     from roarbench.execution.runner import Finished, Request, Start
-    from roarbench.store.folders import Workspace
+    from roarbench.execution.until_decided import StoppingRule
+    from roarbench.store.layout import Workspace
     from roarbench.store.results import ResultsStore
 
 _MOST_REPLICATIONS = 1000
@@ -58,11 +58,11 @@ def run(
     named, budget = tried_suite(asked.suite, work.store, work.db, work.trust_network), course.seconds
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
-    from roarbench.execution.course import Wish
     from roarbench.execution.quantus import quantus_version
     from roarbench.execution.runner import Request, add_scores
+    from roarbench.execution.until_decided import StoppingRule
     from roarbench.report.status import advice_lines, failures_of
-    from roarbench.store.folders import Workspace
+    from roarbench.store.layout import Workspace
 
     # machines of a cluster have other working directories
     store = work.store.absolute() if place.engine == "ray" else work.store
@@ -73,13 +73,13 @@ def run(
     with open_results(work.store, work.db, read_only=False) as results:
         _keep(named, results, console)
         if submitted.submission:
-            from roarbench.execution.entry import read_all, submit
+            from roarbench.execution.entering import read_all, submit
 
             entries, pace = submit(read_all(submitted.submission), _mode(submitted, named), results, workspace, console)
             suite = requested_suite(named, asked, work.references, entries)
         request = Request(suite, work.data, work.limit, work.references, count, start, pace)
-        wish = Wish(course.difference, budget) if course.until_decided else None
-        finished = _run(request, wish, workspace, results, console)
+        rule = StoppingRule(course.difference, budget) if course.until_decided else None
+        finished = _run(request, rule, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.where, advice_lines(failures_of(finished.suite_results, results))
@@ -103,20 +103,20 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], con
 
 def _mode(submitted: SubmissionOptions, suite: Suite) -> "SubmissionMode":
     """Return how the maps of a submission are made."""
-    from roarbench.execution.entry import SubmissionMode
+    from roarbench.execution.entering import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite)
 
 
 def _run(
-    request: "Request", wish: "Wish | None", workspace: "Workspace", results: "ResultsStore", console: Console
+    request: "Request", rule: "StoppingRule | None", workspace: "Workspace", results: "ResultsStore", console: Console
 ) -> "Finished":
-    """Do all runs that are missing, or with a wish only those that it takes to fulfil it."""
-    from roarbench.execution.course import run_until_decided
+    """Do all runs that are missing, or with a rule only those that it takes to fulfil it."""
     from roarbench.execution.runner import run_suite
+    from roarbench.execution.until_decided import run_until_decided
 
-    if wish:
-        return run_until_decided(request, wish, workspace, results, console)
+    if rule:
+        return run_until_decided(request, rule, workspace, results, console)
     return run_suite(request, workspace, results, console)
 
 
@@ -170,7 +170,7 @@ def replicate(
     named = tried_suite(asked.suite, work.store, work.db, work.trust_network)
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import Question, load_suite
-    from roarbench.report.replication import compare, replication_record, replication_text
+    from roarbench.report.replication_table import compare, replication_record, replication_text
 
     if against:
         question = Question(work.store, work.db, work.limit, str(work.data or ""), work.references)
@@ -195,7 +195,7 @@ def _run_twice(named: Suite, suite: Suite, work: WorkOptions, number: int) -> "l
     from roarbench.analysis.load import open_results
     from roarbench.execution.local_workers import workers_here
     from roarbench.execution.runner import Request, run_suite
-    from roarbench.store.folders import Workspace
+    from roarbench.store.layout import Workspace
 
     workspace, count = Workspace(work.store), workers_here(work.workers)
     with open_results(work.store, work.db, read_only=False) as results:
@@ -228,13 +228,13 @@ def plan(
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
-    from roarbench.store.folders import Workspace
+    from roarbench.store.layout import Workspace
 
     data, decoded = work.data, None
     if data:
         decoded = decoded_already(suite.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.entry import inspect_files
+        from roarbench.execution.entering import inspect_files
 
         entries, pace = inspect_files(submitted.submission, _mode(submitted, named), measured, err)
         suite = requested_suite(named, asked, work.references, entries)
@@ -273,7 +273,7 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
 
 def _keep(suite: Suite, results: "ResultsStore", console: Console) -> None:
     """Keep a suite from a file with its results, and tell what it leaves out."""
-    from roarbench.store.suites import keep_suite
+    from roarbench.store.kept_suites import keep_suite
 
     if suite.own:
         keep_suite(results.database, suite)

@@ -26,7 +26,7 @@ def keys(
     """List the runs of a suite with key and state."""
     asked = with_added(asked_suite(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
-    from roarbench.report.runs import run_lines, run_records
+    from roarbench.report.run_list import run_lines, run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
         suite_results = load_from(results, asked, source.question)
@@ -47,7 +47,7 @@ def retry(
     """Mark failed runs as due; the next `run` of the suite retries them."""
     asked = with_added(asked_suite(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
-    from roarbench.report.runs import run_records
+    from roarbench.report.run_list import run_records
     from roarbench.text import counted
 
     with open_results(source.store, source.db, read_only=False) as results:
@@ -68,7 +68,7 @@ def show(
 ) -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load import find_key, open_results
-    from roarbench.report.runs import run_record, run_text
+    from roarbench.report.run_list import run_record, run_text
 
     with open_results(store, db) as results:
         found = run_record(results, store, find_key(results, key))
@@ -89,7 +89,7 @@ def forget(
     if not why.strip():
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
     from roarbench.analysis.load import open_results
-    from roarbench.report.runs import runs_named
+    from roarbench.report.run_list import runs_named
     from roarbench.store.forgotten import forget as take_off
     from roarbench.text import counted
 

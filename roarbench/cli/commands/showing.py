@@ -110,15 +110,15 @@ def validity(
     asked, *others = (asked_suite(name, source.store, source.db) for name in (suite, *(against or ())))
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
-    from roarbench.report import validity
+    from roarbench.report import validity_panel
 
     compared = [load_suite(other, alike(source.question, asked, other)) for other in others]
     suite_results = load_suite(asked, source.question)
     made = panel(suite_results, others=compared, unit=unit)
     if format is PanelFormat.TEXT:
-        out.print(validity.as_text(made, out.width), crop=False)
+        out.print(validity_panel.as_text(made, out.width), crop=False)
     else:
-        print(validity.as_json(made) if format is PanelFormat.JSON else validity.as_markdown(made))
+        print(validity_panel.as_json(made) if format is PanelFormat.JSON else validity_panel.as_markdown(made))
     _tell_what_else(suite_results, "validity")
 
 
@@ -141,7 +141,7 @@ def plot(
     """
     asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
     from roarbench.analysis.load import load_suite, what_else
-    from roarbench.report.charts import chart
+    from roarbench.report.curve_chart import chart
     from roarbench.report.figures import draw_curves
     from roarbench.report.table import suite_table
 
@@ -173,7 +173,7 @@ def claims(
     asked = asked_suite(suite, source.store, source.db) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
-    from roarbench.report import claims
+    from roarbench.report import claim_table
     from roarbench.stats.bootstrap import Bootstrap
 
     if asked and not any(block.protocol == ROAR for block in asked.blocks):
@@ -181,13 +181,13 @@ def claims(
         raise CallerError(f"the claims are about ROAR, suite '{asked.name}' has none; `{alone}` tests the paper's own")
     suite_results = load_suite(asked, source.question) if asked else None
     evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
-    found, gains = claims.claim_records(evidence), claims.gain_records()
+    found, gains = claim_table.claim_records(evidence), claim_table.gain_records()
     if format is ReportFormat.JSON:
-        described = claims.results_record(evidence) if evidence else None
+        described = claim_table.results_record(evidence) if evidence else None
         out.print_json(json.dumps({"ours": described, "claims": found, "published_gains": gains}))
     else:
-        ours = claims.results_title(evidence) if evidence else ""
-        out.print(f"{claims.claims_text(found, ours)}\n{claims.gains_text(gains)}", soft_wrap=True)
+        ours = claim_table.results_title(evidence) if evidence else ""
+        out.print(f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}", soft_wrap=True)
     if suite_results:
         _tell_what_else(suite_results, "claims")
 

@@ -29,7 +29,7 @@ def validate(
     explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
-    from roarbench.execution.entry import checked
+    from roarbench.execution.entering import checked
     from roarbench.submissions.file import Refusal, read_submission
 
     try:
@@ -53,10 +53,10 @@ def export_(
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.load import open_results
-    from roarbench.store.exchange import export_results
-    from roarbench.store.folders import Workspace
+    from roarbench.store.layout import Workspace
     from roarbench.store.listing import list_results
     from roarbench.store.rankings import RankingsStore
+    from roarbench.store.transfer import export_results
 
     kept = RankingsStore(Workspace(store).rankings).kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
@@ -82,8 +82,8 @@ def import_(
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
     from roarbench.analysis.load import dropped_among, open_results
     from roarbench.report.imports import import_lines
-    from roarbench.store.exchange import import_results
     from roarbench.store.published import fetched
+    from roarbench.store.transfer import import_results
 
     with open_results(store, db, read_only=False) as results, fetched(source) as files:
         for file in files:
@@ -112,7 +112,7 @@ def reproduce(
     from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.store.entries import ReproductionOutcome
-    from roarbench.store.folders import Workspace
+    from roarbench.store.layout import Workspace
 
     request = RerunRequest(key, data, reference, workers_here(workers), trust_network)
     with open_results(store, db, read_only=False) as results:

@@ -8,8 +8,8 @@ from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import generated, paper, quick, study, tabular
-from roarbench.protocols.base import Protocol
+from roarbench.plan.suites import generated, of_tables, paper, quick, study
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
@@ -17,7 +17,7 @@ from roarbench.terms import Retrain
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),
-    *(*quick.LATER, *paper.SUITES, *study.LATER, *tabular.TABULAR),
+    *(*quick.LATER, *paper.SUITES, *study.LATER, *of_tables.TABULAR),
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other

@@ -18,18 +18,18 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, check_record, record
-from roarbench.plan.own import suite_of, suite_record
+from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.store import schema
 from roarbench.store.database import insert_new, matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.exported import COLUMNS, ExportedFile
-from roarbench.store.images import LOCAL, ImageNote, checked_note, put_notes
+from roarbench.store.image_notes import LOCAL, ImageNote, checked_note, put_notes
+from roarbench.store.kept_suites import kept_suites, put_suites
 from roarbench.store.remarks import checked_remarks, exported_remarks, put_remarks
 from roarbench.store.result import Result, row_of, stored_result
 from roarbench.store.results import ResultsStore
-from roarbench.store.suites import kept_suites, put_suites
 from roarbench.submissions.file import Submission, check_source
 from roarbench.text import one_line
 

@@ -14,9 +14,9 @@ from roarbench.execution.runner import Finished, Request, collected, run_suite
 from roarbench.plan.points import with_seeds
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import RANDOM, Board
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 from roarbench.store.watched import WatchedRow, note_watched
 from roarbench.terms import Retrain
@@ -24,7 +24,7 @@ from roarbench.terms import Retrain
 Seeds = dict[tuple[Retrain, str], int]  # trainings by kind of network and estimator
 
 
-class Wish(NamedTuple):
+class StoppingRule(NamedTuple):
     """Reasons to end a course, beside that all is settled.
 
     Attributes:
@@ -37,7 +37,7 @@ class Wish(NamedTuple):
 
 
 def run_until_decided(
-    request: Request, wish: Wish, workspace: Workspace, store: ResultsStore, console: Console
+    request: Request, rule: StoppingRule, workspace: Workspace, store: ResultsStore, console: Console
 ) -> Finished:
     """Do one training of every row, then one more of those whose verdict against Random is open, and so on.
 
@@ -45,12 +45,12 @@ def run_until_decided(
 
     Args:
         request: What is asked for; no row gets more trainings than its suite has.
-        wish: When to stop.
+        rule: When to stop.
         workspace: Where images, references and rankings lie.
         store: Where results go.
         console: Where to say how it goes.
     """
-    until = None if wish.budget is None else time.monotonic() + wish.budget
+    until = None if rule.budget is None else time.monotonic() + rule.budget
     questions = asked_of(request.suite)
     seeds: Seeds = {}
     whole = None
@@ -64,7 +64,7 @@ def run_until_decided(
         boards = [_board(whole, protocol) for protocol in questions]
         goals: Seeds = {}
         for board in boards:
-            goals |= _goals(request.suite, board, wish.difference, console)
+            goals |= _goals(request.suite, board, rule.difference, console)
         spent = until is not None and time.monotonic() >= until
         if not goals or spent or finished.failed:
             console.print(_sum(request.suite, boards, bool(goals) and spent), soft_wrap=True)

@@ -1,8 +1,8 @@
 """What of a step is leased before it is done, and how one sees that another process has done it."""
 
 from roarbench.estimators.engine import EXPLAINED
-from roarbench.execution.graph import Step
-from roarbench.execution.networks import is_tuned, row_spec
+from roarbench.execution.common_networks import is_tuned, row_spec
+from roarbench.execution.job_graph import Step
 from roarbench.execution.shards import explained_groups
 from roarbench.identity import fingerprint
 from roarbench.store.leases import Wanted

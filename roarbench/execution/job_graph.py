@@ -15,8 +15,8 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.execution import jobs, shards
+from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.context import RunContext
-from roarbench.execution.networks import train_common, tune
 from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.store.ranking_parts import covers

@@ -19,12 +19,12 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries, with_given
 from roarbench.report.status import run_states
 from roarbench.store.entries import origins, reproductions_of
-from roarbench.store.folders import Workspace
 from roarbench.store.forgotten import Forgotten, entries_of, forgotten_rows, keys_of
+from roarbench.store.kept_suites import all_suites
+from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.result import Failure, Result
 from roarbench.store.results import ResultsStore
-from roarbench.store.suites import all_suites
 from roarbench.text import MISSING, some
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores

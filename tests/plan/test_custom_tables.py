@@ -8,8 +8,8 @@ import pytest
 from roarbench.datasets import TABLE
 from roarbench.errors import CallerError, DataError
 from roarbench.execution.fitness import fitted
+from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.new_suite import write_suite
-from roarbench.plan.own import suite_of, suite_record
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import read_suite
 from tests.helpers.command_line import command

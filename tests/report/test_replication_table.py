@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from roarbench.errors import CallerError
-from roarbench.report.replication import compare, replication_record, replication_text
+from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, held, usual
 

@@ -13,7 +13,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
-from roarbench.plan.suite import Block, Own, Suite
+from roarbench.plan.suite import Block, CustomSuite, Suite
 from roarbench.protocols import PROTOCOLS
 from roarbench.terms import Making, Split, Unit
 
@@ -102,7 +102,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         blocks=blocks,
         maps=Making(values["maps"]),
         references=values["references"],
-        own=Own(blocks, values["references"], found, source),
+        own=CustomSuite(blocks, values["references"], found, source),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
     )
     suite = without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))

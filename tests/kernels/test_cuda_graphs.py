@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from roarbench.kernels import degrade, graphs, train
+from roarbench.kernels import cuda_graphs as graphs
+from roarbench.kernels import degrade, train
+from roarbench.kernels.cuda_graphs import DrawnPart, Graphs
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.graphs import DrawnPart, Graphs
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe

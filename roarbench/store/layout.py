@@ -8,7 +8,7 @@ from pathlib import Path
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import split_entry
 from roarbench.files import locked, write_whole, writing
-from roarbench.store.images import ImageNote, decoded_notes
+from roarbench.store.image_notes import ImageNote, decoded_notes
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.charts import chart
+from roarbench.report.curve_chart import chart
 from roarbench.report.figures import Axis, make_figure
 from roarbench.report.panels import choose_styles
 from roarbench.report.table import SuiteTable, suite_table

@@ -9,7 +9,7 @@ from torch import nn
 from roarbench.devices import device
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.context import RunContext
-from roarbench.execution.inputs import pixels
+from roarbench.execution.placed_inputs import pixels
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.streaming import Cut

@@ -14,7 +14,7 @@ from roarbench.execution.progress import Stages
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES
 from roarbench.store.entries import keep_entry
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.remarks import note_findings
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate

@@ -7,7 +7,7 @@ from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK

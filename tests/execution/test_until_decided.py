@@ -8,9 +8,9 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.errors import CallerError
-from roarbench.execution import course
-from roarbench.execution.course import Wish, asked_of, planned, run_until_decided
+from roarbench.execution import until_decided as course
 from roarbench.execution.runner import Finished, Request
+from roarbench.execution.until_decided import StoppingRule, asked_of, planned, run_until_decided
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
@@ -21,13 +21,13 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.stats.verdicts import Verdict
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Unit
 from tests.helpers.made_up import DATA, SUITE, answers, result, usual
 
 ROWS = ("random", "sobel", "grad", "var-grad", "ig")
-TWO_POINTS = Wish(difference=2.0)
+TWO_POINTS = StoppingRule(difference=2.0)
 SUITE_5 = replace(
     SUITE,
     name="five",
@@ -64,9 +64,9 @@ def begun(monkeypatch, store):
     return asked
 
 
-def run(store, tmp_path, wish=TWO_POINTS, suite=SUITE_5):
+def run(store, tmp_path, rule=TWO_POINTS, suite=SUITE_5):
     said = io.StringIO()
-    done = run_until_decided(Request(suite), wish, Workspace(tmp_path), store, Console(file=said, width=200))
+    done = run_until_decided(Request(suite), rule, Workspace(tmp_path), store, Console(file=said, width=200))
     return done.suite_results, said.getvalue().splitlines()
 
 
@@ -76,7 +76,7 @@ def seeds_of(suite_results):
 
 
 def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp_path):
-    found, said = run(store, tmp_path, Wish())
+    found, said = run(store, tmp_path, StoppingRule())
     seeds = seeds_of(found)
     assert seeds["ig"] == seeds["random"] == 5  # equal to Random: never settled without a smallest difference
     assert max(seeds["grad"], seeds["var-grad"]) < 5
@@ -91,13 +91,13 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
 
 
 def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_path):
-    found, said = run(store, tmp_path, Wish(difference=5.0))
+    found, said = run(store, tmp_path, StoppingRule(difference=5.0))
     assert seeds_of(found)["ig"] < 5
     assert said[-2] == "roar: 4 of 4 rows are settled against Random"
 
 
 def test_every_table_after_it_allows_for_the_looks(begun, store, tmp_path):
-    run(store, tmp_path, Wish())
+    run(store, tmp_path, StoppingRule())
     later = collect(SUITE_5, store, data=DATA)
     plain = replace(later, watched={})
     one, other = (next(r for r in x.board(ROAR, Unit.SCALAR).rows if r.estimator == "grad") for x in (later, plain))
@@ -122,14 +122,14 @@ def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, st
 
 
 def test_a_budget_ends_it_and_says_so(begun, store, tmp_path):
-    found, said = run(store, tmp_path, Wish(budget=1e-9))
+    found, said = run(store, tmp_path, StoppingRule(budget=1e-9))
     assert len(begun) == 1 and begun[0].until is not None
     assert set(seeds_of(found).values()) == {1}
     assert said[-1] == "5 of 25 trainings of rows; the budget is spent"
 
 
 def test_a_course_goes_on_where_it_stopped(begun, store, tmp_path):
-    run(store, tmp_path, Wish(budget=1e-9))
+    run(store, tmp_path, StoppingRule(budget=1e-9))
     whole, _ = run(store, tmp_path)
     assert seeds_of(whole)["grad"] > 1
 

@@ -9,7 +9,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.plan.suites import find_suite
-from roarbench.report.claims import (
+from roarbench.report.claim_table import (
     claim_records,
     claims_text,
     gain_records,

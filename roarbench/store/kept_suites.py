@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical
-from roarbench.plan.own import suite_of, suite_record
+from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.database import Database

@@ -10,7 +10,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point, describe
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suites import FAST, SUITES, Likeness
-from roarbench.report.lists import estimator_list, estimator_records, suite_list, suite_records
+from roarbench.report.suite_list import estimator_list, estimator_records, suite_list, suite_records
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import duration, size
 
