@@ -15,7 +15,7 @@ from roarbench.plan.points import select
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import with_entries
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +93,7 @@ def _made(name: str, given: Given) -> "str | Submission":
 
 def _kept(made: "Submission", given: Given, suite: Suite, results: "ResultsStore", said: "Console") -> str:
     """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
-    from roarbench.execution.entry import SubmissionMode, submit
+    from roarbench.execution.entering import SubmissionMode, submit
 
     return submit(
         [made], SubmissionMode(callable(given), False, suite.plan), results, Workspace(suite.store), said

@@ -156,7 +156,7 @@ class Result:
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
         """
-        from roarbench.report.charts import chart
+        from roarbench.report.curve_chart import chart
         from roarbench.report.figures import make_figure, save_figure
 
         figure = make_figure(chart(self.table(protocol, unit)))

@@ -15,7 +15,7 @@ from roarbench.errors import EmptyStore, UnknownName
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import explaining
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Split
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def planned(name: str, store: Path, db: str = "") -> Plan:
         CallerError: There is no such suite, or the file describes none.
     """
     if name.endswith(".toml"):
-        from roarbench.plan.own import without
+        from roarbench.plan.custom_suite import without
         from roarbench.plan.suite_file import read_suite
 
         plan = read_suite(Path(name))
@@ -241,7 +241,7 @@ def console(quiet: bool = False) -> Console:
 
 
 def _kept(store: Path, db: str) -> Iterable[Plan]:
-    from roarbench.store.suites import kept_suites
+    from roarbench.store.kept_suites import kept_suites
 
     try:
         with open_results(store, db) as results:

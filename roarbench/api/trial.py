@@ -5,7 +5,7 @@ from types import ModuleType
 import torch
 
 from roarbench.errors import CallerError
-from roarbench.models import build
+from roarbench.models.build import build
 from roarbench.plan.suite import Suite
 from roarbench.sandbox.conventions import NoEstimate, estimate_of
 from roarbench.submissions.file import Submission
