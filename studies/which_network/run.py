@@ -16,15 +16,15 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
-from roarbench.execution.inputs import without
-from roarbench.execution.matching import matched_bits
+from roarbench.execution.matched_masks import matched_bits
+from roarbench.execution.placed_inputs import without
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
-from roarbench.store.folders import Workspace
+from roarbench.store.layout import Workspace
 from roarbench.terms import Order, Split, Unit
 from roarbench.text import markdown_table
 
