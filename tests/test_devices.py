@@ -10,7 +10,7 @@ from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus, sent
 from roarbench.errors import MachineError
 from roarbench.execution import importance, local_workers
-from roarbench.execution import placed_inputs as placed_inputs as inputs
+from roarbench.execution import placed_inputs as inputs
 from roarbench.models.build import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_context

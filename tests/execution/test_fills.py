@@ -9,7 +9,7 @@ import torch
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
-from roarbench.execution import placed_inputs as placed_inputs as inputs
+from roarbench.execution import placed_inputs as inputs
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.datasets import superpixel_files as superpixel_files as superpixels
+from roarbench.datasets import superpixel_files as superpixels
 from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite

@@ -11,7 +11,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
-from roarbench.execution import common_networks as common_networks as networks
+from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import steps

@@ -9,7 +9,7 @@ import torch
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import common_networks as common_networks as networks
+from roarbench.execution import common_networks as networks
 from roarbench.execution import given_weights, jobs, shards
 from roarbench.models.build import build
 from roarbench.plan import weights

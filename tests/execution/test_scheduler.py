@@ -17,8 +17,8 @@ from sqlalchemy import select, update
 from roarbench.errors import CallerError, MachineError, RunError, StoreError
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.execution import beats, importance, jobs, scheduler, shards
-from roarbench.execution import job_graph as job_graph as graph
-from roarbench.execution import leasing as leasing as claims
+from roarbench.execution import job_graph as graph
+from roarbench.execution import leasing as claims
 from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.scheduler import complete

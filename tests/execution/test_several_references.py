@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, shards
-from roarbench.execution import job_graph as job_graph as graph
+from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import common_networks as common_networks as networks
+from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, shards
 from roarbench.plan.suite import Block
 from roarbench.protocols.specific import SPECIFIC

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.errors import CallerError
-from roarbench.execution import until_decided as until_decided as course
+from roarbench.execution import until_decided as course
 from roarbench.execution.runner import Finished, Request
 from roarbench.execution.until_decided import StoppingRule, asked_of, planned, run_until_decided
 from roarbench.plan.points import expand

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from roarbench.execution import importance, shards
-from roarbench.execution import job_graph as job_graph as graph
-from roarbench.execution import leasing as leasing as claims
+from roarbench.execution import job_graph as graph
+from roarbench.execution import leasing as claims
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
 from tests.helpers import forked

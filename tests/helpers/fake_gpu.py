@@ -139,7 +139,7 @@ def _empty_gradients(output: Tensor, inputs: Tensor, **options: Any) -> tuple[Te
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
     from roarbench.estimators import ensembles
-    from roarbench.kernels import cuda_graphs as cuda_graphs as graphs
+    from roarbench.kernels import cuda_graphs as graphs
     from roarbench.kernels import train
 
     gpu = FakeGpu()

@@ -17,7 +17,7 @@ import pytest  # noqa: F401
 
 from roarbench.cli import main
 from roarbench.execution import runner
-from roarbench.execution import until_decided as until_decided as course  # noqa: F401
+from roarbench.execution import until_decided as course  # noqa: F401
 from roarbench.forecast import rates
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from roarbench.kernels import cuda_graphs as cuda_graphs as graphs
+from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import degrade, train
 from roarbench.kernels.cuda_graphs import DrawnPart, Graphs
 from roarbench.kernels.degrade import DegradedImages

@@ -11,7 +11,7 @@ from roarbench.errors import NoRoom
 from roarbench.estimators.engine import exact
 from roarbench.estimators.gradients import logit_gradients
 from roarbench.estimators.noise import noise_draws
-from roarbench.kernels import cuda_graphs as cuda_graphs as graphs
+from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, unpack

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.execution import placed_inputs as placed_inputs as inputs
+from roarbench.execution import placed_inputs as inputs
 from roarbench.kernels import streaming
 from roarbench.kernels.inputs import Normalisation, Streamed
 from roarbench.kernels.ranking import Layout

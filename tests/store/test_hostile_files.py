@@ -19,7 +19,7 @@ from roarbench.plan.custom_suite import named_dataset, own_suite, suite_record
 from roarbench.plan.suite import Block, CustomSuite, Suite
 from roarbench.protocols.roar import ROAR
 from roarbench.store import exported, schema
-from roarbench.store import transfer as transfer as exchange
+from roarbench.store import transfer as exchange
 from roarbench.store.entries import keep_entry
 from roarbench.store.kept_suites import keep_suite, kept_suites
 from roarbench.store.results import ResultsStore
