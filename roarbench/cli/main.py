@@ -44,6 +44,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("table", showing.table, "`roarbench table --suite quick --protocol specific --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
+    ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),
     ("claims", showing.claims, "`roarbench claims --suite quick`"),
     ("toy", lists.toy, "`roarbench toy -o toy.png`"),
     ("suites", lists.suites, "`roarbench suites`"),

@@ -192,6 +192,22 @@ def claims(
         _tell_what_else(suite_results, "claims")
 
 
+def report(
+    *,
+    suite: SuiteName,
+    out_file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="New file, .html or .pdf.")],
+    source: ResultsOptions,
+) -> None:
+    """Write boards, curves, doubts, methods, provenance and BibTeX into one file for a paper's supplement."""
+    from leaderboard.report import write_report
+    from leaderboard.views import SuiteView
+    from roarbench.analysis.load import load_suite
+
+    view = SuiteView(load_suite(asked_suite(suite, source.store, source.db), source.question), source.store, dict)
+    write_report(view, out_file)
+    err.print(f"written: {out_file}", soft_wrap=True)
+
+
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
