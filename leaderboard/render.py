@@ -27,7 +27,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.asked import Asked, NotThere
 from leaderboard.links import Address, Links
-from leaderboard.page import board, claims, images, method, suites, trust
+from leaderboard.page import board, claims, compare, images, method, suites, trust
 from leaderboard.text import plain
 from leaderboard.views import Views
 from leaderboard.words import ADVICE, REPOSITORY
@@ -57,6 +57,7 @@ PAGES = {  # by name in addresses, in the order of the navigation
     "claims": Page("Claims", claims.addresses, claims.context),
     "method": Page("", method.addresses, method.context),
     "images": Page("Images", images.addresses, images.context),
+    "compare": Page("Compare", compare.addresses, compare.context),
     "trust": Page("Can I trust this?", trust.addresses, trust.context),
 }
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from leaderboard.asked import Asked, NotThere
 from leaderboard.links import Address, address
 from leaderboard.names import human_name
-from leaderboard.pictures import IMAGES, Pictures, answers_of
+from leaderboard.pictures import Pictures, answers_of
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import question
@@ -64,7 +64,6 @@ def context(asked: Asked) -> dict[str, Any]:
         "answers": answers(view, wanted),
         "asks": f"{counted(networks, 'network')} at {counted(levels, 'level')}",
         "question": question(view.leading.name),
-        "about": IMAGES,
     }
 
 
