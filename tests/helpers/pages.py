@@ -12,10 +12,10 @@ from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import make_store
 
 
-def asked(page: str, folder: Path, suite: Suite = VERSIONS["quick", 2], live: bool = False, **choices: str) -> Asked:
+def asked(page: str, folder: Path, made_of: Suite = VERSIONS["quick", 2], live: bool = False, **choices: str) -> Asked:
     """Return a page of a store of one suite, made in this folder where it is not there."""
     if not any(folder.iterdir()):
-        make_store(folder, suite, images=200)
+        make_store(folder, made_of, images=200)
     with ResultsStore.open(default_url(folder), read_only=True) as store:
         views = read_views(store, folder)
     pages = known(views)
