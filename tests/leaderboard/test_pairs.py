@@ -63,7 +63,8 @@ def test_what_is_counted_is_said() -> None:
 
 
 def test_any_pair_is_shown_and_an_unknown_row_is_said(tmp_path: Path) -> None:
-    ask = asked("compare", tmp_path, VERSIONS["quick-matched", 1], suite="quick-matched-v1", first="sobel", second="grad")
+    suite = VERSIONS["quick-matched", 1]
+    ask = asked("compare", tmp_path, suite, suite="quick-matched-v1", first="sobel", second="grad")
     page = render(ask).html
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(NotThere, match="no row '<i>x</i>'"):
