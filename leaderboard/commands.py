@@ -1,12 +1,10 @@
 """`roarbench leaderboard`: the app, or the static pages."""
 
 import os
-import shutil
 import socket
 from collections.abc import Sized
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 
 from leaderboard.source import ALL, Selection, read_suites
@@ -28,7 +26,8 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     _need("streamlit")
     _check_port(port)
     with ResultsStore.open(url, read_only=True) as results:
-        _refuse_none(read_suites(results, store, selection), selection)
+        if any(selection):
+            _refuse_none(read_suites(results, store, selection), selection)
     data = selection.data
     if data and Path(data).is_dir():
         data = str(Path(data).resolve())
@@ -49,37 +48,29 @@ def run_app(url: str, store: Path, port: int, selection: Selection = ALL) -> Non
     """
     from streamlit.web import cli
 
-    from leaderboard.snapshot import live_snapshot
+    from leaderboard.views import live_store
 
-    Thread(target=live_snapshot(url, store, selection).keep_ready, daemon=True).start()
+    Thread(target=live_store(url, store, selection).keep_ready, daemon=True).start()
     os.environ |= {URL: url, STORE: str(store), DATA: selection.data, REFERENCE: selection.reference}
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
-    """Write the static pages, packed if they are large; returns how many.
+    """Write the static pages; returns how many.
 
     Raises:
         CallerError: A package is missing, the folder cannot be written, or nothing is of what is asked for.
         StoreError: The store cannot be opened.
     """
-    _need("vl_convert")
-    from leaderboard.snapshot import read_views
-    from leaderboard.static import export, pack
+    _need("jinja2")
+    from leaderboard.export import export
+    from leaderboard.views import read_views
 
-    with ResultsStore.open(url, read_only=True) as results, TemporaryDirectory() as made:
+    with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)
         _refuse_none(views, selection)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            pages = export(views, results, Path(made))
-            pack(Path(made))
-            for path in Path(made).iterdir():
-                shutil.copy(path, folder)
-        except OSError as error:
-            raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
-        return pages
+        return export(views, folder)
 
 
 def _refuse_none(boards: Sized, selection: Selection) -> None:

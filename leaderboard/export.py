@@ -4,7 +4,7 @@ from pathlib import Path
 
 from leaderboard.asked import Asked
 from leaderboard.links import StaticLinks
-from leaderboard.render import TEMPLATES, known, render
+from leaderboard.render import TEMPLATES, known, message, render
 from leaderboard.views import Views
 from roarbench.errors import CallerError
 
@@ -21,9 +21,11 @@ def export(views: Views, folder: Path) -> int:
         CallerError: The folder cannot be written.
     """
     pages = known(views)
-    links = StaticLinks(pages, pages[0])
+    links = StaticLinks(pages)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not views:
+            (folder / "index.html").write_text(message("No results yet.", links).html, encoding="utf-8")
         for at in pages:
             html = render(Asked(at, views, links, pages)).html
             (folder / links.to(at.page, at.suite, **dict(at.choices))).write_text(html, encoding="utf-8")
@@ -32,4 +34,4 @@ def export(views: Views, folder: Path) -> int:
             (folder / name).write_bytes(content)
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
-    return len(pages)
+    return len(pages) or 1

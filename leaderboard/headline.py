@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 
 from leaderboard.records import BEATS, BoardRow
 from roarbench.stats.board import ONE_NETWORK
-from roarbench.text import some
 
 NONE_ASKED = "every control that asks no network"
 
@@ -52,5 +51,8 @@ def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     first = [row for row in placed if row.roar and row.roar.low == best]
     if not winners or not first or len(first) == len(placed) or any(row in winners for row in first):
         return ""
-    names = some([" ".join(filter(None, (row.name, row.detail))) for row in first], 2)
-    return f"ROAR’s best, {names}, {'is' if len(first) == 1 else 'are'} not among them."
+    names = [" ".join(filter(None, (row.name, row.detail))) for row in first]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) > 3:
+        return f"None of ROAR’s best {len(names)} is among them."
+    return f"ROAR’s best, {listed}, {'is' if len(first) == 1 else 'are'} not among them."

@@ -1,7 +1,7 @@
 """Addresses of pages and files: of the static site, or of the app."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from mimetypes import guess_type
 from typing import NamedTuple, Protocol
@@ -54,10 +54,11 @@ class StaticLinks:
 
     live = False
 
-    def __init__(self, known: Iterable[Address], first: Address) -> None:
+    def __init__(self, known: Sequence[Address]) -> None:
+        """Take the pages of the site, of which the first one is its index."""
         self.files: dict[str, bytes] = {}
         self._names = {each: file_name(each) for each in known}
-        self._names[first] = "index.html"
+        self._names.update(dict.fromkeys(known[:1], "index.html"))
 
     def to(self, page: str, suite: str = "", **choices: str) -> str:
         """Return the name of a page's file; empty where the site has no such page."""

@@ -115,7 +115,7 @@ def message(text: str, links: Links) -> Rendered:
 
 
 def known(views: Views) -> list[Address]:
-    """Return the addresses of all pages that a static site of these suites has, the first page first."""
+    """Return the addresses of all pages that a static site of these suites has, the first board first."""
     return [at for page in PAGES.values() for at in page.addresses(views)]
 
 

@@ -1,8 +1,5 @@
-"""From a results store to what the pages show: its suites, their rows, and the state of every run."""
+"""From a results store to what the pages show: its suites and their rows."""
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +13,11 @@ from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
 from roarbench.estimators import TRUSTED, Estimator
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.points import describe
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.status import run_states
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
@@ -128,43 +123,3 @@ def lookup_estimator(name: str) -> Estimator:
         return find_estimator(name)
     except CallerError:
         return Estimator(name, "", "", "not in this version's table of estimators")
-
-
-STATES = ("done", "running", "failed", "missing")
-
-
-@dataclass(frozen=True)
-class RunState:
-    """One run of a suite.
-
-    Attributes:
-        run: In words.
-        protocol: Its first word.
-        state: One of `STATES`.
-        reason: Why it failed; empty otherwise.
-    """
-
-    run: str
-    protocol: str
-    state: str
-    reason: str
-
-
-def read_runs(suite_results: SuiteResults, store: ResultsStore) -> tuple[RunState, ...]:
-    """Return the state that every run of a suite has now."""
-    states = run_states(suite_results, store)
-    named = [
-        (plain(describe(point, suite_results.suite)), state, plain(reason, 500))
-        for point, (state, reason) in states.items()
-    ]
-    return tuple(RunState(run, run.split()[0], state, reason) for run, state, reason in named)
-
-
-def count_runs(runs: Iterable[RunState]) -> list[dict[str, str | int]]:
-    """Count the runs in each state, by protocol and in all, as flat records."""
-    rows = list(runs)
-    parts = {name: [run for run in rows if run.protocol == name] for name in dict.fromkeys(r.protocol for r in rows)}
-    return [
-        {"protocol": name, **{state: Counter(run.state for run in part)[state] for state in STATES}}
-        for name, part in [*parts.items(), ("all", rows)]
-    ]

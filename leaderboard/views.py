@@ -19,6 +19,7 @@ from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
+from roarbench.report.status import status_record
 from roarbench.report.table import SuiteTable, table_of
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -35,12 +36,14 @@ class SuiteView:
     Attributes:
         results: The suite and its results.
         folder: The store's folder.
-        beside: All suites of the store, this one among them.
+        beside: Returns all suites of the store, this one among them.
+        store: Its results.
     """
 
     results: SuiteResults
     folder: Path
     beside: Callable[[], Views] = field(repr=False)
+    store: ResultsStore = field(repr=False)
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
     _lock: RLock = field(default_factory=RLock, init=False)
 
@@ -144,6 +147,11 @@ class SuiteView:
         """Return pictures of a few test images; None where the store has no rankings and no file of pictures."""
         return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
 
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return what of the suite is done, running, missing and failed now, as `roarbench status` says it."""
+        return status_record(self.results, self.store)
+
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part of this name, computed once however many visitors ask for it at the same time."""
         with self._lock:
@@ -161,7 +169,7 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
     """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
     views: dict[str, SuiteView] = {}
     found = read_suites(store, folder, selection)
-    views.update({name: SuiteView(each, folder, lambda: views) for name, each in found.items()})
+    views.update({name: SuiteView(each, folder, lambda: views, store) for name, each in found.items()})
     return views
 
 
@@ -210,7 +218,7 @@ class LiveStore:
             return self._read[suite]
         self._stamps[suite] = stamp
         found = read_suite(self.store, suite, self.folder, self.selection)
-        return [SuiteView(each, self.folder, lambda: self._views) for each in found]
+        return [SuiteView(each, self.folder, lambda: self._views, self.store) for each in found]
 
     def keep_ready(self) -> None:
         """Compute ahead of visitors, for ever: the boards of every suite, the first of each before the others."""

@@ -1,9 +1,9 @@
-"""A small copy of a store for the board alone: its results, and a gallery instead of images and rankings.
+"""A small copy of a store for the board alone: its results, and pictures instead of images and rankings.
 
     python scripts/make_demo.py STORE FOLDER
     python scripts/make_demo.py --add STORE FOLDER
 
-With --add the folder keeps the results and galleries that it has, and who vouches for them; what it lacks is added.
+With --add the folder keeps the results and pictures that it has, and who vouches for them; what it lacks is added.
 """
 
 import argparse
@@ -13,24 +13,37 @@ from pathlib import Path
 
 from ship_results import ship_results
 
-from leaderboard.gallery import gallery_file, save_gallery
-from leaderboard.snapshot import read_views
+from leaderboard.pictures import pictures_file, save_pictures
+from leaderboard.views import read_views
 from roarbench.store import schema
+from roarbench.store.folders import Workspace
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 
 
 def main(store: Path, folder: Path, add: bool = False) -> None:
-    """Copy or add the results, and write the gallery of every suite that has one."""
+    """Copy or add the results with what rankings say of noisy copies, and write all pictures."""
     if add:
         add_results(store, folder)
     ship_results(folder if add else store, folder)
+    note_kept(store, folder)
     with ResultsStore.open(default_url(folder), read_only=True) as results:
-        for view in read_views(results, store):
-            path = gallery_file(view.suite_results, folder)
-            if view.gallery and not (add and path.exists()):
-                save_gallery(view.gallery, path)
-            count = len(view.suite_results.results)
-            print(f"{view.suite_results.title}: {count} results, {'a' if path.exists() else 'no'} gallery")
+        for view in read_views(results, store).values():
+            path = pictures_file(view.results, folder)
+            if view.pictures and not (add and path.exists()):
+                save_pictures(view.pictures, path)
+            print(f"{view.title}: {len(view.results.results)} results, {'' if path.exists() else 'no '}pictures")
+
+
+def note_kept(store: Path, folder: Path) -> None:
+    """Note in a folder's results on what share of noisy copies networks keep their class, which rankings say."""
+    shares = RankingsStore(Workspace(store).rankings).kept_shares()
+    with ResultsStore.open(default_url(folder)) as results:
+        known = {row.rankings for view in read_views(results, folder).values() for row in view.results.results.values()}
+        with results.database.write() as connection:
+            put_remarks(connection, {f"{Kind.KEPT} {mark}": share for mark, share in shares.items() if mark in known})
+    ship_results(folder, folder)
 
 
 def add_results(store: Path, folder: Path) -> None:
@@ -44,7 +57,7 @@ def add_results(store: Path, folder: Path) -> None:
     with closing(sqlite3.connect(folder / DEFAULT_FILE)) as connection, connection:
         connection.execute("ATTACH ? AS other", [str(store / DEFAULT_FILE)])
         new = {schema.imports: "WHERE key NOT IN (SELECT key FROM main.results)"}  # first, while that is known
-        for table in (schema.imports, schema.results, schema.entries, schema.images):
+        for table in (schema.imports, schema.results, schema.entries, schema.images, schema.remarks):
             names = ", ".join(f'"{column.name}"' for column in table.columns)
             rows = f"SELECT {names} FROM other.{table.name} {new.get(table, '')}"
             connection.execute(f"INSERT OR IGNORE INTO main.{table.name} ({names}) {rows}")

@@ -1,6 +1,6 @@
 """The board: who wins, and why to believe it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -81,6 +81,7 @@ def context(asked: Asked) -> dict[str, Any]:
         ],
         "levels": list(_level_tabs(asked, whole, board)),
         "suites": list(_suites(asked)),
+        "runs": _runs(view.status),
         "marks": {row.id: _mark(row, board) for row in board.rows},
         "best": board.by_id.get(board.best_control),
         "zero": board.axis.at(0.0),
@@ -168,6 +169,25 @@ def _level_tabs(asked: Asked, whole: BoardRecord, board: BoardRecord) -> Iterabl
 def _suites(asked: Asked) -> Iterator[Tab]:
     for view in asked.views.values():
         yield Tab(plain(view.title, 80), _to(asked, _address(view, view.leading)), view is asked.view)
+
+
+class Runs(NamedTuple):
+    """State of the runs of a suite.
+
+    Attributes:
+        words: How many are done, running, missing, failed.
+        failures: Each that failed, with the reason.
+    """
+
+    words: str
+    failures: list[str]
+
+
+def _runs(status: Mapping[str, Any]) -> Runs:
+    counts = {state: status[state] for state in ("done", "running", "missing", "failed")}
+    others = [f"{counts[state]:,} {state}" for state in ("running", "missing", "failed") if counts[state]]
+    words = ", ".join([f"{counts['done']:,} of {sum(counts.values()):,} runs are done", *others])
+    return Runs(words, [f"{plain(row['run'])}: {plain(row['reason'], 500)}" for row in status["failures"]])
 
 
 def _mark(row: BoardRow, board: BoardRecord) -> Mark | None:

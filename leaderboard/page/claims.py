@@ -1,6 +1,7 @@
 """The paper's claims, on its own numbers and on those of every suite that has a cell of any."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from leaderboard.asked import Asked
@@ -36,8 +37,8 @@ def addresses(views: Views) -> Iterator[Address]:
 def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page."""
     tested = [view for view in asked.views.values() if _tests(view)]
-    ours = [(plain(view.title), view.kept("claims", lambda view=view: claim_records(view.evidence))) for view in tested]
-    ours = [(title, found) for title, found in ours if any(row["ours"]["cells"] for row in found)]
+    found = [(plain(view.title), view.kept("claims", partial(claim_records, view.evidence))) for view in tested]
+    ours = [(title, records) for title, records in found if any(row["ours"]["cells"] for row in records)]
     rows = [
         (
             record["text"],

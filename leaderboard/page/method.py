@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from leaderboard.asked import Asked, NotThere
-from leaderboard.entry import command, profile
 from leaderboard.figure import Figure, figure
 from leaderboard.links import Address, address
 from leaderboard.names import human_name
 from leaderboard.page import images
+from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
@@ -71,6 +71,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "detail": called.detail,
         "id": name,
         "about": about,
+        "origin": _origin(first[2]) if first else "",
         "verdict": _sentence(*first) if first else "",
         "description": _sentence(*first) if first else about.about,
         "verdicts": [_verdict(asked, view, board, row) for view, board, row in found],
@@ -83,6 +84,11 @@ def context(asked: Asked) -> dict[str, Any]:
         "submit": asked.links.to("submit"),
         "compare": asked.links.to("compare", first[0].slug) if first else "",
     }
+
+
+def _origin(row: BoardRow) -> str:
+    """Return who ran it, and when; empty where nothing of it was run."""
+    return f"{row.origin}, {row.date}" if row.origin else ""
 
 
 def _leading(view: SuiteView) -> list[BoardRecord]:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from leaderboard.snapshot import SuiteView
-from leaderboard.static_pages import entry_page
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.noisy_copies import kept_words, with_kept
 from roarbench.report.table import suite_table
@@ -79,10 +77,7 @@ def test_a_row_below_80_percent_is_marked_with_its_number(stored: SuiteResults) 
     assert "†" not in text_of(replace(stored, kept={}))
 
 
-def test_the_page_of_an_estimator_says_the_number(stored: SuiteResults, tmp_path: Path) -> None:
-    view = SuiteView(stored, tmp_path)
-    (low,) = entry_page([view], "var-grad", lambda picture: "")["suites_in"]
-    assert low["noise"] == ("The explained network keeps its prediction on 70% of the noisy copies, fewer than 80%.")
-    (none,) = entry_page([view], "grad", lambda picture: "")["suites_in"]
-    assert none["noise"] == kept_words(None) == ""
+def test_the_number_is_told_in_words() -> None:
+    assert kept_words(0.7) == "The explained network keeps its prediction on 70% of the noisy copies, fewer than 80%."
     assert kept_words(0.94) == "The explained network keeps its prediction on 94% of the noisy copies."
+    assert kept_words(None) == ""

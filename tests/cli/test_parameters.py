@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.entry import command as command_of
-from leaderboard.entry import profile
+from leaderboard.profile import command as command_of
+from leaderboard.profile import profile
 from leaderboard.source import read_suites
 from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.cli.completion import estimators as complete_estimators

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from leaderboard.gallery import read_gallery
+from leaderboard.pictures import read_pictures
 from leaderboard.source import read_suites
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.common import common_network
@@ -51,7 +51,7 @@ def test_the_table_says_what_is_left_out(call, made):
 def test_a_row_of_a_table_is_no_picture(made):
     with ResultsStore.open(default_url(made)) as store:
         (found,) = read_suites(store, made).values()
-    assert read_gallery(found, made) is None
+    assert read_pictures(found, made) is None
 
 
 @pytest.mark.parametrize("name", ["sobel", "gradcam", "grad~blurred", "ig(baseline=blur)", "occlusion"])

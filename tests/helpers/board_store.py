@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaderboard.gallery import Gallery
-from roarbench.analysis.boards import SuiteResults
-from roarbench.datasets.catalogue import PINNED, find_dataset
-from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
@@ -18,7 +15,7 @@ from roarbench.plan.suite import Suite
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import PAPER_LEVELS, Order, Retrain, Unit
+from roarbench.terms import Order, Retrain
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
@@ -71,17 +68,3 @@ def make_store(
     with ResultsStore.open(url) as store:
         store.add_all(result for point, result in results(suite, images).items() if keep(point))
     return url
-
-
-def made_gallery(held: SuiteResults) -> Gallery:
-    """Noise for images and rankings, of the shape that the suite has."""
-    record = find_dataset(held.suite.dataset)
-    generator = np.random.default_rng(0)
-    layout = Layout((record.channels, record.size, record.size), Unit.SCALAR, PAPER_LEVELS)
-    ties = tie_order(np.arange(2), layout.features)
-    rows = ("random", "sobel", "grad", "var-grad")
-    keys = {name: sort_keys(generator.random((2, layout.features)).astype(np.float32), ties) for name in rows}
-    planes = {name: encode(key, layout) for name, key in keys.items()}
-    pixels = generator.integers(0, 255, (2, *layout.shape)).astype(np.uint8)
-    seconds = {"random": 0.1, "sobel": 0.2, "grad": 2.0, "var-grad": 31.0}
-    return Gallery((0, 7), pixels, (1.0, 2.0, 3.0), layout, planes, seconds)

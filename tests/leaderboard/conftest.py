@@ -1,29 +1,48 @@
-"""A complete store of the quick suite, made once."""
+"""Stores made once, what the pages show of them, and a site of the first one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leaderboard.export import export
 from leaderboard.source import read_suites
+from leaderboard.views import SuiteView, read_views
 from roarbench.analysis.boards import SuiteResults
-from roarbench.plan.suites import VERSIONS
-from roarbench.store.results import ResultsStore
+from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import make_store
 
 
 @pytest.fixture(scope="session")
 def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both versions of `quick`, the newer on few images, and a suite that has begun."""
     folder = tmp_path_factory.mktemp("quick")
     make_store(folder, VERSIONS["quick", 1])
+    make_store(folder, VERSIONS["quick", 2], images=300)
+    make_store(folder, SUITES["planted"], lambda point: point.cell.estimator != "truth-inverted", images=100)
     return folder
 
 
 @pytest.fixture(scope="session")
 def suites(quick_folder: Path) -> dict[str, SuiteResults]:
-    with ResultsStore.open(f"sqlite:///{quick_folder}/results.sqlite", read_only=True) as store:
+    with ResultsStore.open(default_url(quick_folder), read_only=True) as store:
         return read_suites(store, quick_folder)
 
 
 @pytest.fixture(scope="session")
 def quick(suites: dict[str, SuiteResults]) -> SuiteResults:
     return suites["quick-v1"]
+
+
+@pytest.fixture(scope="session")
+def views(quick_folder: Path) -> Iterator[dict[str, SuiteView]]:
+    with ResultsStore.open(default_url(quick_folder), read_only=True) as store:
+        yield dict(read_views(store, quick_folder))
+
+
+@pytest.fixture(scope="session")
+def site(views: dict[str, SuiteView], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    export(views, folder)
+    return folder

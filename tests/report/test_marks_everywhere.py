@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from leaderboard.snapshot import SuiteView
-from leaderboard.static_board import board_page
+from leaderboard.judged import board_record
 from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.validity import panel
 from roarbench.plan.suite import Block
@@ -78,11 +78,11 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(stores, tmp_p
     assert all(IMPORTED in flag for flag in flags.values())
     (last,) = (line for line in doubts(panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
     assert "(!)" in last and NETWORK in last
-    view = SuiteView(shown, tmp_path)
-    (board,) = (board for board in board_page(view)["boards"] if not board["level"])
-    signs = {entry["sign"] for entry in board["rows"]}
-    assert signs == {"(!)", "† (!)"} and any(NETWORK in entry["flag"] for entry in board["rows"])
-    assert NETWORK in view.table.footnote and NOISE in view.table.footnote
+    board = board_record(Evidence.of(shown, Bootstrap(50)), table)
+    said = {row.id: " ".join(doubt.sentence for doubt in row.doubts).replace("\u202f", "") for row in board.rows}
+    assert "ignores the network" in said[ENTRY.id] and all(IMPORTED in text for text in said.values())
+    assert NOISE in said["var-grad"] and NOISE not in said["grad"]
+    assert NETWORK in board.footnote and NOISE in board.footnote
 
 
 def test_an_import_that_says_nothing_of_noisy_copies_is_told(stores, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.entry import command as command_of
-from leaderboard.entry import profile
+from leaderboard.profile import command as command_of
+from leaderboard.profile import profile
 from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator, split_entry

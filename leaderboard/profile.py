@@ -1,10 +1,8 @@
-"""One estimator in all suites: its papers, its runs, and the command that repeats them."""
+"""What is known of an estimator: its papers, its file, and the command that repeats its runs."""
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from leaderboard.papers import papers
 from leaderboard.source import lookup_estimator
@@ -13,11 +11,8 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
 from roarbench.estimators.catalogue import split_entry
 from roarbench.estimators.parameters import PARAMETERS, written
-from roarbench.plan.points import describe
-from roarbench.store.result import Result
 from roarbench.submissions.file import Submission
 
-_COMMON = ("test images", "code", "libraries", "machine", "recipe")  # mostly the same for all runs of an entry
 _SOURCES = {
     **dict.fromkeys(METHODS, "roarbench/estimators/through_captum.py"),
     **dict.fromkeys(("gradient-shap", "kernel-shap", "rise"), "roarbench/estimators/sampled.py"),
@@ -30,7 +25,6 @@ _SOURCES = {
     "leak": "roarbench/estimators/controls.py",
     "truth": "roarbench/datasets/planted.py",
 }
-_KEY = 12  # hexadecimal digits of a run's key that a command shows: enough to tell 25,000 runs apart
 
 
 @dataclass(frozen=True)
@@ -124,48 +118,3 @@ def command(suite_results: SuiteResults, name: str) -> str:
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {suite_results.limit}" if suite_results.limit else ""
     return f"roarbench run --suite {suite_results.suite.called} {asked}{trust}{device}{limit} --store NEW-FOLDER"
-
-
-def runs_of(suite_results: SuiteResults, name: str) -> list[dict[str, Any]]:
-    """Return the provenance of each run of an estimator, as flat records in the suite's order."""
-    return [
-        {"run": plain(describe(point, suite_results.suite)), **_made(result), **_origin(result)}
-        for point, result in suite_results.by_estimator.get(name, ())
-    ]
-
-
-def _made(result: Result) -> dict[str, Any]:
-    return {
-        "accuracy": result.correct / result.total,
-        "test images": result.total,
-        "wall seconds": result.seconds,
-        "when": f"{result.created:%Y-%m-%d %H:%M} UTC",
-        "command": f"roarbench reproduce {result.run.key[:_KEY]} --store STORE",
-    }
-
-
-def _origin(result: Result) -> dict[str, str]:
-    made = result.provenance
-    parts = (_part(name, value) for name, value in made.hardware.items())
-    return {
-        "code": plain(made.code_version),
-        "libraries": plain(", ".join(f"{name} {number}" for name, number in made.versions.items())),
-        "machine": plain(", ".join(parts)),
-        "recipe": plain(result.run.recipe),
-    }
-
-
-def _part(name: str, value: object) -> str:
-    return f"{value} cores" if name == "cores" else str(value)
-
-
-def shared(runs: list[dict[str, Any]]) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Return what all runs have in common, and of each run the rest: a table says the same thing once."""
-    same = {key: str(runs[0][key]) for key in _COMMON if runs and len({run[key] for run in runs}) == 1}
-    return same, [{key: value for key, value in run.items() if key not in same} for run in runs]
-
-
-def machines(suite_results: SuiteResults) -> list[str]:
-    """Return code and machines behind a suite's results, the most used first, each with its number of runs."""
-    made = Counter(f"{r['code']} on {r['machine']}" for r in map(_origin, suite_results.results.values()))
-    return [f"{name} ({count} runs)" for name, count in made.most_common()]

@@ -1,0 +1,81 @@
+"""The headline says no more than the adjusted verdicts do."""
+
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.headline import headline
+from leaderboard.judged import reversed_by
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, BoardRow
+from roarbench.stats.beating import Beating
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.places import Place
+
+OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
+
+
+def row(word: str, name: str) -> BoardRow:
+    """A row that beats all controls, is below one or level with it; a control; or one without gain or verdict.
+
+    After a slash its best place under ROAR.
+    """
+    word, _, low = word.partition("/")
+    found = Beating(word == "yes", 0.01, 0.01, "contrast", OVER[word]) if word in OVER else None
+    control = word.startswith("control")
+    value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
+    roar = Place(int(low), int(low), 9, (int(low),)) if low else None
+    return BoardRow(
+        "contrast" if control else name, name.upper(), "", "", "", control, None, value, found, (), roar, (), (), None,
+        False, 3, "", "run here", "",
+    )  # fmt: skip
+
+
+BEST = "ROAR’s best, E2 and E3, are not among them."
+EVERY = "every control that asks no network"
+
+
+@pytest.mark.parametrize(
+    ("words", "strangers", "one", "said"),
+    [
+        ("control yes yes ≈", "", False, f"2 of 3 estimators beat {EVERY}."),
+        ("control yes < ≈", "", False, f"1 of 3 estimators beats {EVERY}."),
+        ("control yes yes", "", False, f"All 2 estimators beat {EVERY}."),
+        ("control ≈ ≈", "", False, f"None of 2 estimators beats {EVERY}."),  # ties
+        ("control < <", "", False, f"None of 2 estimators beats {EVERY}."),  # all worse
+        ("control yes", "", False, f"The one estimator beats {EVERY}."),
+        ("control <", "", False, f"The one estimator does not beat {EVERY}."),
+        ("control yes ≈", "", True, f"1 of 2 estimators beats {EVERY}, for this network only."),
+        ("control yes yes", "e2", False, f"The suite’s one estimator beats {EVERY}."),
+        ("control yes yes ≈", "e3", False, f"2 of the suite’s 2 estimators beat {EVERY}."),
+        ("control yes", "contrast", False, ""),  # no verdict is about a control that joined later
+        ("control yes missing", "", False, ""),  # a row is missing
+        ("control-missing yes", "", False, ""),
+        ("control unjudged unjudged", "", False, ""),  # at chance, or without intervals
+        ("control yes unjudged", "", False, ""),
+        ("unjudged", "", False, ""),  # nothing to beat
+        ("control", "", False, ""),
+        ("control/2 yes/3 ≈/1", "", False, f"1 of 2 estimators beats {EVERY}. ROAR’s best, E2, is not among them."),
+        ("control yes/3 ≈/1 </1", "", False, f"1 of 3 estimators beats {EVERY}. {BEST}"),
+        ("control yes/1 ≈/1", "", False, f"1 of 2 estimators beats {EVERY}."),  # one of ROAR's best does
+        ("control ≈/1 </2", "", False, f"None of 2 estimators beats {EVERY}."),  # nobody does
+    ],
+)  # fmt: skip
+def test_the_headline_says_no_more_than_the_verdicts(words: str, strangers: str, one: bool, said: str) -> None:
+    rows = [row(word, f"e{n}") for n, word in enumerate(words.split())]
+    assert headline(rows, strangers.split(), one) == said
+
+
+def test_success_is_to_beat_every_control() -> None:
+    kinds = {word: row(word, "e").kind for word in (*OVER, "unjudged", "control")}
+    assert kinds == {"yes": BEATS, "<": BELOW, "≈": OPEN, "unjudged": OPEN, "control": CONTROL}
+    assert replace(row("yes", "e"), control=True).kind == CONTROL
+
+
+def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round() -> None:
+    here = {"a": Place(1, 1, 1, (1,)), "b": Place(2, 2, 3, (2,)), "c": Place(3, 2, 3, (2,))}
+    there = {"a": Place(3, 3, 3, (2,)), "b": Place(1, 1, 2, (1,)), "c": Place(2, 1, 2, (1,)), "d": Place(4, 4, 4, (3,))}
+    assert reversed_by("a", here, there) == ("b", "c")
+    assert reversed_by("b", here, there) == ("a",)
+    assert reversed_by("d", here, there) == reversed_by("a", here, {}) == ()
+    level = {name: Place(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
+    assert reversed_by("a", here, level) == reversed_by("a", level, there) == ()

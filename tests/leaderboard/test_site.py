@@ -1,0 +1,232 @@
+"""The static site: every page whole without scripts, text from outside as text, downloads as `roarbench table`."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leaderboard.asked import Asked, NotThere
+from leaderboard.export import export
+from leaderboard.links import AppLinks, address, file_name, from_query
+from leaderboard.render import PAGES, known, message, render
+from leaderboard.views import SuiteView, read_views
+from roarbench.cli.main import app
+from roarbench.datasets.catalogue import DATASETS
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.suites import SUITES, VERSIONS, with_entries
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table_formats import render as as_format
+from roarbench.store.entries import keep_entry
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.submissions.file import check_source
+from tests.helpers import hostile
+from tests.helpers.board_store import make_store
+
+CLI = CliRunner()
+
+
+class Parsed(HTMLParser):
+    """The tags with their attributes, and the text that a reader sees."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def pages(site: Path) -> dict[str, Parsed]:
+    return {path.name: Parsed(path) for path in sorted(site.glob("*.html"))}
+
+
+def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site: Path) -> None:
+    found = pages(site)
+    assert len(found) > 20
+    for name, page in found.items():
+        assert len(page.all("h1")) == 1 and page.all("html") == [{"lang": "en"}], name
+        (title,) = re.findall("<title>(.+) – roarbench</title>", (site / name).read_text())
+        assert title and len(title) < 100, name
+        links = [attrs["href"] or "" for attrs in page.all("a")]
+        inner = [link for link in links if not link.startswith(("https://", "#"))]
+        assert not [link for link in inner if not (site / link.partition("#")[0]).is_file()], name
+        assert {link.split("/")[2] for link in links if link.startswith("https:")} <= {"github.com", "arxiv.org"}, name
+        loaded = [a.get("src") or a.get("href") for tag in ("script", "link", "img") for a in page.all(tag)]
+        assert not [file for file in loaded if file and file.startswith(("http", "//"))], name
+        assert "default-src 'none'" in str(page.all("meta")), name
+        assert all(attrs.get("alt") for attrs in page.all("img")), name
+    assert [a["href"] for a in found["index.html"].all("a")][0] == "#rows", (
+        "the first stop of the keyboard skips to rows"
+    )
+
+
+def test_the_first_view_is_small_and_says_one_sentence_without_scripts(site: Path) -> None:
+    assert sum((site / name).stat().st_size for name in ("index.html", "board.css", "board.js")) < 60_000
+    text = (site / "index.html").read_text()
+    assert text.count("<noscript>") == 1 and "Without scripts all is here but the search and the sorting." in text
+
+
+def test_a_board_shows_the_rows_of_its_table_in_order(site: Path, views: dict[str, SuiteView]) -> None:
+    for at in known(views):
+        if at.page == "board" and not at.chosen("unit"):
+            view, name = views[at.suite], at.chosen("protocol")
+            board = next(b for b in view.boards if b.protocol == (name or view.leading.name))
+            html = (site / ("index.html" if at == known(views)[0] else file_name(at))).read_text()
+            body = html.partition("<tbody")[2].partition("</tbody>")[0]
+            assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
+            places = re.findall(r'<td class="place">(.*?)</td>', body)
+            assert [place == "–" for place in places] == [row.place is None for row in board.rows]
+
+
+def test_downloads_are_what_the_command_writes(site: Path, views: dict[str, SuiteView]) -> None:
+    view = views["quick-v2"]
+    tables = json.loads((site / "quick-v2.json").read_text())
+    assert tables == [json.loads(as_format(table, "json")) for table in view.tables]
+    lines = (site / "quick-v2.csv").read_text().splitlines()
+    assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
+    links, at = AppLinks(), address("board", "quick-v2", protocol="roar")
+    render(Asked(at, views, links, known(views)))
+    assert (
+        links.offered["board-quick-v2-roar-scalar.csv"].decode()
+        == as_format(view.table(ROAR, view.units(ROAR)[0]), "csv") + "\n"
+    )
+
+
+UNKNOWN = {
+    "page=wurst": "There is no page 'wurst' here.",
+    "suite=wurst": "There is no suite 'wurst' here.",
+    "suite=quick-v1&protocol=wurst": "There is no protocol 'wurst' in quick v1.",
+    "suite=quick-v1&unit=wurst": "There is no unit 'wurst' in quick v1.",
+    "suite=quick-v1&level=0.7": "There is no level '0.7' under ROAR (2019).",
+    "page=method&estimator=nobody": "There is no estimator 'nobody' here.",
+}
+
+
+@pytest.mark.parametrize("asked", UNKNOWN)
+def test_what_is_not_there_is_said_in_a_sentence(views: dict[str, SuiteView], asked: str) -> None:
+    query = dict(part.split("=") for part in asked.split("&"))
+    with pytest.raises(NotThere, match=re.escape(UNKNOWN[asked])):
+        render(Asked(from_query(query), views, AppLinks(), known(views)))
+    assert "&lt;b&gt;" in message("<b>", AppLinks()).html
+
+
+def test_levels_are_a_choice_where_a_program_runs(views: dict[str, SuiteView]) -> None:
+    html = render(Asked(address("board", "quick-v2", level="0.5"), views, AppLinks(), known(views))).html
+    shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
+    assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
+
+
+def test_names_make_harmless_files_that_differ() -> None:
+    names = ["a/b", "a_b", "a b", "x" * 90, "x" * 91, "../../etc", "A", "a"]
+    files = [file_name(address("method", estimator=name)) for name in names]
+    assert len(set(files)) == len(names) and all(re.fullmatch(r"[A-Za-z0-9_.-]{1,80}\.html", file) for file in files)
+    assert files[-1] == "method-a.html" and not [file for file in files if "/" in file or file.startswith(".")]
+
+
+HOSTILE_FILE = """# \u202e <script>window.hurt=1</script> \x1b[31m
+NAME = "mine"
+DESCRIPTION = "![x](http://127.0.0.1:9/a.png) <b>bold</b>"
+AUTHORS = "A <script>window.hurt=1</script> Writer"
+PAPER = "[paper](javascript:window.hurt=1)"
+CLAIM = "beats </pre><img src=x onerror=window.hurt=1> all"
+
+
+def estimate(model, images, targets, generator):
+    return images
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Names, descriptions, a network, a data set, a failure and a submission that would do harm as HTML."""
+    folder, entry = tmp_path_factory.mktemp("hostile"), check_source(HOSTILE_FILE.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        for table, rows in ((ESTIMATORS, hostile.ROWS), (DATASETS, {hostile.DATASET.name: hostile.DATASET})):
+            for name, row in rows.items():
+                patch.setitem(table, name, row)
+        suite = hostile.hostile_suite()
+        patch.setitem(SUITES, hostile.NAME, suite)
+        patch.setitem(VERSIONS, (hostile.NAME, suite.version), suite)
+        with ResultsStore.open(make_store(folder, with_entries(suite, [entry.id]), images=60)) as store:
+            keep_entry(store.database, entry)
+            views = read_views(store, folder)
+            run = next(iter(views["hostile-v1"].results.results.values())).run
+            store.failures.add(run, "<script>window.hurt=1</script>")
+            export(views, folder / "site")
+    return folder / "site"
+
+
+def test_hostile_text_stays_text(hostile_site: Path) -> None:
+    found = pages(hostile_site)
+    assert len([name for name in found if name.startswith("method-")]) == len(hostile.NAMES) + 3
+    for name, page in found.items():
+        assert [attrs.get("src") for attrs in page.all("script")] == ["board.js"], name
+        assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")], name
+        assert {tag for tag, _ in page.tags} <= TAGS, name
+        assert not page.all("img"), name
+        assert not [
+            a for a in page.all("a") if not re.match(r"[\w#.-]|https://(github\.com|arxiv\.org)/", a["href"] or "")
+        ]
+        assert not [a for a in page.all("a") if (a["href"] or "").lower().startswith("javascript")], name
+        assert "\u202e" not in page.text and "\x1b" not in page.text, name
+        assert max(map(len, re.findall(r"[yz]+", page.text)), default=0) <= 300, name
+    mine = next(path for path in hostile_site.glob("method-*.html") if "A &lt;script&gt;" in path.read_text())
+    assert "def estimate(model" in mine.read_text() and "run here" in mine.read_text()
+    cells = [line for file in hostile_site.glob("*.csv") for line in file.read_text().splitlines()]
+    assert any("'=HYPERLINK(0)" in line for line in cells) and not any(
+        re.search(r"(^|,)=HYPER", line) for line in cells
+    )
+
+
+TAGS = set(
+    (
+        "html head meta title link script body a header nav main p h1 h2 h3 b i u em strong small code kbd form input "
+        "select option span label output table caption colgroup col thead tbody tr th td div button details summary ul "
+        "li ol dl dt dd pre footer noscript figure figcaption svg line text polyline polygon"
+    ).split(" ")
+)
+
+
+def test_an_empty_store_says_what_to_run(tmp_path: Path) -> None:
+    ResultsStore.open(default_url(tmp_path)).close()
+    made = CLI.invoke(app, ["leaderboard", "--store", str(tmp_path), "--export", str(tmp_path / "site")])
+    assert (
+        made.exit_code == 0 and "roarbench run --suite quick-matched" in (tmp_path / "site" / "index.html").read_text()
+    )
+
+
+def test_the_command_exports_and_changes_no_store(quick_folder: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in quick_folder.rglob("*") if path.is_file()}
+    made = CLI.invoke(app, ["leaderboard", "--store", str(quick_folder), "--export", str(tmp_path / "out")])
+    assert made.exit_code == 0 and (tmp_path / "out" / "index.html").is_file()
+    assert {path: path.read_bytes() for path in quick_folder.rglob("*") if path.is_file()} == before
+
+
+def test_what_cannot_be_written_or_read_is_one_line(views: dict[str, SuiteView], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CallerError, match="cannot write"):
+        export(views, tmp_path / "file" / "site")
+    made = CLI.invoke(app, ["leaderboard", "--store", str(tmp_path / "none"), "--export", str(tmp_path)])
+    assert made.exit_code and "results store" in str(made.exception)
+
+
+def test_pages_without_content_are_in_no_navigation(site: Path, views: dict[str, SuiteView]) -> None:
+    """Images and others were dead ends on a board without them."""
+    there = {at.page for at in known(views)}
+    labels = [page.label for name, page in PAGES.items() if page.label and name in there]
+    header = (site / "index.html").read_text().partition("<header>")[2].partition("</header>")[0]
+    assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels, "GitHub"]
