@@ -8,7 +8,7 @@ from leaderboard.text import capital, plain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
-from roarbench.protocols import Protocol
+from roarbench.protocols.base import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
@@ -45,7 +45,7 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row, mixed: str = "")
     found += _marks(evidence, protocol, row.estimator)
     if row.stopped:
         found.append(Doubt("stopped early", f"It has {row.seeds} of up to {row.looks} trainings: it was clear."))
-    return tuple(Doubt(*(_spaced(text) for text in each[:2]), each.grave) for each in found)
+    return tuple(Doubt(_spaced(each.short), _spaced(each.sentence), each.grave) for each in found)
 
 
 def _rival(found: Beating, protocol: Protocol) -> Doubt:

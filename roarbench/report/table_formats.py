@@ -35,7 +35,9 @@ _NAME = 14  # letters of a name in a line, where it has to go on in the next
 
 def render(table: SuiteTable, style: str) -> str:
     """Return the table as `json`, `csv`, `markdown` or `latex`."""
-    return {"json": as_json, "csv": as_csv, "markdown": _markdown, "latex": _latex}[style](table)
+    if style == "csv":
+        return as_csv(table)
+    return {"json": as_json, "markdown": _markdown, "latex": _latex}[style](table)
 
 
 def as_text(table: SuiteTable, width: int) -> Group:

@@ -20,4 +20,4 @@ def asked(page: str, folder: Path, made_of: Suite = VERSIONS["quick", 2], live: 
         views = read_views(store, folder)
     pages = known(views)
     at = address(page, **choices)
-    return Asked(at, views, AppLinks() if live else StaticLinks(pages, pages[0]), pages)
+    return Asked(at, views, AppLinks() if live else StaticLinks(pages), pages)

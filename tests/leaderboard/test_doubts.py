@@ -9,9 +9,10 @@ from leaderboard.doubts import doubts_of
 from leaderboard.judged import board_record
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols import Protocol
+from roarbench.protocols.base import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
+from roarbench.report.table import table_of
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -106,5 +107,7 @@ def test_a_board_has_them_under_every_protocol() -> None:
     evidence = Evidence.of(replace(held(accuracy=leaky(0.53)), kept={"var-grad": 0.5}), Bootstrap(200))
     for name in ("roar", "morf"):
         protocol = next(block.protocol for block in SUITE.blocks if block.protocol.name == name)
-        shown = board_record(evidence, protocol, Unit.SCALAR).by_id["var-grad"].doubts
+        table = table_of(evidence, protocol, SUITE.placed, Unit.SCALAR)
+        assert table
+        shown = board_record(evidence, table).by_id["var-grad"].doubts
         assert len(shown) >= 2 and all(doubt.short and doubt.sentence.endswith(".") for doubt in shown)
