@@ -8,7 +8,7 @@ from leaderboard.text import capital, plain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE

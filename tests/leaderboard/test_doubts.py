@@ -9,7 +9,7 @@ from leaderboard.doubts import doubts_of
 from leaderboard.judged import board_record
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols.base import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import table_of

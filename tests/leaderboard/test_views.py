@@ -20,7 +20,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
-from roarbench.store.images import LOCAL, ImageNote, source_files
+from roarbench.store.image_notes import LOCAL, ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import make_store, results
 

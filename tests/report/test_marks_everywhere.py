@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from roarbench.report.validity_panel_panel import doubts
 
 from leaderboard.judged import board_record
 from roarbench.analysis.collecting import collect
@@ -18,7 +19,6 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.report.validity_panel import doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.entries import keep_entry
 from roarbench.store.remarks import note_findings

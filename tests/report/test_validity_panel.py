@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from roarbench.report.validity_panel_panel import as_json, as_markdown, as_text, doubts, sections
 from typer.testing import CliRunner
 
 from roarbench.analysis.boards import SuiteResults
@@ -19,7 +20,6 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain, Unit
