@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from leaderboard.entry import profile
 from leaderboard.figure import Figure, figure
 from leaderboard.names import human_name
+from leaderboard.profile import profile
 from leaderboard.records import BoardRecord
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.text import plain

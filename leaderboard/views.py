@@ -37,13 +37,13 @@ class SuiteView:
         results: The suite and its results.
         folder: The store's folder.
         beside: Returns all suites of the store, this one among them.
-        store: Its results.
+        store: Its results; pages that say how runs stand need it.
     """
 
     results: SuiteResults
     folder: Path
     beside: Callable[[], Views] = field(repr=False)
-    store: ResultsStore = field(repr=False)
+    store: ResultsStore | None = field(default=None, repr=False)
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
     _lock: RLock = field(default_factory=RLock, init=False)
 
@@ -150,6 +150,7 @@ class SuiteView:
     @property
     def status(self) -> dict[str, Any]:
         """Return what of the suite is done, running, missing and failed now, as `roarbench status` says it."""
+        assert self.store, "asked by pages alone"
         return status_record(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
