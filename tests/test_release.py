@@ -1,16 +1,20 @@
 """What goes with a release: sdist and wheel, their check, the changelog, the citation and the habits of committing."""
 
+import hashlib
 import json
 import re
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from zipfile import ZipFile
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+# of https://www.apache.org/licenses/LICENSE-2.0.txt
+APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
@@ -25,6 +29,9 @@ def test_the_wheel_has_every_file_of_the_packages(release, tmp_path):
     wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
+    with ZipFile(wheel) as file:
+        (name,) = (name for name in file.namelist() if name.endswith("licenses/LICENSE"))
+        assert hashlib.sha256(file.read(name)).hexdigest() == APACHE
     with pytest.raises(release.ReleaseError, match=r"the wheel lacks roarbench/forgotten\.csv; see package-data"):
         release.check_contents(wheel, [*files, "roarbench/forgotten.csv", "docs/of-no-package.csv"])
     with pytest.raises(release.ReleaseError, match=r"git does not track, toy/linear\.py;"):
@@ -36,11 +43,6 @@ def write_versions(folder: Path, project: str, citation: str, heading: str) -> P
     (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {citation}\n")
     (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n## 0.0.9 - 2020-01-01\n")
     return folder
-
-
-def test_three_files_have_one_version(release, tmp_path):
-    assert release.same_version(write_versions(tmp_path, "1.2.3", "1.2.3", "1.2.3 - 2026-11-20")) == "1.2.3"
-    assert release.same_version(ROOT)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +75,6 @@ def test_the_toy_of_an_installation_has_the_known_outcome(release):
             release.check_curves(toy_answer(*wrong))
 
 
-def test_a_program_that_fails_is_told_in_a_line(release, tmp_path):
-    with pytest.raises(release.ReleaseError, match=r"^ls nowhere … ended with \d+: .*nowhere"):
-        release.run_program(["ls", "nowhere"], tmp_path)
-
-
 def test_the_changelog_is_in_the_usual_form():
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
     assert lines[0] == "# Changelog"
@@ -97,24 +94,6 @@ def test_relative_links_lead_somewhere():
         links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
         assert links
         assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-def test_the_citation_is_valid():
-    """What schema 1.2.0 asks for: https://github.com/citation-file-format/citation-file-format/blob/main/schema.json."""
-    record = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert record["cff-version"] == "1.2.0"
-    assert {"authors", "cff-version", "message", "title"} <= set(record)
-    optional = {"abstract", "date-released", "doi", "keywords", "license", "references", "type", "version"}
-    assert set(record) <= {"authors", "cff-version", "message", "title"} | optional
-    assert record["type"] in {"software", "dataset"}
-    assert record["license"] == "Apache-2.0"
-    assert isinstance(record["version"], str)
-    assert len(set(record["keywords"])) == len(record["keywords"])
-    assert all(set(author) == {"name"} for author in record["authors"])
-    (paper,) = record["references"]
-    assert {"authors", "title", "type"} <= set(paper)
-    assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
-    assert [author["family-names"] for author in paper["authors"]] == ["Hooker", "Erhan", "Kindermans", "Kim"]
 
 
 def test_a_commit_is_checked_as_make_check_does():

@@ -64,12 +64,6 @@ def test_a_run_with_each_fill_is_its_own_and_is_scored(context, runs):
     assert np.array_equal(scored.correct, jobs.score(context, runs["linear"]).correct)
 
 
-def test_images_that_do_not_fit_have_the_mean_alone(context, runs, monkeypatch):
-    monkeypatch.setattr(inputs, "SHARE", 0.0)
-    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
-        inputs.degraded(context, Split.TEST, jobs._rankings(context, runs["blur"]), runs["blur"].cell)
-
-
 def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
     for protocol in (ROAR_EXCHANGED, SPECIFIC):
         for fill in PLAIN_FILLS:

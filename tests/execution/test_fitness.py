@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.datasets import superpixel_files as superpixels
 from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.suites import find_suite
 from roarbench.terms import Making
 from tests.helpers.own_photos import TEXT, write_suite
 
@@ -79,39 +77,11 @@ def test_what_does_not_apply_is_left_out_with_the_reason(tmp_path):
     assert made.estimators == ("random", "sobel", "random-blurred", "grad", "ig")
 
 
-def test_lrp_is_left_out_where_a_step_has_no_rule(tmp_path):
-    made = fitted(suite(tmp_path, "gelu", estimators='["grad", "lrp"]'))
-    assert made.left_out == {"lrp": "lrp has no rule for GELU, which the network has"}
-    assert fitted(suite(tmp_path, "relu", estimators='["grad", "lrp"]')).left_out == {}
-
-
 def test_an_error_of_the_network_s_own_leaves_the_row_out_in_one_line(tmp_path):
     made = fitted(suite(tmp_path, "unlike", estimators='["grad", "deeplift", "rise"]'))
     assert made.left_out == {
         name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")
     }
-
-
-def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):
-    asked = suite(tmp_path, "relu", estimators='["grad"]\nunits = ["superpixel"]')
-    monkeypatch.setattr(superpixels.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CallerError, match="unit superpixel needs scikit-image, which is not installed"):
-        fitted(asked)
-
-
-def test_all_stay_where_they_apply(tmp_path):
-    made = fitted(suite(tmp_path, "relu"))
-    assert made.left_out == {}
-    assert "gb" in made.estimators
-
-
-def test_named_suites_are_not_touched():
-    assert fitted(find_suite("quick")) is find_suite("quick")
-
-
-def test_a_layer_that_the_network_does_not_have(tmp_path):
-    asked = suite(tmp_path, "relu", estimators='["grad", "layer-cam"]')
-    assert list(fitted(asked).left_out) == ["layer-cam"]
 
 
 @pytest.mark.parametrize(

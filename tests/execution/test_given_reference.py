@@ -12,14 +12,12 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, runner, shards
 from roarbench.forecast.workload import count_work
-from roarbench.identity import record
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.build import build
 from roarbench.plan.points import expand
-from roarbench.plan.runs import CLEAN
 from roarbench.plan.weights import title
 from roarbench.store.layout import Workspace
-from roarbench.terms import Order, Retrain, Split, Unit
+from roarbench.terms import Order, Split, Unit
 from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_context, make_runs
 
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
@@ -85,11 +83,6 @@ def test_its_gradients_are_taken_of_images_as_it_wants_them(context):
     assert (removed(context, "grad", 0.5) == expected).mean() > 0.99  # float32 moves a few at the boundary
 
 
-def test_black_is_normalised_as_the_network_wants_it(context):
-    """Where the path of integrated gradients begins."""
-    torch.testing.assert_close(context.black(context.reference_norm).flatten(), -torch.tensor(MEAN) / torch.tensor(STD))
-
-
 def test_controls_see_images_as_the_suite_normalises_them(context, tmp_path):
     """So that they are the same beside every reference, and are ranked once."""
     plain = make_context(tmp_path)
@@ -101,15 +94,6 @@ def test_controls_see_images_as_the_suite_normalises_them(context, tmp_path):
     assert plain.rankings.open(spec).checksum == context.rankings.open(spec).checksum
 
 
-def test_scored_without_retraining_it_is_itself(context, suite):
-    runs = make_runs(context, suite)
-    run = next(run for run in runs if run.cell.estimator == CLEAN and run.cell.retrain is Retrain.NONE)
-    scored = jobs.score(context, run)
-    said = context.references.predictions(context.reference, Split.TEST)
-    assert (scored.correct == (said.targets == context.data.test.labels)).all()
-    np.testing.assert_array_equal(scored.probability, said.probability)
-
-
 def test_records_say_what_is_explained_where_a_run_depends_on_it(context, suite, weights):
     mark = title(str(weights))
     trained = {(run.cell, run.seed): run for run in make_runs(context)}
@@ -119,10 +103,6 @@ def test_records_say_what_is_explained_where_a_run_depends_on_it(context, suite,
         assert (run.key != trained[run.cell, run.seed].key) == depends
     assert context.reference.given == mark
     assert context.reference.recipe == ""
-
-
-def test_without_given_weights_records_are_as_they_were(context):
-    assert not any("given" in record(run) for run in make_runs(context))
 
 
 def test_a_given_reference_is_no_training(suite):

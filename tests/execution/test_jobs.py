@@ -2,29 +2,24 @@
 
 import json
 import shutil
-import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from roarbench import devices
-from roarbench.errors import CallerError, Diverged, StoreError
+from roarbench.errors import Diverged, StoreError
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
-from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
-from roarbench.kernels.scoring import predict
-from roarbench.kernels.train import fit
+from roarbench.kernels.ranking import removed_bits, tie_order
 from roarbench.plan.recipe import Decay, Recipe
-from roarbench.plan.recipes import RECIPES, find_recipe
+from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import CLEAN
-from roarbench.store.planes import read_planes
-from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore, checksum
 from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
@@ -94,24 +89,6 @@ def removed_in_store(context, name, unit, split, t, order=Order.MORF):
 # --- the reference
 
 
-@pytest.mark.slow
-def test_the_reference_is_the_network_that_its_record_describes(context):
-    model = context.network("resnet-planted", 1000)
-    labels = torch.from_numpy(context.data.train.labels)
-    untouched = Ready(torch.from_numpy(pixels_of(context, Split.TRAIN)).float())
-    fit(model, untouched, labels, context.norm, find_recipe("planted@1"), 1000)
-    torch.testing.assert_close(context.trained_reference().state_dict(), model.state_dict(), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("split", Split)
-def test_its_predictions_are_its_most_probable_classes(context, split):
-    with torch.no_grad():
-        chances = context.trained_reference().double()(normalised(context, split)).softmax(1).numpy()
-    said = context.references.predictions(context.reference, split)
-    np.testing.assert_array_equal(said.targets, chances.argmax(1))
-    np.testing.assert_allclose(said.probability, chances.max(1), rtol=1e-4)  # float32 through a network
-
-
 def test_a_reference_is_trained_once(context, monkeypatch):
     before = context.references.checksum(context.reference)
     monkeypatch.setattr(jobs, "fit", None)  # a training would fail
@@ -129,23 +106,6 @@ def test_a_reference_that_diverges_is_not_kept(tmp_path, monkeypatch):
 
 
 # --- rankings
-
-
-@pytest.mark.parametrize("split", Split)
-@pytest.mark.parametrize("t", [0.1, 0.5, 0.9])
-def test_truth_is_ranked_by_the_strength_of_its_features(context, split, t):
-    expected = removed_by_hand(context.images(split).truth, split, t)
-    np.testing.assert_array_equal(removed_in_store(context, "truth", Unit.SCALAR, split, t), expected)
-
-
-# In float32 and in batches the maps differ in their last digits, which moves features that lie next to a boundary.
-@pytest.mark.parametrize("split", Split)
-def test_gradients_are_those_of_the_predicted_logit(context, split):
-    targets = context.references.predictions(context.reference, split).targets
-    maps = gradients(context.trained_reference(), normalised(context, split), targets)
-    for unit, summed in ((Unit.SCALAR, maps), (Unit.PIXEL, maps.sum(1))):
-        found = removed_in_store(context, "grad", unit, split, 0.5)
-        assert (found == removed_by_hand(summed, split, 0.5)).mean() > 0.995
 
 
 def test_the_untrained_twin_explains_other_weights_by_the_references_targets(context):
@@ -185,12 +145,6 @@ def test_training_and_test_images_have_ids_of_their_own(context):
     assert 0.4 < (random[0] == random[1]).mean() < 0.6  # 24 * 192 fair coins: 0.5 within 0.008
 
 
-def test_a_random_ranking_is_exact_and_its_own_for_every_image(context):
-    removed = removed_in_store(context, "random", Unit.SCALAR, Split.TEST, 0.3)
-    assert set(removed.sum(1)) == {removed_count(0.3, 192)} == {58}
-    assert len({row.tobytes() for row in removed}) == TEST
-
-
 def test_shards_give_the_same_rankings_as_one_piece(context, tmp_path):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
     specs = [spec_of(other, name, Unit.SCALAR) for name in ("random", "truth")]
@@ -200,42 +154,6 @@ def test_shards_give_the_same_rankings_as_one_piece(context, tmp_path):
     for spec in specs:
         shards.seal(other, spec)
         assert other.rankings.open(spec).checksum == context.rankings.open(spec).checksum
-
-
-def test_batches_are_the_same_whatever_the_range(context, tmp_path, monkeypatch):
-    for module in (shards, importance):
-        monkeypatch.setattr(module, "EXPLAINED", 8)
-    folders = {"whole": [(0, 24)], "cut": [(8, 24), (0, 8)]}
-    spec, seen = spec_of(context, "grad", Unit.SCALAR), {}
-    for name, ranges in folders.items():
-        other = replace(context, workspace=replace(context.workspace, root=tmp_path / name))
-        shutil.copytree(context.workspace.references, other.workspace.references)
-        for start, stop in ranges:
-            shards.rank_shard(other, [spec], Split.TEST, start, stop)
-        parts = sorted(
-            (other.rankings.folder(spec) / "parts").glob("test-*.arrow"), key=lambda p: int(p.stem.split("-")[1])
-        )
-        seen[name] = np.concatenate([read_planes(part).planes for part in parts])
-    np.testing.assert_array_equal(seen["whole"], seen["cut"])
-
-
-def test_no_more_than_one_batch_of_maps_is_kept(context, tmp_path, monkeypatch):
-    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
-    for module in (shards, importance):
-        monkeypatch.setattr(module, "EXPLAINED", 8)
-    living, most = [], []
-    maps = importance.maps_together
-
-    def watched(*arguments):
-        (found,) = maps(*arguments)
-        living.append(weakref.ref(found["random"]))
-        most.append(sum(seen() is not None for seen in living))
-        return [found]
-
-    monkeypatch.setattr(importance, "maps_together", watched)
-    shards.rank_shard(other, [spec_of(other, "random", Unit.SCALAR)], Split.TRAIN, 0, TRAIN)
-    assert len(most) == 5
-    assert max(most) <= 2  # the last batch, and the one that is being made
 
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(context, tmp_path, monkeypatch):
@@ -337,23 +255,6 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(context, tmp_p
     assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
 
-def test_the_manifest_says_how_many_were_explained_at_once(context, tmp_path, monkeypatch):
-    """A worker with room for 16, cut off, and one with room for 4 that goes on."""
-    other = replace(context, workspace=replace(context.workspace, root=tmp_path))
-    shutil.copytree(context.workspace.references, other.workspace.references)
-    spec = spec_of(other, "grad", Unit.SCALAR)
-    for size, ranges in ((16, [(0, 20)]), (4, [(20, TRAIN), (0, TEST)])):
-        for module in (shards, importance):
-            monkeypatch.setattr(module, "images_at_once", lambda context, estimators, size=size: size)
-        for start, stop in ranges:
-            split = Split.TRAIN if (start, stop) != (0, TEST) else Split.TEST
-            shards.rank_shard(other, [spec], split, start, stop)
-    shards.seal(other, spec)
-    assert made_by(other, spec, Split.TRAIN) == [(16, 16, "float32"), (24, 4, "float32")]
-    assert {part["device"] for part in other.rankings.open(spec).files[Split.TRAIN]["made"]} == {"cpu"}
-    assert made_by(other, spec, Split.TEST) == [(24, 4, "float32")]
-
-
 def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, tmp_path):
     other = replace(context, workspace=replace(context.workspace, root=tmp_path))
     shutil.copytree(context.workspace.references, other.workspace.references)
@@ -405,26 +306,7 @@ def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(con
     assert made_by(other, spec, Split.TEST) == [(24, 6, "float32")]
 
 
-def test_controls_are_ranked_before_there_is_a_reference(tmp_path):
-    context = make_context(tmp_path)
-    shards.rank_shard(context, [spec_of(context, "random", Unit.SCALAR)], Split.TEST, 0, TEST)
-    assert context.rankings.has_part(spec_of(context, "random", Unit.SCALAR), Split.TEST, 0, TEST)
-
-
 # --- scoring
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Inputs that were made beforehand, float32 (n, c, h, w)."""
-
-    images: torch.Tensor
-
-    def __len__(self):
-        return len(self.images)
-
-    def batch(self, index):
-        return self.images[index]
 
 
 def run_of(context, estimator, order=Order.MORF, retrain=Retrain.IMAGES, t=0.9, unit=Unit.SCALAR, seed=0):
@@ -448,47 +330,12 @@ def degraded(context, run, split):
     return np.where(removed_maps(context, run, split), fill, pixels_of(context, split))
 
 
-def retrained_by_hand(context, run, inputs, norm):
-    model = context.network("resnet-planted", run.seed)
-    labels = torch.from_numpy(context.data.train.labels)
-    train, test = (Ready(torch.from_numpy(inputs[split]).float()) for split in Split)
-    fit(model, train, labels, norm, find_recipe(run.recipe), run.seed)
-    return predict(model, test, norm, batch=128).argmax(1).numpy() == context.data.test.labels
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator, order, t, unit, seed",
-    [
-        ("grad", Order.MORF, 0.9, Unit.SCALAR, 0),
-        ("grad", Order.LERF, 0.9, Unit.SCALAR, 1),
-        ("truth", Order.MORF, 0.5, Unit.SCALAR, 1),
-        ("grad", Order.MORF, 0.5, Unit.PIXEL, 0),
-    ],
-)
-def test_a_network_is_trained_and_tested_on_degraded_images(context, estimator, order, t, unit, seed):
-    run = run_of(context, estimator, order, t=t, unit=unit, seed=seed)
-    scored = jobs.score(context, run)
-    inputs = {split: degraded(context, run, split) for split in Split}
-    np.testing.assert_array_equal(scored.correct, retrained_by_hand(context, run, inputs, context.norm))
-    assert scored.probability is None
-    assert scored.rankings == context.rankings.open(spec_of(context, estimator, unit)).checksum
-    assert scored.seconds > 0
-    assert 0 < scored.loss < 2  # log 4 is a guess among the four classes
-
-
 def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(context, monkeypatch):
     run = run_of(context, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     scored = jobs.score(context, run)
     assert context.checkpoint(run.key, scored.rankings).load()["step"] > 0
     assert context.checkpoint(run.key, "0ther").load() is None
-
-
-def test_a_run_can_be_repeated_bit_for_bit_and_its_seed_matters(context):
-    first, again, other = (jobs.score(context, run_of(context, "random", seed=seed)).correct for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
 
 
 @pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.MASKS])
@@ -519,33 +366,6 @@ def test_maps_of_the_same_class_come_from_another_image_of_it(context):
     assert (given != np.arange(len(labels))).all()
 
 
-def test_a_run_opens_its_rankings_once(context, monkeypatch):
-    """And hands them on once, where they are another image's: a copy of all planes."""
-    run = run_of(context, "grad~other-image", retrain=Retrain.MASKS)
-    opened, as_it_is = [], RankingsStore.open
-    monkeypatch.setattr(RankingsStore, "open", lambda *args: opened.append(args[1]) or as_it_is(*args))
-    jobs.score(context, run)
-    assert [spec.name for spec in opened] == ["grad"]
-
-
-@pytest.mark.slow
-def test_mask_only_sees_the_removed_maps_and_nothing_else(context):
-    run = run_of(context, "grad", retrain=Retrain.MASKS)
-    inputs = {split: removed_maps(context, run, split).astype(np.float64) for split in Split}
-    norm = context.norm._replace(mean=(0.9,) * 3, std=(0.3,) * 3)  # of a bit that is 1 nine times in ten
-    torch.testing.assert_close(torch.tensor(jobs._map_norm(context, run)), torch.tensor(norm))
-    expected = retrained_by_hand(context, run, inputs, jobs._map_norm(context, run))
-    np.testing.assert_array_equal(jobs.score(context, run).correct, expected)
-
-
-def test_untouched_images_go_the_same_way(context):
-    run = run_of(context, CLEAN, t=0.0)
-    scored = jobs.score(context, run)
-    inputs = {split: pixels_of(context, split) for split in Split}
-    np.testing.assert_array_equal(scored.correct, retrained_by_hand(context, run, inputs, context.norm))
-    assert (scored.rankings, scored.smoothness) == ("", None)
-
-
 @pytest.mark.parametrize("estimator, order", [("grad", Order.MORF), ("random", Order.LERF)])
 def test_without_retraining_the_reference_answers(context, estimator, order):
     run = run_of(context, estimator, order, Retrain.NONE)
@@ -564,13 +384,6 @@ def test_without_retraining_the_reference_answers(context, estimator, order):
     assert scored.loss is None
 
 
-def test_without_retraining_at_level_0_the_reference_is_itself(context):
-    scored = jobs.score(context, run_of(context, CLEAN, retrain=Retrain.NONE, t=0.0))
-    said = context.references.predictions(context.reference, Split.TEST)
-    np.testing.assert_array_equal(scored.correct, said.targets == context.data.test.labels)
-    np.testing.assert_array_equal(scored.probability, said.probability)
-
-
 @pytest.mark.slow
 def test_a_redrawn_random_ranking_is_drawn_while_training(context):
     run = run_of(context, "random-redrawn", t=0.5)
@@ -585,15 +398,3 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(context):
     np.testing.assert_array_equal(first.correct, again.correct)
     assert (first.correct != other.correct).any()
     assert (first.rankings, first.smoothness) == ("", None)
-
-
-def test_nothing_is_changed_in_the_decoded_images(context):
-    before = context.pixels(Split.TEST).clone()
-    jobs.score(context, run_of(context, "grad"))
-    assert torch.equal(context.pixels(Split.TEST), before)
-
-
-def test_a_fill_that_there_is_not_is_refused(context):
-    run = run_of(context, "random")
-    with pytest.raises(CallerError, match="no fill 'sepia'; known: "):
-        jobs.score(context, replace(run, cell=replace(run.cell, fill="sepia")))

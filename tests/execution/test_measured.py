@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.errors import MachineError, RunError
 from roarbench.execution import local_workers
 from roarbench.execution.measured import measured_rates
 from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
@@ -66,19 +66,6 @@ def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(error, gpus
     assert rates == replace(assume(SUITE, GPU if gpus else CORE), gpus=gpus)
     assert not rates.measured
     assert lines == [f"planted v1: nothing was measured ({error}); the times below are assumed"]
-
-
-def test_what_no_worker_can_do_ends_the_command():
-    def fail(suite, work):
-        raise CallerError("no such network")
-
-    with pytest.raises(CallerError, match="no such network"):
-        lines_of(OneWorker(fail))
-
-
-def test_what_a_device_lacks_is_said_in_one_line():
-    found = replace(assume(SUITE, CORE), basis="", lacks=("trains without compiling",))
-    assert lines_of(OneWorker(lambda suite, work: found))[1] == ["planted v1: trains without compiling"]
 
 
 def test_a_plan_says_which_trainings_do_not_fit(monkeypatch):

@@ -24,7 +24,6 @@ from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import common_network, tuning_of
-from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
@@ -80,20 +79,6 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
     assert max(map(jobs.index, made)) < min(map(jobs.index, tuned))
     assert max(map(jobs.index, tuned)) < min(map(jobs.index, scored))
     assert steps(context, []) == []
-
-
-def test_augmented_adds_no_run_to_specific(done):
-    _, runs, _, _ = done
-    common = [run.cell for run in runs if run.cell.retrain is Retrain.COMMON]
-    assert len(common) == 2 * (1 + 2 * 2 * len(ROWS))  # seeds; untouched; own and other, levels, rows
-    assert len(set(runs)) == len(runs)
-
-
-def test_untouched_images_are_shared_by_roar_with_and_without_exchange(done):
-    _, runs, _, _ = done
-    untouched = [run.cell.retrain for run in runs if run.cell.estimator == CLEAN]
-    assert untouched.count(Retrain.IMAGES) == 1
-    assert Retrain.EXCHANGED not in untouched
 
 
 def cuts(context, names, number=0):
@@ -243,32 +228,6 @@ def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_their
         assert context.rankings.open(context.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
 
 
-def test_training_images_carry_test_images_masks_while_a_network_is_tuned(lent):
-    context, runs, _, _ = lent
-    run = next(run for run in runs if (run.cell.estimator, run.seed) == ("grad", 1))
-    own, common = context.of(run), trained(context, 1, 1, cuts(context, CONTROLS))
-    rankings = networks.row_rankings(own, run)
-    planes = rankings.planes(Split.TEST)
-    inputs = ExchangedImages(
-        context.pixels(Split.TRAIN),
-        tuple(Cut(planes, rankings.layout, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)),
-        context.fill,
-        Unit.SCALAR,
-        torch.Generator().manual_seed(networks.EXCHANGE + 1_000_001),
-        lent=True,
-    )
-    labels = torch.from_numpy(context.data.train.labels)
-    fit(common, inputs, labels, context.norm, tuning_of(find_recipe("planted@1")), 1_000_001)
-    found = networks.scoring_network(own, run, rankings)
-    assert checksum(found.state_dict()) == checksum(common.state_dict())
-
-
-def test_a_network_that_is_tuned_on_other_masks_has_another_key(lent, done):
-    keys = [{run.key for run in runs if run.cell.retrain is Retrain.COMMON} for runs in (lent[1], done[1])]
-    assert len(keys[0]) == len(keys[1])
-    assert not keys[0] & keys[1]
-
-
 def test_the_plan_counts_maps_of_training_images_for_controls_alone():
     suite = replace(COMMON, blocks=COMMON.blocks[:1])
     tuned = replace(suite, tuned_on=Split.TEST)
@@ -278,27 +237,6 @@ def test_the_plan_counts_maps_of_training_images_for_controls_alone():
     assert before.images_ranked - after.images_ranked == 3 * train  # truth, and grad by two references
     assert before.images_explained * test == after.images_explained * (train + test)
     assert after.disk < before.disk
-
-
-def test_no_row_depends_on_which_other_rows_there_are():
-    fewer = replace(COMMON, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=2),))
-    points = set(expand(fewer))
-    assert points < set(expand(COMMON))
-    for point in points:
-        assert bind(fewer, point, "da7a", None) == bind(COMMON, point, "da7a", None)
-
-
-def test_the_networks_key_has_all_that_fixes_it():
-    keys = {
-        common_network(suite, data, order, unit, seed, fill).key
-        for suite in (COMMON, replace(COMMON, recipe="quick@2"))
-        for data in ("da7a", "0ther")
-        for order in Order
-        for unit in Unit
-        for seed in (0, 1)
-        for fill in ("mean", "zero")
-    }
-    assert len(keys) == 2 * 2 * 2 * len(Unit) * 2 * 2
 
 
 def test_the_plan_counts_common_trainings_once_and_tuning_by_rows():
@@ -331,9 +269,34 @@ def test_the_board_has_specific_gains_of_the_stored_answers(done):
         assert row.gain.value == pytest.approx(area)
 
 
-def test_runs_come_seed_first_so_that_all_rows_have_a_whole_curve_early(done):
-    _, runs, jobs, _ = done
-    seeds = {run.key: run.seed for run in runs}
-    order = [seeds[name] for name in jobs if name in seeds]
-    assert order == sorted(order)
-    assert set(order) == {0, 1}
+def test_training_images_carry_test_images_masks_while_a_network_is_tuned(lent):
+    context, runs, _, _ = lent
+    run = next(run for run in runs if (run.cell.estimator, run.seed) == ("grad", 1))
+    own, common = context.of(run), trained(context, 1, 1, cuts(context, CONTROLS))
+    rankings = networks.row_rankings(own, run)
+    planes = rankings.planes(Split.TEST)
+    inputs = ExchangedImages(
+        context.pixels(Split.TRAIN),
+        tuple(Cut(planes, rankings.layout, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)),
+        context.fill,
+        Unit.SCALAR,
+        torch.Generator().manual_seed(networks.EXCHANGE + 1_000_001),
+        lent=True,
+    )
+    labels = torch.from_numpy(context.data.train.labels)
+    fit(common, inputs, labels, context.norm, tuning_of(find_recipe("planted@1")), 1_000_001)
+    found = networks.scoring_network(own, run, rankings)
+    assert checksum(found.state_dict()) == checksum(common.state_dict())
+
+
+def test_the_networks_key_has_all_that_fixes_it():
+    keys = {
+        common_network(suite, data, order, unit, seed, fill).key
+        for suite in (COMMON, replace(COMMON, recipe="quick@2"))
+        for data in ("da7a", "0ther")
+        for order in Order
+        for unit in Unit
+        for seed in (0, 1)
+        for fill in ("mean", "zero")
+    }
+    assert len(keys) == 2 * 2 * 2 * len(Unit) * 2 * 2

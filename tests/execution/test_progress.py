@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import passes
 from roarbench.execution import progress as module
 from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.log_console import LogConsole
@@ -83,15 +82,6 @@ def test_a_log_has_a_line_every_ten_seconds_at_most(context, clock):
     assert shares == ["2%", "22%", "42%", "62%", "82%"]
 
 
-def test_a_failure_is_always_told_on_one_line(context, clock):
-    console = log()
-    reason = "loss nan at step 3 of 40, expected a finite number; lower the peak rate" * 2
-    with watching(console, ranks(3)) as watch:
-        for _ in range(3):
-            watch.note(event(context, failure=reason))
-    assert console.file.getvalue().splitlines() == [f"failed: roar none t=0 scalar seed 0: {reason}"] * 3
-
-
 def test_what_a_failed_step_takes_with_it_is_told_once(context, clock):
     console = log()
     with watching(console, ranks(3)) as watch:
@@ -100,28 +90,6 @@ def test_what_a_failed_step_takes_with_it_is_told_once(context, clock):
         watch.note(event(context, failure="no memory"))
     lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
     assert console.file.getvalue().splitlines() == lines
-
-
-def test_what_happened_meanwhile_is_always_told_on_one_line(context, clock):
-    console = log()
-    with watching(console, ranks(3)) as watch:
-        for _ in range(2):
-            watch.note(event(context)._replace(note="its checkpoint was damaged"))
-    lines = console.file.getvalue().splitlines()
-    assert [line for line in lines if "%" not in line] == [
-        "roar none t=0 scalar seed 0: its checkpoint was damaged"
-    ] * 2
-
-
-@pytest.mark.parametrize(
-    "kind, words",
-    [("reference", "reference trained"), ("rank", "rank controls train 0"), ("seal", "seal grad pixel")],
-)
-def test_every_kind_of_step_has_words(context, clock, kind, words):
-    console = log()
-    with watching(console, ranks(1)) as watch:
-        watch.note(event(context, kind))
-    assert console.file.getvalue().endswith(f"{words}\n")
 
 
 def test_a_terminal_has_a_bar(context):
@@ -186,17 +154,6 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):
         assert now <= should + 1e-9  # nor beyond what it takes
 
 
-def test_each_kind_of_step_has_its_own_pace(clock):
-    """Slow maps of a submission say nothing of the trainings that follow them."""
-    slow, rest = ranks(20, "mine@12345678"), ranks(200)
-    with watching(log(), [*slow, *rest]) as watch:
-        for step in rest[:100]:
-            watch.note(Event(step, "", seconds=1.0))
-        for step in slow:
-            watch.note(Event(step, "", seconds=30.0))
-        assert watch.seconds_left == pytest.approx(100, rel=0.2)
-
-
 def test_what_is_under_way_is_not_all_left(clock):
     todo = ranks(4)
     with watching(log(), todo, workers=2, cost=10.0) as watch:
@@ -205,14 +162,6 @@ def test_what_is_under_way_is_not_all_left(clock):
         assert watch.seconds_left == pytest.approx((3 * 10 - 9) / 2)
         watch.note(Event(todo[1], "", seconds=10.0, running=((todo[2], 1.0), (todo[3], 500.0))))
         assert watch.seconds_left == pytest.approx((20 - 1 - 10) / 2)  # no more than it should take
-
-
-def test_a_step_that_nobody_did_says_nothing_of_the_pace(clock):
-    todo = ranks(100)
-    with watching(log(), todo) as watch:
-        for step in todo[:50]:
-            watch.note(Event(step, "what it needs failed"))
-        assert watch.seconds_left == 50.0
 
 
 def test_what_another_command_did_is_done_and_says_nothing_of_the_pace(clock):
@@ -225,12 +174,6 @@ def test_what_another_command_did_is_done_and_says_nothing_of_the_pace(clock):
     assert watch.seconds_left == pytest.approx(before * 2 / 3, rel=0.15)  # what runs here still does
     assert console.file.getvalue().splitlines()[-1].split()[0] == "50%"
     assert console.file.getvalue().rstrip().endswith(", by another command")
-
-
-def test_nothing_to_do_is_no_division_by_zero(context, clock):
-    with watching(log(), []) as watch:
-        watch.note(event(context))
-        assert watch.seconds_left >= 0
 
 
 def test_what_steps_cost_by_hand(context):
@@ -259,12 +202,3 @@ def test_the_steps_cost_what_the_plan_said(context, monkeypatch):
     work = count_work(SUITE, expand(SUITE), (), None)
     total = sum(cost(context, step, RATES) for step in steps(context, make_runs(context)))
     assert total == pytest.approx(sum(RATES.seconds(work).values()))
-
-
-def test_the_cost_of_a_shard_is_of_one_shared_pass(context):
-    step = next(step for step in steps(context, make_runs(context)) if step.job.name == "rank trained test 0")
-    bench_, specs, *rest = step.job.arguments
-    assert len(specs) == 2  # both units, one map
-    alone = Step("rank", Job("rank", print, (bench_, specs[:1], *rest)), ())
-    assert passes([]).forward == 0
-    assert cost(context, step, RATES) - cost(context, alone, RATES) == pytest.approx(TEST * 0.01)

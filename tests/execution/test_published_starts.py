@@ -13,11 +13,10 @@ from roarbench.execution import common_networks as networks
 from roarbench.execution import given_weights, jobs, shards
 from roarbench.models.build import build
 from roarbench.plan import weights
-from roarbench.plan.common import common_network, tuning_of
+from roarbench.plan.common import common_network
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Split, Unit
@@ -83,12 +82,6 @@ def test_a_network_of_a_run_begins_with_them_too(context, published, monkeypatch
     jobs.score(context, run)
     (state,) = begun
     assert all(torch.equal(state[name], value) for name, value in parameters(published).items())
-
-
-def test_tuning_goes_on_from_the_common_network_not_from_the_published_one():
-    recipe = find_recipe("imagenet-augmented@1")
-    assert recipe.start and tuning_of(recipe).start == ""
-    assert find_suite("imagenet-augmented").given == recipe.start  # one published network: explained, and tuned
 
 
 def test_another_file_under_their_name_is_refused(context, monkeypatch):

@@ -66,10 +66,6 @@ def test_common_networks_and_tunings_are_trainings_too(tmp_path):
     )
 
 
-def test_nothing_is_out_of_reach_where_all_fits(tmp_path):
-    assert not lost(make_context(tmp_path, TINY), set())
-
-
 @pytest.mark.slow
 def test_the_rest_is_done_and_no_store_learns_of_what_was_left_out(tmp_path):
     context, engine = make_context(tmp_path, TINY), InlineEngine()

@@ -10,17 +10,16 @@ from roarbench.errors import CallerError, RunError
 from roarbench.execution import recursion
 from roarbench.execution.common_networks import row_rankings
 from roarbench.execution.job_graph import steps
-from roarbench.execution.recursion import recursion_levels, recursive_stage
+from roarbench.execution.recursion import recursive_stage
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
 from roarbench.kernels.train import fit
-from roarbench.plan.points import expand
-from roarbench.plan.runs import CLEAN, check_fill
+from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
+from roarbench.terms import Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, make_context, make_runs
 
 LEVELS = (0.1, 0.3, 0.5)
@@ -83,14 +82,6 @@ def test_the_lowest_level_is_that_of_roar(done):
         assert one.smoothness == other.smoothness
 
 
-def test_random_goes_on_as_it_began(done):
-    context, runs, _, _ = done
-    run = run_at(runs, "random", 0.5)
-    rankings = row_rankings(context, run)
-    expected = removed_bits(rankings.planes(Split.TEST), 0.5, Order.MORF, rankings.layout)
-    np.testing.assert_array_equal(recursive_stage(context, run, rankings).removed[Split.TEST], expected)
-
-
 def test_the_gradient_at_its_second_level_again(done):
     context, runs, scored, _ = done
     run, low = run_at(runs, "grad", 0.3), gone(context, run_at(runs, "grad", 0.1), Split.TRAIN)
@@ -124,17 +115,6 @@ def test_a_level_waits_for_the_one_below(done, tmp_path):
     assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
     assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
     assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
-
-
-def test_the_way_to_a_level_is_the_same_in_every_suite():
-    assert recursion_levels(0.9) == PAPER_LEVELS
-    assert recursion_levels(0.1) == (0.1,)
-    assert recursion_levels(0.4) == (0.1, 0.3, 0.4)
-
-
-def test_untouched_images_are_those_of_roar():
-    clean = {point.cell.retrain for point in expand(RECURSIVE) if point.cell.estimator == CLEAN}
-    assert clean == {Retrain.IMAGES}
 
 
 @pytest.mark.parametrize("name", ["random-redrawn", "grad~other-image", "grad~untrained"])

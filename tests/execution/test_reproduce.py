@@ -100,12 +100,6 @@ def test_a_run_that_explains_a_file_asks_for_it(tmp_path, retrain):
         assert again(store, tmp_path, wanted, str(file)).verdict is ReproductionOutcome.EQUAL
 
 
-@pytest.mark.parametrize("retrain", [Retrain.NONE, Retrain.IMAGES])
-def test_published_weights_are_found_by_their_name(tmp_path, published, retrain):
-    with filled(replace(TRAINED, given=title(published)), tmp_path, published) as store:
-        assert again(store, tmp_path, key(store, retrain)).verdict is ReproductionOutcome.EQUAL
-
-
 def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published, monkeypatch):
     """Though another suite with the same images and network comes first in the table."""
     suite = replace(SCORED, given=title(published))
@@ -132,9 +126,3 @@ def test_a_run_of_a_network_that_was_tuned_on_masks_of_test_images(tmp_path, mon
     monkeypatch.setitem(VERSIONS, ("lent", 1), lent)
     with filled(lent, tmp_path) as store:
         assert again(store, tmp_path, key(store, Retrain.COMMON)).verdict is ReproductionOutcome.EQUAL
-
-
-def test_a_run_of_no_suite(tmp_path, monkeypatch):
-    other = replace(TRAINED, recipe="cifar10@1")
-    with filled(other, tmp_path) as store, pytest.raises(CallerError, match="no suite of this version has the run"):
-        again(store, tmp_path, key(store, Retrain.IMAGES))

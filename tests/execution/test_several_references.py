@@ -12,7 +12,7 @@ from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.plan.keys import bind, reference_of, reference_points
-from roarbench.plan.points import expand, select
+from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -45,19 +45,6 @@ def test_seed_s_of_an_estimator_is_ranked_by_reference_s_mod_r():
     assert explained == {0: first, 1: second, 2: first}
 
 
-def test_controls_and_untouched_images_depend_on_no_reference_and_keep_the_keys_of_one():
-    one = replace(TWO, references=1)
-    for suite, other in ((TWO, one), (one, TWO)):
-        for point in expand(suite):
-            if point.cell.estimator != "grad" and point.cell.retrain.value == "images":
-                assert bind(suite, point, "da7a", None) == bind(other, point, "da7a", None)
-
-
-def test_what_is_not_trained_is_scored_once_for_each_reference():
-    scored = [point.seed for point in expand(TWO) if point.cell.retrain is MORF.retrain]
-    assert sorted(scored) == [0, 0, 0, 1, 1, 1]  # untouched, random and grad
-
-
 def test_a_replication_shares_neither_a_seed_nor_a_reference():
     again = replace(TWO, replication=1)
     assert not {point.seed for point in expand(TWO)} & {point.seed for point in expand(again)}
@@ -69,12 +56,6 @@ def test_a_replication_shares_neither_a_seed_nor_a_reference():
     assert not explained[0] & explained[1]
     assert [again.reference_number(seed) for seed in (10_000, 10_001, 10_002)] == [0, 1, 0]
     assert again.title == "two v1, replication 1"
-
-
-def test_fewer_seeds_need_no_more_references_than_they_are_ranked_by():
-    assert select(TWO, seeds=1).references == 1
-    assert select(TWO, seeds=5).references == 2
-    assert select(TWO).references == 2
 
 
 def test_maps_are_counted_for_each_reference_and_controls_rankings_once():
@@ -176,16 +157,6 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         assert found.checksum == expected.checksum
         assert found.weights == expected.weights == alone.references.checksum(alone.ranking(spec).reference)
         assert found.kept == expected.kept
-
-
-def test_a_ranking_says_which_reference_it_explains(tmp_path):
-    context = make_context(tmp_path, TWO)
-    for number in (0, 1):
-        own = context.explaining(number)
-        spec = own.ranking_spec(find_estimator("grad"), Unit.SCALAR)
-        assert context.ranking(spec) == context.explaining(1).ranking(spec) == own
-        assert graph.seal_name(context, spec) == f"seal grad scalar {number + 1}"
-    assert context.explaining(1).ranking(own.ranking_spec(find_estimator("random"), Unit.SCALAR)) == context
 
 
 def test_rows_of_several_references_belong_together():

@@ -7,10 +7,9 @@ import pytest
 
 from leaderboard.pictures import read_pictures
 from leaderboard.source import read_suites
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.common import common_network
 from roarbench.plan.suite import NO_NEIGHBOURS, controls_on
-from roarbench.plan.suites import SUITES, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Unit
 from tests.helpers.command_line import command
@@ -61,17 +60,6 @@ def test_what_needs_neighbours_is_refused_in_one_line(call, tmp_path, name):
     assert answer.err == f"roarbench: suite 'breast-cancer' has no '{name}': {NO_NEIGHBOURS}\n"
 
 
-def test_which_estimators_need_neighbours():
-    spatial = {name for name, estimator in ESTIMATORS.items() if estimator.spatial}
-    cams = {"gradcam", "guided-gradcam", "hires-cam", "layer-cam", "score-cam"}
-    patches = {"occlusion", "feature-ablation", "kernel-shap", "rise"}
-    controls = {"sobel", "sobel-released", "random-smooth", "centre", "contrast", "random-blurred"}
-    controls |= {"deviation-blurred", "saturation-deviation"}
-    assert spatial == cams | patches | controls
-    assert find_estimator("gradient-shap(baseline=blur)").spatial
-    assert not find_estimator("ig(baseline=mean)").spatial
-
-
 def test_a_table_has_one_control_and_its_common_network_meets_no_other():
     table, images = find_suite("breast-cancer"), find_suite("quick")
     assert controls_on(table.dataset_record) == ("random",)
@@ -79,12 +67,6 @@ def test_a_table_has_one_control_and_its_common_network_meets_no_other():
     met = [common_network(suite, "", Order.MORF, Unit.SCALAR, 0).families for suite in (table, images)]
     assert [len(families) for families in met] == [1, 3]
     assert met[0] == met[1][:1]
-
-
-def test_suites_on_tables_ask_for_nothing_that_needs_neighbours():
-    tables = [suite for suite in SUITES.values() if suite.dataset_record.tabular]
-    assert tables
-    assert not [row for suite in tables for row in suite.estimator_records if row.spatial]
 
 
 def test_its_lists_speak_of_columns(call):

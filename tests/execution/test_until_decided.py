@@ -10,11 +10,10 @@ from roarbench.analysis.collecting import collect
 from roarbench.errors import CallerError
 from roarbench.execution import until_decided as course
 from roarbench.execution.runner import Finished, Request
-from roarbench.execution.until_decided import StoppingRule, asked_of, planned, run_until_decided
+from roarbench.execution.until_decided import StoppingRule, asked_of, run_until_decided
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
@@ -128,20 +127,7 @@ def test_a_budget_ends_it_and_says_so(begun, store, tmp_path):
     assert said[-1] == "5 of 25 trainings of rows; the budget is spent"
 
 
-def test_a_course_goes_on_where_it_stopped(begun, store, tmp_path):
-    run(store, tmp_path, StoppingRule(budget=1e-9))
-    whole, _ = run(store, tmp_path)
-    assert seeds_of(whole)["grad"] > 1
-
-
 def test_what_no_training_decides_is_refused():
     suite = replace(SUITE, blocks=(Block(MORF, ROWS, (0.9,), seeds=1),))
     with pytest.raises(CallerError, match=r"^no verdict of suite 'made-up' under morf hangs on trainings; leave"):
         asked_of(suite)
-
-
-def test_planned_are_the_seeds_of_the_suite():
-    quick = find_suite("quick")
-    assert planned(quick, ROAR) == dict.fromkeys(("random", "grad", "sgsq-grad", "var-grad", "ig", "gb"), 3) | (
-        dict.fromkeys(("random-blurred", "sobel", "sobel-released"), 1)
-    )

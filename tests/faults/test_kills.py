@@ -152,14 +152,3 @@ def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path
         assert (outcomes(url), tables(folder, *place)) == calm
         with ResultsStore.open(url, read_only=True) as store:
             assert (store.running(), store.failures.stopped(store.keys(""))) == ([], {})
-
-
-def test_commands_that_end_again_and_again_are_a_failure_with_what_they_said(tmp_path: Path):
-    nowhere = ("--store", tmp_path / "store", "--db", f"postgresql://postgres@/none?host={tmp_path}")
-    with Commands(nowhere, tmp_path) as commands:
-        while len(list(tmp_path.glob("*.log"))) <= 2 * COMMANDS:
-            commands.go_on()
-            time.sleep(0.1)
-        commands.patience = 0.0
-        with pytest.raises(AssertionError, match="no row for long.*cannot be reached"):
-            commands.go_on()

@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.plan import Plan, make_plan
-from roarbench.forecast.rates import Rates, measure
+from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import PARTS, Work
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
@@ -35,15 +35,6 @@ HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5,
 PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
 
 
-def test_wall_time_is_shared_by_the_workers():
-    assert PLAN.wall(HERE) == (10 + 60 + 3600 + 10 + 3600 + 20) / 2
-
-
-def test_gpus_share_what_is_theirs_and_cores_the_rest():
-    gpu = replace(HERE, device="a GPU", gpus=4)
-    assert PLAN.wall(gpu) == (60 + 3600 + 10 + 3600) / 4 + (10 + 20) / 2
-
-
 def test_a_plan_in_words():
     lines = [line.split() for line in PLAN.text().splitlines()]
     assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part not in ("noise", "submission")]
@@ -63,11 +54,6 @@ def test_a_plan_in_words():
         " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
         "  1.8e+21 floating-point operations",
     ]
-
-
-def test_without_a_ranking_to_make_the_disk_is_what_it_is_in_the_end():
-    done = replace(PLAN, work=WORK._replace(images_ranked=0, sealing=0))
-    assert "  disk 5 MB; memory " in done.text()
 
 
 def test_noise_is_drawn_by_the_cores():
@@ -112,29 +98,11 @@ def test_a_plan_as_a_record():
     assert found["estimates"][0]["parts"]["attribution"] == 3600
 
 
-def test_a_plan_assumes_without_timing_anything():
-    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2)
-    assert [rates.gpus for rates in plan.estimates] == [0, 1]
-    assert not any(rates.measured for rates in plan.estimates)
-    assert plan.work.images_decoded == 3000
-
-
-def test_images_that_were_opened_are_not_decoded_again():
-    plan = make_plan(SuiteResults(find_suite("planted"), "f" * 32, None, {}), workers=2)
-    assert plan.work.images_decoded == 0
-
-
 def test_images_that_were_decoded_elsewhere_are_decoded_again():
     suite = find_suite("planted")
     held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
     assert make_plan(held, workers=2).work.images_decoded == 0
     assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
-
-
-def test_a_measured_plan_is_of_this_machine():
-    plan = make_plan(SuiteResults(find_suite("planted"), "", None, {}), workers=2, measure=measure)
-    assert [rates.measured for rates in plan.estimates] == [True]
-    assert 0 < plan.wall(plan.estimates[0]) < 3600
 
 
 @pytest.mark.parametrize("suite", ["quick", "imagenette64", "cifar10", "fashion-mnist"])

@@ -7,7 +7,7 @@ import torch
 
 from roarbench.errors import NoRoom
 from roarbench.forecast import rates
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure, operations
+from roarbench.forecast.rates import CORE, Rates, assume, measure, operations
 from roarbench.forecast.workload import PARTS, Work
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -38,10 +38,6 @@ def test_seconds_of_each_part_are_counts_times_rates():
     parts = made.seconds(WORK)
     assert tuple(parts) == PARTS
     assert tuple(parts.values()) == (11e5, 13, 500, 80, 6e4, 7000, 2, 30)
-
-
-def test_operations_by_hand():
-    assert operations(WORK, 10) == 10 * (3 * (13 + 2) + 3 + 2 * 5)
 
 
 def taking(clock, seconds, images):
@@ -83,16 +79,6 @@ def test_a_measurement_takes_no_more_images_than_its_budget(flops, wanted, image
     assert rates._affordable(flops, wanted, torch.device("cpu")) == images
 
 
-def test_a_suite_of_large_steps_is_measured_with_few_images(monkeypatch):
-    """A ResNet-18 at 64 pixels: 8 steps of 128 images would be 3.5 Tera-operations."""
-    seen = {}
-    monkeypatch.setattr(rates, "fit", lambda model, inputs, *rest: seen.update(train=len(inputs), batch=rest[2].batch))
-    monkeypatch.setattr(rates, "predict", lambda *rest: None)
-    monkeypatch.setattr(rates, "importance_maps", lambda some, model, batch, *rest: seen.update(maps=len(batch.ids)))
-    measure(find_suite("imagenette64"))
-    assert seen == {"train": 2, "batch": 2, "maps": 4}
-
-
 @pytest.mark.parametrize("left", ["images_retrained", "images_scored", "images_explained"])
 def test_only_what_there_is_to_do_is_timed(left, monkeypatch):
     """A suite that trains nothing compiles nothing."""
@@ -131,14 +117,6 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(le
     assert found == tuple((title, "no room") for title in tried)
 
 
-def test_a_few_images_are_tried_as_a_step_of_so_many(monkeypatch):
-    """Of a small version a step is no larger than the version."""
-    seen = []
-    monkeypatch.setattr(rates, "fit", lambda model, inputs, labels, *rest: seen.append((len(inputs), len(labels))))
-    assert rates._too_large(find_suite("quick@1"), WORK._replace(train=2)) == ()
-    assert seen == [(2, 2), (2, 2)]
-
-
 def test_images_are_seen_as_often_as_in_a_training(monkeypatch):
     """What is made once for all epochs then weighs as little as it will."""
     seen = []
@@ -161,22 +139,12 @@ def test_small_images_cost_less():
     assert operations(WORK, 64, 33 / 64) == 3 * 33 * 15 + 64 * (3 + 2 * 5)
 
 
-def test_real_rates_are_seconds_above_zero():
-    found = measure(find_suite("planted"))
-    made = (found.decode, found.train, found.predict, found.explain, found.draw, found.rank)
-    assert all(0 < rate < 1 for rate in made)
-
-
 def test_assumed_rates_are_operations_over_speed():
     found = assume(find_suite("planted"), CORE)  # 4,415,744 operations of one pass forward (tests/models/test_cost.py)
     assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
     assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
     assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
     assert not found.measured
-
-
-def test_the_assumed_gpu_trains_3300_images_a_second_of_resnet50():
-    assert GPU.train / (3 * 8.178e9) == pytest.approx(3300, rel=0.01)
 
 
 @pytest.mark.gpu

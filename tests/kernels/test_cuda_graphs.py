@@ -1,6 +1,5 @@
 """Steps as graphs, on a processor: a recording is launched again by `recorder`, and has to do what the step does."""
 
-import copy
 import gc
 import weakref
 from contextlib import nullcontext
@@ -62,28 +61,13 @@ def sizes_recorded(begun: train._Training) -> list[int]:
     return list(begun._graphs.sizes)
 
 
-@pytest.mark.parametrize("micro_batch", [0, 20])
-@pytest.mark.parametrize("kind", Augmentation)
+@pytest.mark.parametrize(("kind", "micro_batch"), [(kind, 20) for kind in Augmentation] + [(Augmentation.NONE, 0)])
 def test_trainings_by_graphs_are_those_without_bit_for_bit(kind: Augmentation, micro_batch: int) -> None:
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch)
     by_graph, alone = training(recipe), training(recipe)
     torch.testing.assert_close(done(by_graph, True), done(alone, False), rtol=0, atol=0)
     assert sizes_recorded(by_graph) == [8, 16]
     torch.testing.assert_close(by_graph._generator.get_state(), alone._generator.get_state(), rtol=0, atol=0)
-
-
-def test_a_training_that_went_on_from_a_checkpoint_records_its_steps_anew() -> None:
-    whole, first, second = training(RECIPE), training(RECIPE), training(RECIPE)
-    first._graphs, second._graphs = Graphs(CPU), Graphs(CPU)
-    for _ in range(12):
-        first.advance()
-    second.restore(copy.deepcopy(first.state()))
-    assert sizes_recorded(first) == [8, 16]
-    for begun in (first, second):
-        while begun.step < begun.steps:
-            begun.advance()
-    torch.testing.assert_close(second.changing(), done(whole, False)[0], rtol=0, atol=0)
-    torch.testing.assert_close(first.changing(), second.changing(), rtol=0, atol=0)
 
 
 def test_a_state_that_is_taken_back_is_no_longer_the_graphs() -> None:
@@ -111,13 +95,6 @@ class ByIndex(train._Training):
 
     def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
         return super().compute([part._replace(images=torch.tensor(part.images.tolist())) for part in parts], rate)
-
-
-class Stale(train._Training):
-    """A training that looks at the same images in every step."""
-
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        return super().compute([part._replace(images=part.images.clone().fill_(7)) for part in parts], rate)
 
 
 class Unsteady(train._Training):
@@ -156,15 +133,6 @@ def test_a_graph_that_does_something_else_is_not_believed(
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
     assert sizes_recorded(begun) == []
     assert [RECORDED in line and reason in line for line in caplog.messages] == [True]
-
-
-def test_where_recording_failed_once_a_process_tries_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    failed, other = training(RECIPE), training(RECIPE)
-    failed.__class__ = Unrecordable
-    done(failed, True)
-    assert len(graphs._FAILED) == 1
-    done(other, True)
-    assert (sizes_recorded(other), len(caplog.messages)) == ([], 1)
 
 
 def test_a_graph_of_another_size_ends_with_the_one_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,20 +177,6 @@ def test_a_network_that_draws_itself_is_not_recorded() -> None:
     begun, alone = training(RECIPE, network()), training(RECIPE, network())
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
     assert (sizes_recorded(begun), begun.draws) == ([], True)
-
-
-@pytest.mark.parametrize(("kind", "count"), [(train._Training, 1), (Stale, 0)])
-def test_the_recorder_tells_what_a_graph_holds_fast(kind: type[train._Training], count: int) -> None:
-    """A launch reads the images that it is given, unless the recording made its own."""
-    begun = training(replace(RECIPE, augmentation=Augmentation.NONE, sides=(1.0,)))
-    begun.__class__ = kind
-    graph = graphs._Graph(begun, [DrawnPart(torch.arange(50), ())])
-    before = [tensor.clone() for tensor in begun.changing()]
-    losses = set()
-    for start in (0, 50):
-        graphs._put_back(begun.changing(), before)
-        losses.add(graph.step([DrawnPart(torch.arange(start, start + 50), ())], 0.1).item())
-    assert len(losses) == 1 + count
 
 
 def test_only_small_resident_images_are_recorded_and_by_sgd_alone() -> None:

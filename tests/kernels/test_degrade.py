@@ -1,5 +1,4 @@
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -61,12 +60,6 @@ def test_degrade_replaces_features_one_by_one(unit: Unit) -> None:
     torch.testing.assert_close(result, torch.tensor(slow_degrade(images, removed, FILL)), rtol=0, atol=0)  # a selection
     for left, argument in zip(before, (images, removed, FILL), strict=True):
         assert torch.equal(left, argument)
-
-
-def test_degrade_takes_images_that_were_degraded_before() -> None:
-    images, removed = drawn(2, (3, 4, 5), Unit.SCALAR)
-    once = degrade(images, removed, FILL)
-    torch.testing.assert_close(degrade(once, removed, FILL), once, rtol=0, atol=0)
 
 
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from(FINE), st.integers(0, 10))
@@ -144,22 +137,6 @@ def test_a_batch_is_the_chosen_images_with_their_features_replaced(unit: Unit) -
     torch.testing.assert_close(batch, expected, rtol=0, atol=0)
 
 
-def test_nothing_removed_gives_the_images() -> None:
-    pixels, removed = drawn(3, (3, 4, 5), Unit.SCALAR)
-    index = torch.tensor([2, 1])
-    none = DegradedImages(pixels, None, FILL, Unit.SCALAR).batch(index)
-    zeros = DegradedImages(pixels, torch.zeros_like(packed(removed)), FILL, Unit.SCALAR).batch(index)
-    torch.testing.assert_close(none, pixels[index].float(), rtol=0, atol=0)
-    torch.testing.assert_close(zeros, none, rtol=0, atol=0)
-
-
-def test_everything_removed_gives_the_fill() -> None:
-    pixels, removed = drawn(2, (3, 4, 4), Unit.SCALAR)
-    images = DegradedImages(pixels, torch.full_like(packed(removed), 255), FILL, Unit.SCALAR)
-    expected = FILL[None, :, None, None].expand(2, 3, 4, 4)
-    torch.testing.assert_close(images.batch(torch.arange(2)), expected, rtol=0, atol=0)
-
-
 def test_a_batch_may_be_changed_without_changing_the_images() -> None:
     pixels, removed = drawn(2, (3, 4, 4), Unit.PIXEL)
     for inputs in (
@@ -185,32 +162,6 @@ def test_removed_maps_are_one_where_removed(unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("unit", FINE)
-def test_redrawn_images_lose_each_feature_with_probability_t(unit: Unit) -> None:
-    n, t = 400, 0.3
-    pixels = torch.full((n, 3, 8, 8), 9, dtype=torch.uint8)
-    images = RedrawnImages(pixels, t, FILL, unit, torch.Generator().manual_seed(0))
-    removed = images.batch(torch.arange(n)) != 9
-    features = removed if unit is Unit.SCALAR else removed[:, :1]
-    if unit is Unit.PIXEL:
-        assert torch.equal(features.expand_as(removed), removed)
-    deviation = math.sqrt(n * t * (1 - t))
-    assert (features.sum(0) - n * t).abs().max() < 5 * deviation  # 192 features, 5 sigma: one false alarm in 9,000
-    assert 0.2 < features.flatten(1).float().mean(1).std() * math.sqrt(features[0].numel()) < 0.8  # not an exact count
-
-
-def test_redrawn_images_change_and_their_generator_fixes_them() -> None:
-    pixels, _ = drawn(4, (3, 8, 8), Unit.SCALAR)
-
-    def readings() -> list[Tensor]:
-        images = RedrawnImages(pixels, 0.5, FILL, Unit.SCALAR, torch.Generator().manual_seed(3))
-        return [images.batch(torch.arange(4)) for _ in range(2)]
-
-    first, second = readings()
-    assert not torch.equal(first, second)
-    assert all(torch.equal(a, b) for a, b in zip(readings(), (first, second), strict=True))
-
-
-@pytest.mark.parametrize("unit", FINE)
 def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
     """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
     pixels, _ = drawn(4, (3, 8, 8), unit)
@@ -220,18 +171,3 @@ def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) ->
         gone = torch.rand(len(index), channels, 8, 8, generator=generator) < 0.3
         expected = torch.where(gone, FILL[:, None, None], pixels[index].float())
         torch.testing.assert_close(images.batch(torch.tensor(index)), expected, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("t", [0.0, 1.0])
-def test_redrawn_images_at_the_ends(t: float) -> None:
-    pixels, _ = drawn(4, (3, 8, 8), Unit.SCALAR)
-    batch = RedrawnImages(pixels, t, FILL, Unit.SCALAR, torch.Generator().manual_seed(3)).batch(torch.arange(4))
-    expected = FILL[:, None, None].expand(4, 3, 8, 8) if t else pixels.float()
-    torch.testing.assert_close(batch, expected, rtol=0, atol=0)
-
-
-def test_inputs_can_be_sent_to_a_worker() -> None:
-    pixels, removed = drawn(3, (3, 4, 4), Unit.SCALAR)
-    images = DegradedImages(pixels, packed(removed), FILL, Unit.SCALAR)
-    copy = pickle.loads(pickle.dumps(images))
-    torch.testing.assert_close(copy.batch(torch.arange(3)), images.batch(torch.arange(3)), rtol=0, atol=0)

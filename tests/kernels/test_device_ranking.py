@@ -87,15 +87,6 @@ def test_planes_of_a_gpu(unit):
 
 
 @pytest.mark.usefixtures("as_on_gpu")
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_told_of_in_the_same_words(bad):
-    maps, layout = large(Unit.SCALAR)
-    maps[3, 1, 2, 4] = bad
-    with pytest.raises(RunError, match="importance of image 3 of the batch has 1 of 1260 values that are not finite"):
-        found(maps, layout)
-
-
-@pytest.mark.usefixtures("as_on_gpu")
 def test_maps_of_another_shape_are_told_of():
     maps, layout = large(Unit.SCALAR)
     with pytest.raises(RunError, match="importance map has shape"):

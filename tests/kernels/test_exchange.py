@@ -110,11 +110,6 @@ def test_each_fill_replaces_what_the_mean_would(fill: str) -> None:
     assert torch.equal(found, torch.where(removed, expected, images.float()))
 
 
-def test_nothing_is_removed_at_level_0() -> None:
-    exchanged = inputs(levels=(0.0,))
-    assert torch.equal(exchanged.batch(torch.arange(N)), exchanged.pixels.float())
-
-
 class CutOff:
     """A checkpoint in memory that ends the training when it is saved."""
 

@@ -22,7 +22,7 @@ def images(n: int, channels: int, size: int) -> DegradedImages:
 
 @pytest.mark.parametrize("kind", sorted(MOVING))
 @pytest.mark.parametrize("taken", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("channels", "size"), [(3, 32), (1, 28), (4, 16), (3, 8)])
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (4, 16)])
 def test_moving_is_augmenting_bit_for_bit(kind: Augmentation, taken: torch.dtype, channels: int, size: int) -> None:
     before = torch.rand(20, channels, size, size, generator=seeded(0)).to(taken)
     index = torch.randperm(20, generator=seeded(2))[:12]
@@ -33,14 +33,6 @@ def test_moving_is_augmenting_bit_for_bit(kind: Augmentation, taken: torch.dtype
     assert found.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(one.get_state(), other.get_state(), rtol=0, atol=0)
     torch.testing.assert_close(ready, kept, rtol=0, atol=0)
-
-
-def test_a_shift_by_hand() -> None:
-    """Of 16 columns moved by one to the left, the last shows what the edge mirrors: column 14."""
-    columns = torch.arange(16.0).expand(200, 1, 16, 16)
-    out = moved(movable(columns, Augmentation.SHIFT), torch.arange(200), 16, Augmentation.SHIFT, seeded(0))
-    lines = {tuple(line.tolist()) for line in out[:, 0, 0]}
-    assert lines == {(*range(16),), (*range(1, 16), 14), (1, *range(15))}
 
 
 def test_the_last_size_is_kept_and_made_once() -> None:

@@ -81,21 +81,6 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: 
             assert sorted(first) == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
 
 
-@pytest.mark.parametrize("order", Order)
-def test_an_images_own_map_gives_its_own_mask(order: Order) -> None:
-    own = removed(maps(1), 0.3, order)
-    made = matched(own, bin_codes(encoded(maps(1)), LAYOUT), strata([numbers(3, 256)], 5), order, TIES)
-    assert np.array_equal(made, own)
-
-
-def test_a_map_of_the_change_alone_gives_its_own_mask_where_strata_are_as_fine_as_the_change() -> None:
-    """Nothing is left to say within a stratum of equal features: both masks remove the same ones of them."""
-    change = np.stack([np.random.default_rng(image).permutation(D).astype(np.uint8) for image in range(N)])
-    own = removed(change.astype(np.float32), 0.5, Order.MORF)
-    made = matched(own, bin_codes(encoded(maps(5)), LAYOUT), strata([change], D), Order.MORF, TIES)
-    assert np.array_equal(made, own)
-
-
 def test_bin_codes_are_in_the_order_of_the_ranking() -> None:
     importance = maps(6)
     codes = bin_codes(encoded(importance), LAYOUT)

@@ -1,7 +1,5 @@
 """The smoothness of removed features: by loops, by hand, and what chance must give."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,15 +40,6 @@ def slow_mean(maps: np.ndarray) -> float:
     return sum(counts) / len(counts)
 
 
-def every_choice(shape: Shape, count: int) -> np.ndarray:
-    """All maps with this many removed features."""
-    chosen = list(combinations(range(int(np.prod(shape))), count))
-    maps = np.zeros((len(chosen), int(np.prod(shape))), bool)
-    for one, places in zip(maps, chosen, strict=True):
-        one[list(places)] = True
-    return maps.reshape(-1, *shape)
-
-
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)).filter(lambda shape: np.prod(shape) > 2),
     st.integers(2, 12),
@@ -74,11 +63,6 @@ def test_against_loops_and_random_by_all_choices(shape: Shape, count: int, unit:
     assert found == pytest.approx(slow_mean(maps) / expected, rel=1e-12)  # the same sums, divided in another order
 
 
-@pytest.mark.parametrize(("shape", "count"), [((1, 3, 3), 4), ((2, 2, 2), 3), ((1, 1, 6), 2), ((1, 2, 4), 7)])
-def test_the_mean_over_all_choices_is_one(shape: Shape, count: int) -> None:
-    assert smoothness(packed(every_choice(shape, count)), shape, Unit.SCALAR) == pytest.approx(1, rel=1e-12)
-
-
 def test_by_hand() -> None:
     """Of 3 x 3 features 4 are removed: a square has 4 pairs, the corners none; chance has 12 pairs * 4/9 * 3/8 = 2."""
     square = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 0]], bool)
@@ -95,23 +79,6 @@ def test_neighbours_do_not_reach_over_rows_channels_or_images() -> None:
     maps = np.zeros((2, 2, 2, 3), bool)
     maps[:, 0, 1, 2] = maps[:, 1, 0, 0] = maps[:, 1, 1, 2] = True  # last and first of a channel, last of an image
     assert smoothness(packed(maps), (2, 2, 3), Unit.SCALAR) == 0
-
-
-def test_the_unit_says_how_many_features_there_are() -> None:
-    pixels = np.array([[1, 1, 0], [0, 0, 0]], bool)
-    # 7 pairs * (2 * 1) / (6 * 5) of two pixels; of the scalars of three channels 21 * (6 * 5) / (18 * 17)
-    assert smoothness(packed(pixels[None, None]), (3, 2, 3), Unit.PIXEL) == pytest.approx(1 / (7 * 2 / 30), rel=1e-12)
-    scalars = np.repeat(pixels[None, None], 3, axis=1)
-    assert smoothness(packed(scalars), (3, 2, 3), Unit.SCALAR) == pytest.approx(3 / (21 * 30 / 306), rel=1e-12)
-
-
-def test_random_is_one_within_chance_and_more_images_than_a_chunk_count() -> None:
-    maps = exact_counts(600, (3, 8, 8), 58, seed=1)
-    pairs = 336 * 0.0903 * 600  # removed ones: a chance of 58/192 * 57/191, over 600 images
-    whole = smoothness(packed(maps), (3, 8, 8), Unit.SCALAR)
-    assert whole == pytest.approx(1, abs=4 / np.sqrt(pairs))  # four standard deviations of independent pairs
-    single = [smoothness(packed(one[None]), (3, 8, 8), Unit.SCALAR) for one in maps]
-    assert whole == pytest.approx(np.mean(single), rel=1e-12)  # every image has the same expectation
 
 
 def test_nothing_to_compare_is_none_and_all_removed_is_one() -> None:

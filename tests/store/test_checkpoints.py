@@ -92,12 +92,6 @@ def test_a_damaged_file_is_dropped_with_a_line(tmp_path, damage):
     assert again.note == ""
 
 
-def test_a_file_that_cannot_be_opened_is_named(tmp_path):
-    (tmp_path / "run.pt").mkdir()
-    with pytest.raises(StoreError, match=r"cannot read .*run\.pt: .*; delete it and run again"):
-        CheckpointFile(tmp_path / "run.pt").load()
-
-
 def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch):
     one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
     sync, began = files.sync, []
@@ -112,23 +106,6 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch)
     one.save(STATE)
     torch.testing.assert_close(one.load(), STATE, rtol=0, atol=0)
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
-
-
-def test_a_writer_whose_run_is_over_elsewhere_goes_on(tmp_path, monkeypatch):
-    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
-    sync = files.sync
-    monkeypatch.setattr(files, "sync", lambda path: (other.remove(), sync(path)))
-    one.save(STATE)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_killed_writer_left_goes_with_the_run(tmp_path):
-    file = CheckpointFile(tmp_path / "run.pt")
-    file.save(STATE)
-    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):
-        (tmp_path / name).write_bytes(b"half")
-    file.remove()
-    assert [path.name for path in tmp_path.iterdir()] == ["other.0123.partial"]
 
 
 def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_so(tmp_path):
@@ -207,24 +184,3 @@ def test_a_runs_checkpoint_stays_until_its_row_is_stored(tmp_path, monkeypatch):
         assert (event.failure, present) == ("", [True])
         assert store.done([run.key]) == {run.key}
     assert not path.exists()
-
-
-def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    context = make_context(tmp_path)
-    run = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
-    expected = jobs.score(context, run)
-    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
-    cut_off = []
-    advance = train._Training.advance
-
-    def stop_at_3(self):
-        if self.step == 3 and not cut_off:
-            cut_off.append(self.step)
-            raise KeyboardInterrupt
-        advance(self)
-
-    monkeypatch.setattr(train._Training, "advance", stop_at_3)
-    with pytest.raises(KeyboardInterrupt):
-        jobs.score(context, run)
-    again = jobs.score(context, run)
-    assert (again.correct == expected.correct).all()

@@ -157,12 +157,3 @@ def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, 
     monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
     monkeypatch.setattr(files, "look_anew", lambda *folders: listed.extend(folders))
     assert Workspace(tmp_path).identity == "of the first"
-
-
-def test_a_folder_keeps_its_identity_and_a_copy_has_it(tmp_path):
-    one, two = Workspace(tmp_path / "one"), Workspace(tmp_path / "two")
-    assert one.identity == one.identity != two.identity
-    copy = tmp_path / "one/.identity"
-    (tmp_path / "three").mkdir()
-    (tmp_path / "three/.identity").write_text(copy.read_text())
-    assert Workspace(tmp_path / "three").identity == one.identity

@@ -1,6 +1,5 @@
 """Who vouches for a row, what was submitted, and results that move from store to store."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +35,6 @@ from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
-Opener = Callable[[str], ResultsStore]
 
 
 @pytest.fixture

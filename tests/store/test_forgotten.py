@@ -54,20 +54,6 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     assert known_keys(store.database, mine.run.key[:10]) == [mine.run.key]
 
 
-def test_the_same_run_can_be_done_and_forgotten_again(store: ResultsStore) -> None:
-    first = make_result(make_run(estimator=MINE))
-    for time in range(3):
-        assert store.add(first)
-        assert forget(store.database, [first.run.key], f"reason {time}") == ForgottenCounts(1, 0)
-    assert [row.reason for row in forgotten_rows(store.database, [first.run.key])] == [
-        "reason 0",
-        "reason 1",
-        "reason 2",
-    ]
-    assert forget(store.database, [first.run.key], "nothing is left") == ForgottenCounts(0, 0)
-    assert store.add(first) and store.done([first.run.key])
-
-
 def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, tmp_path) -> None:
     row = make_result(make_run(estimator="grad"))
     with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as second:

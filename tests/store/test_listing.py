@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,17 +59,3 @@ def test_nothing_is_written_over(tmp_path):
         with pytest.raises(StoreError, match="cannot write .*: there is no folder "):
             list_results(store, tmp_path / "nowhere" / "all.csv")
     assert (tmp_path / "all.csv").read_text() == "mine"
-
-
-def test_rows_pass_through_memory_a_batch_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("roarbench.store.listing._BATCH", 10)
-    rows = [replace(make_result(make_run(seed), 100_000), probability=None) for seed in range(300)]
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        store.add_all(rows)
-        tracemalloc.start()
-        assert list_results(store, tmp_path / "all.csv") == 300
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 300 * 12_500 / 4  # bytes; all answers are 3.75 MB
-    keys = [line["key"] for line in csv.DictReader((tmp_path / "all.csv").read_text("utf-8").splitlines())]
-    assert keys == sorted(row.run.key for row in rows)

@@ -66,17 +66,6 @@ def test_an_environment_inside_a_checkout_has_no_commit(checkout: Path):
     assert provenance_module._commit(installed) == ""
 
 
-def test_without_git_there_is_no_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch):
-    assert provenance_module._commit(checkout / "absent") == ""
-    monkeypatch.setenv("PATH", "")
-    assert provenance_module._commit(checkout) == ""
-
-
-def test_a_library_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(provenance_module, "LIBRARIES", ("numpy", "no-such-library"))
-    assert set(provenance().versions) == {"python", "numpy"}
-
-
 def test_what_is_not_known_is_not_said():
     """Rows from before workers were asked say `cpu` whatever the device was."""
     old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})

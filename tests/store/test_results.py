@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
-from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
@@ -25,15 +25,6 @@ def test_a_result_comes_back_as_it_was(store: ResultsStore):
     result = make_result(make_run())
     assert store.add(result)
     assert store.results([result.run.key]) == {result.run.key: result}
-
-
-def test_optional_parts_come_back_missing(store: ResultsStore):
-    run = make_run()
-    bare = Result(run, 1, 3, b"\x40", 1.0, ORIGIN)
-    store.add(bare)
-    found = store.results([run.key])[run.key]
-    assert found.probability is found.probabilities is found.loss is found.smoothness is None
-    assert found.rankings == found.weights == ""
 
 
 def test_a_row_by_hand(tmp_path: Path):
@@ -93,12 +84,6 @@ def test_answers_pack_one_bit_each(answers: list[bool]):
     assert Result(make_run(), sum(answers), len(answers), bits, 1.0, ORIGIN).answers.tolist() == answers
 
 
-def test_probabilities_are_little_endian_float32():
-    result = Result(make_run(), 0, 2, b"\0", 1.0, ORIGIN, pack_probabilities(np.array([1.0, 0.5], np.float32)))
-    assert result.probability == b"\0\0\x80\x3f\0\0\0\x3f"
-    assert result.probabilities.tolist() == [1.0, 0.5]
-
-
 @pytest.mark.parametrize(
     ("correct", "total", "bits", "probability"),
     [
@@ -125,14 +110,6 @@ def test_a_stored_row_never_changes(store: ResultsStore):
     assert not store.add(other)
     assert store.results([first.run.key])[first.run.key] == first
     assert len(store.keys("")) == 1
-
-
-def test_adding_many_tells_which_were_new(store: ResultsStore):
-    results = [make_result(make_run(seed), total=20) for seed in range(5)]
-    store.add(results[2])
-    assert store.add_all([*results, results[0]]) == {results[seed].run.key for seed in (0, 1, 3, 4)}
-    assert store.add_all([]) == set()
-    assert len(store.keys("")) == 5
 
 
 def test_many_keys_at_once(store: ResultsStore):
@@ -206,13 +183,6 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path: Path):
         named = f"damaged (var-grad t=0.9 seed 0, {run.key}: " if column == "bits" else "damaged"
         assert named in str(caught.value)
         assert "\n" not in str(caught.value)
-
-
-def test_the_default_is_a_file_in_the_store(tmp_path: Path):
-    folder = tmp_path / "a folder, 100% new?"
-    with ResultsStore.open(default_url(folder)) as store:
-        store.add(make_result(make_run()))
-    assert (folder / "results.sqlite").exists()
 
 
 def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path: Path):

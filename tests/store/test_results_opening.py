@@ -67,20 +67,6 @@ def test_a_missing_store_is_not_made_by_reading(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_file_is_an_empty_store(tmp_path: Path):
-    path = tmp_path / "results.sqlite"
-    path.touch()
-    assert "roarbench run" in refusal(f"sqlite:///{path}", read_only=True)
-    assert path.read_bytes() == b""
-    with ResultsStore.open(f"sqlite:///{path}") as store:
-        assert len(store.keys("")) == 0
-
-
-def test_writing_makes_the_folders(tmp_path: Path):
-    with ResultsStore.open(f"sqlite:///{tmp_path}/a/b/results.sqlite") as store:
-        assert len(store.keys("")) == 0
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("content", [b"hello, world\n" * 500, b"\x89PNG\r\n\x1a\n" * 1000, b"x"])
 def test_a_file_that_is_no_database(tmp_path: Path, content: bytes, read_only: bool):
@@ -116,26 +102,12 @@ def test_a_store_of_a_newer_version(filled: Path, read_only: bool):
     assert contents(filled.parent) == before
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_folder_instead_of_a_file(tmp_path: Path, read_only: bool):
-    (tmp_path / "results.sqlite").mkdir()
-    assert "directory" in refusal(f"sqlite:///{tmp_path}/results.sqlite", read_only)
-
-
 @pytest.mark.parametrize(("read_only", "seen"), [(True, "no results store at"), (False, "File exists; check the path")])
 def test_a_file_instead_of_the_folder(tmp_path: Path, read_only: bool, seen: str):
     (tmp_path / "store").touch()
     message = refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
     assert seen in message and f"{tmp_path}/store/results.sqlite" in message
     assert contents(tmp_path) == {f"{tmp_path}/store": b""}
-
-
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_damaged_store(filled: Path, read_only: bool):
-    content = bytearray(filled.read_bytes())
-    content[100:4096] = b"\xff" * 3996  # the page that lists the tables
-    filled.write_bytes(content)
-    assert "damaged" in refusal(f"sqlite:///{filled}", read_only)
 
 
 def test_damage_that_only_reading_finds(filled: Path):
@@ -165,23 +137,6 @@ def test_a_file_that_cannot_be_written(shared_folder: Path):
     assert [file.name for file in shared_folder.iterdir()] == ["results.sqlite"]
 
 
-def test_a_read_only_store_shows_what_its_owner_adds(shared_folder: Path):
-    """A reader without rights to the folder, beside a writer that comes and goes."""
-    path = shared_folder / "results.sqlite"
-    ResultsStore.open(f"sqlite:///{path}").close()
-    seen = []
-    with ordinary_user():
-        reader = ResultsStore.open(f"sqlite:///{path}", read_only=True)
-        seen.append(len(reader.keys("")))
-    with ResultsStore.open(f"sqlite:///{path}") as writer:
-        writer.add(make_result(make_run()))
-        with ordinary_user():
-            seen.append(len(reader.keys("")))
-    with ordinary_user():
-        seen.append(len(reader.keys("")))
-    assert seen == [0, 1, 1]
-
-
 def test_a_folder_that_cannot_be_written(shared_folder: Path):
     shared_folder.chmod(0o555)
     with ordinary_user():
@@ -189,18 +144,6 @@ def test_a_folder_that_cannot_be_written(shared_folder: Path):
         assert "permissions" in refusal(f"sqlite:///{shared_folder}/new/results.sqlite", read_only=False)
     shared_folder.chmod(0o755)
     assert list(shared_folder.iterdir()) == []
-
-
-def test_a_file_that_cannot_be_read(shared_folder: Path):
-    path = shared_folder / "inner" / "results.sqlite"
-    ResultsStore.open(f"sqlite:///{path}").close()
-    path.chmod(0)
-    with ordinary_user():
-        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
-    path.parent.chmod(0)
-    with ordinary_user():
-        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
-    path.parent.chmod(0o755)
 
 
 def test_reading_changes_nothing(filled: Path):

@@ -46,21 +46,6 @@ def test_a_score_is_never_changed(store: ResultsStore):
     store.scores.add([])
 
 
-@pytest.mark.parametrize("field", ["data", "reference", "estimator", "metric", "parameters"])
-def test_every_field_is_part_of_the_key(field: str):
-    assert replace(SPEC, **{field: "another"}).key != SPEC.key
-    assert replace(SPEC, images=65).key != SPEC.key
-
-
-def test_results_know_nothing_of_scores(store: ResultsStore):
-    result = make_result(make_run())
-    store.add(result)
-    before = len(store.keys("")), store.state()
-    store.scores.add([SCORE])
-    assert (len(store.keys("")), store.state()) == before
-    assert store.results([result.run.key]) == {result.run.key: result}
-
-
 def test_a_store_without_the_table_gets_it_and_loses_nothing(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

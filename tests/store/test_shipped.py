@@ -28,12 +28,6 @@ def journal(path: Path) -> bytes:
     return path.read_bytes()[18:20]
 
 
-def test_committed_stores_have_a_rollback_journal():
-    found = {str(path.relative_to(ROOT)): journal(path) for path in committed()}
-    assert set(found) >= {"demo/results.sqlite", "studies/small_networks/results.sqlite"}
-    assert found == dict.fromkeys(found, ROLLBACK)
-
-
 @pytest.mark.parametrize("path", committed(), ids=lambda path: path.parent.name)
 def test_reading_a_committed_store_leaves_no_file_behind(tmp_path, path):
     copy = Path(shutil.copy(path, tmp_path / DEFAULT_FILE))

@@ -33,12 +33,6 @@ def test_what_was_noted_is_told_of_its_suite_and_data_alone(store: ResultsStore)
     assert watched_rows(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}
 
 
-def test_of_several_plans_the_one_with_most_looks_counts(store: ResultsStore):
-    note_watched(store.database, [replace(ROW, looks=5)])
-    note_watched(store.database, [ROW])
-    assert watched_rows(store.database, "quick v2", "da7a", None, "") == {("common", "grad"): 5}
-
-
 def test_a_store_from_before_it_has_none(tmp_path: Path):
     url = f"sqlite:///{tmp_path}/old.sqlite"
     with ResultsStore.open(url) as store, store.database.write() as connection:

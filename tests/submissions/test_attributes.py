@@ -1,6 +1,5 @@
 """Parameters of submissions: which there are, how they are read, and what is run."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -109,11 +108,6 @@ def test_bad_values_are_refused_in_one_line(listed: str, line: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_without_a_class_has_no_parameters():
-    with pytest.raises(CallerError, match="'mine' has no parameter 'a'; it has: none"):
-        entry(HEAD).tuned("a=3")
-
-
 def test_parameters_follow_the_name_of_a_file(tmp_path: Path) -> None:
     odd = tmp_path / "mine(1).py"
     odd.write_text(KINDS)
@@ -158,13 +152,3 @@ def test_the_board_names_values_and_a_command_that_asks_for_them():
     suite_results = replace(held(with_entries(SUITE, [tuned.id])), submissions={tuned.id: tuned})
     assert profile(tuned.id, [suite_results]).settings == "samples 50; noise 0.1"
     assert "--submission 'FILE(samples=50,noise=0.1)' " in command_of(suite_results, tuned.id)
-
-
-def test_the_example_of_the_page_is_the_one_that_ships():
-    """Its command, its attributes and the name of its row, as docs/submissions.md has them."""
-    page = (NOISY.parents[1] / "docs" / "submissions.md").read_text("utf-8")
-    (listed,) = re.findall(r"--submission 'submissions/noisy_gradient.py\((.*?)\)'", page)
-    shown = read_submission(Path(f"{NOISY}({listed})"))
-    assert f"`{shown.id}`" in page
-    for name, value in shown.parameters.items():
-        assert f"        {name} = {value}\n" in page

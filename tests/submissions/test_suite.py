@@ -12,21 +12,14 @@ import pytest
 import torch
 from rich.console import Console
 
-from roarbench.cli.commands.running import requested_suite
-from roarbench.cli.option_records import SuiteOptions
-from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.loading import decode_dataset
-from roarbench.errors import CallerError, RunError, StoreError
-from roarbench.estimators import CONTROLS
+from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.controls import blurred
 from roarbench.execution import entering as submitting
-from roarbench.execution import importance, jobs, local_workers
+from roarbench.execution import importance, jobs
 from roarbench.execution.context import RunContext
-from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
-from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
@@ -34,11 +27,11 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.explain import Task
 from roarbench.sandbox.limits import Limits
-from roarbench.store.entries import Origin, ReproductionOutcome, keep_entry, origins
+from roarbench.store.entries import keep_entry
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
-from roarbench.submissions.file import Refusal, Submission, check_source
+from roarbench.submissions.file import Refusal, check_source
 from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
 
@@ -135,33 +128,6 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
     twins = {f"mine@0123abcd~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(with_entries(find_suite("imagenette64"), ["mine@0123abcd"]).estimators)
     assert not twins & set(with_entries(find_suite("imagenette-brief"), ["mine@0123abcd"]).estimators)
-
-
-def test_a_submission_brings_its_twin_whatever_else_is_chosen() -> None:
-    chosen = requested_suite(
-        find_suite("quick@1"), SuiteOptions("quick@1", ["random,sobel"]), entries=["mine@0123abcd"]
-    )
-    assert set(chosen.estimators) == {*CONTROLS, "mine@0123abcd", "mine@0123abcd~blurred"}
-
-
-def test_a_submission_has_masks_where_the_suite_has_any() -> None:
-    joined = with_entries(find_suite("quick"), ["mine@0123abcd"])
-    protocols = {block.protocol for block in joined.blocks if "mine@0123abcd" in block.estimators}
-    assert protocols == {block.protocol for block in joined.blocks}
-
-
-def test_a_file_is_kept_where_workers_find_it(tmp_path: Path) -> None:
-    entry, workspace = check_source(GOOD), Workspace(tmp_path)
-    workspace.keep_submission(entry.id, GOOD)
-    workspace.keep_submission(entry.id, GOOD)
-    assert workspace.submission(entry.id) == workspace.submission(f"{entry.id}~trusted") == GOOD
-    (workspace.submissions / f"{entry.id}.py").write_bytes(LATE)
-    with pytest.raises(StoreError, match="was altered"):
-        workspace.submission(entry.id)
-    with pytest.raises(StoreError, match="was altered"):
-        workspace.keep_submission(entry.id, GOOD)
-    with pytest.raises(StoreError, match="hand the submission in again"):
-        workspace.submission("none@0123abcd")
 
 
 def test_a_kept_file_is_checked_before_it_is_run(
@@ -266,30 +232,3 @@ def test_other_twins_explain_another_network_or_another_class(tmp_path: Path, mo
     assert not torch.equal(weights["~untrained"], weights[""])
     assert (parts["~other-target"].targets != parts[""].targets).all()
     assert (parts["~untrained"].targets == parts[""].targets).all()
-
-
-def planted_run(tmp_path: Path, store: ResultsStore, entry: Submission) -> Run:
-    """One stored run of the suite `planted`, made small, with what was submitted."""
-    suite = with_entries(find_suite("planted"), [entry.id])
-    workspace = Workspace(tmp_path)
-    images = decode_dataset(find_dataset("planted"), workspace.data, None, 24)
-    context = RunContext(workspace, images.folder, suite)
-    keep_entry(store.database, entry)
-    workspace.keep_submission(entry.id, entry.source)
-    points = [point for point in expand(suite) if point.cell.estimator == entry.id and point.cell.t == 0.5]
-    run = bind(suite, points[0], images.fingerprint, 24)
-    assert not do(context, [run], store)
-    return run
-
-
-def test_a_run_done_again_is_equal(tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
-    run = planted_run(tmp_path, store, check_source(GOOD))
-    made = reproduce(RerunRequest(run.key[:10]), Workspace(tmp_path), store, CONSOLE)
-    assert made.verdict is ReproductionOutcome.EQUAL
-    assert made.differences == []
-    assert "24 correct" in made.text().replace("of 24 correct", "24 correct")
-    assert origins(store.database, [run.key]) == {run.key: Origin.VERIFIED}
-    assert not list(tmp_path.glob("reproduce-*"))
-    with pytest.raises(CallerError, match="no run here has a key"):
-        reproduce(RerunRequest("nothing"), Workspace(tmp_path), store, CONSOLE)

@@ -5,7 +5,6 @@ import json
 import pytest
 from PIL import Image
 
-from roarbench.errors import CallerError
 from toy.figure import draw, make_chart
 from toy.linear import LEVELS, ToyCurve, ToyResult, experiment
 from toy.report import to_json, to_text
@@ -20,10 +19,6 @@ def test_json_holds_the_whole_record():
     assert ToyResult(**{**read, "levels": tuple(read["levels"]), "curves": curves}) == result
 
 
-def test_json_of_one_draw_has_null_errors():
-    assert all(curve["error"] is None for curve in json.loads(to_json(experiment(0, 1)))["curves"])
-
-
 def test_text_by_hand():
     curves = (ToyCurve("true", True, (0.8, 0.5), (0.01, 0.002)), ToyCurve("inverted", False, (0.8, 0.5), (0.01, 0.0)))
     text = to_text(ToyResult(7, 3, 10, 10, (0.0, 1.0), curves))
@@ -34,12 +29,6 @@ def test_text_by_hand():
         " 0.0000    80.0 +- 1.0    80.0 +- 1.0",
         " 1.0000    50.0 +- 0.2    50.0 +- 0.0",
     ]
-
-
-def test_text_of_one_draw_shows_no_error():
-    text = to_text(experiment(0, 1))
-    assert "+-" not in text
-    assert len(text.splitlines()) == 3 + len(LEVELS)
 
 
 def test_chart_shows_the_numbers_with_two_standard_errors():
@@ -70,8 +59,3 @@ def test_picture_opens(tmp_path):
     with Image.open(tmp_path / "toy.png") as image:
         image.load()
         assert image.width > 1000
-
-
-def test_picture_of_another_ending_is_refused(tmp_path):
-    with pytest.raises(CallerError, match=r"toy\.gif"):
-        draw(experiment(0, 1), tmp_path / "toy.gif")

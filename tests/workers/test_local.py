@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from operator import add, truediv
 from pathlib import Path
@@ -22,7 +21,7 @@ from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.job import Job, JobOutcome, perform
-from roarbench.workers.local import LocalEngine, _death, _serve
+from roarbench.workers.local import LocalEngine, _serve
 from tests.helpers.poisoned import do_unless_poisoned
 
 pytestmark = pytest.mark.process
@@ -149,23 +148,12 @@ def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(seen, t
     assert gpu.asked == 1
 
 
-def test_without_a_gpu_nothing_is_asked_of_it(monkeypatch):
-    gpu = DeadGpu(monkeypatch, RuntimeError("no CUDA here"))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    assert type(perform(Job("job", raising, (KeyError("grad"),)))[1]) is RunError
-    assert gpu.asked == 0
-
-
 def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
     """Two workers on a dead GPU and one on another: the second worker on the dead one is no second chance."""
     with LocalEngine(3, ("1", "0")) as engine:  # shown 1, 0, 1
         outcomes = [do(engine, do_unless_poisoned, 7) for _ in range(2)]
         assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
         assert outcomes[1].value == 7
-
-
-def test_a_worker_uses_one_thread(engine):
-    assert do(engine, torch.get_num_threads).value == 1
 
 
 def test_idle_workers_are_counted_and_work_side_by_side():
@@ -196,11 +184,6 @@ def test_each_worker_sees_one_gpu_in_turn_and_so_does_the_one_that_replaces_it()
         assert shown(engine) == ["4", "GPU-7"]
 
 
-def test_more_workers_than_gpus_share_them(monkeypatch):
-    monkeypatch.setattr(LocalEngine, "_start", lambda self, number: self._shown[number])
-    assert LocalEngine(5, ("0", "1"))._idle == ["0", "1", "0", "1", "0"]
-
-
 def test_a_worker_knows_how_many_share_its_gpu():
     with LocalEngine(3, ("0", "1")) as engine:
         for number in range(3):
@@ -209,17 +192,6 @@ def test_a_worker_knows_how_many_share_its_gpu():
         assert engine.gpus == 2
         share = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
         assert do(engine, os.getenv, "TORCHINDUCTOR_COMPILE_THREADS").value == share
-
-
-def test_without_gpus_named_a_worker_sees_what_there_is(engine):
-    assert do(engine, os.getenv, "CUDA_VISIBLE_DEVICES").value == os.getenv("CUDA_VISIBLE_DEVICES")
-
-
-def test_nothing_ends_while_nothing_is_done(engine):
-    assert engine.wait(0.01) == []
-    engine.submit(Job("short", time.sleep, (0.2,)))
-    assert engine.wait(0.01) == []
-    assert list(collect(engine, 1)) == ["short"]
 
 
 def test_a_worker_killed_amid_its_job_takes_only_that_with_it(engine):
@@ -238,27 +210,6 @@ def test_a_worker_whose_machine_failed_is_replaced(engine):
     assert engine.idle == 1
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
-
-
-def test_one_broken_worker_of_several_fails_no_job_twice_and_leaves():
-    """It is idle more often than the others, since all that it does ends at once."""
-    with LocalEngine(3, ("0", "1", "2")) as engine:
-        due, done, failed = list(range(12)), set(), Counter()
-        deadline = time.monotonic() + PATIENCE
-        while len(done) < 12 and time.monotonic() < deadline:
-            while due and engine.idle:
-                value = due.pop(0)
-                engine.submit(Job(str(value), do_unless_poisoned, (value,)))
-            for outcome in engine.wait(1.0):
-                if outcome.error:
-                    failed[outcome.name] += 1
-                    due.append(int(outcome.name))
-                else:
-                    done.add(outcome.value)
-        assert done == set(range(12))
-        assert set(failed.values()) == {1}
-        assert len(failed) <= 3
-        assert len(engine._workers()) == 3 - (len(failed) == 3)
 
 
 def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends():
@@ -295,40 +246,12 @@ def test_a_job_can_be_stopped(engine):
     assert do(engine, add, 1, 2).value == 3
 
 
-def test_a_worker_whose_jobs_were_stopped_does_not_leave(engine):
-    for name in "abc":
-        engine.submit(Job(name, time.sleep, (PATIENCE,)))
-        engine.stop(name)
-        assert str(collect(engine, 1)[name].error) == "its process died (it was stopped)"
-    assert (engine.idle, engine._in_a_row, engine._failed_by) == (1, {}, {})
-
-
-def test_a_worker_that_leaves_tells_its_exit_code(engine):
-    assert str(do(engine, os._exit, 3).error) == "its process died (exit code 3)"
-
-
 def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job():
     with LocalEngine(1) as engine:
         engine.submit(Job("job", add, (1, 1)))
         worker, _ = next(iter(engine._busy.values()))
         os.kill(worker.process.pid, signal.SIGKILL)  # it is still importing torch
         assert "its process died" in str(collect(engine, 1)["job"].error)
-
-
-def test_a_worker_that_dies_while_idle_is_replaced(engine):
-    pid = do(engine, os.getpid).value
-    os.kill(pid, signal.SIGKILL)
-    # its first thread may be a zombie before its last one has let go of the pipe; a child that is gone is gone
-    assert eventually(lambda: pid not in {child.pid for child in multiprocessing.active_children()})
-    outcome = do(engine, os.getpid)
-    assert outcome.error is None
-    assert outcome.value != pid
-
-
-def test_death_names_the_signal_or_the_code():
-    assert _death(-signal.SIGTERM) == "signal SIGTERM; often too little memory"
-    assert _death(1) == "exit code 1"
-    assert _death(None) == "exit code None"
 
 
 def test_a_second_interrupt_ends_workers_at_once():

@@ -48,11 +48,3 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
     assert "ZeroDivisionError: division by zero" in next(line["traceback"] for line in found if "traceback" in line)
     (warned,) = (line for line in found if "mind this" in line["message"])
     assert (warned["job"], warned["level"]) == ("warning", "warning")
-
-
-def test_no_log_is_written_where_none_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with LocalEngine(1) as engine:
-        engine.submit(Job("sum", add, (2, 3)))
-        assert engine.wait(PATIENCE)[0].value == 5
-    assert list(tmp_path.iterdir()) == []

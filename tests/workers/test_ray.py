@@ -19,11 +19,10 @@ import torch
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.plan.suites import find_suite
-from roarbench.store.results import default_url
 from roarbench.workers.job import Job, JobOutcome, Stopping
 from tests.helpers import forked
 from tests.helpers.command_line import SMALL
-from tests.helpers.commands import eventually, outcomes, rows
+from tests.helpers.commands import eventually, rows
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
@@ -158,19 +157,6 @@ def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
         engine.wait(1.0)
 
 
-def test_a_machine_that_ray_gave_up_ends_the_wait_in_one_line(monkeypatch, started):
-    """As when its raylet is killed, which the cluster notices after some seconds."""
-    from roarbench.workers import ray as module
-
-    engine = started(1, 1)
-    engine.submit(Job("job", time.sleep, (PATIENCE,)))
-    assert engine.wait(0.1) == []
-    own = module.ray.get_runtime_context().get_node_id()
-    monkeypatch.setattr(module.ray, "nodes", lambda: [{"NodeID": own, "Alive": False}])
-    with pytest.raises(MachineError, match="Ray's process on this machine died; start Ray anew"):
-        engine.wait(0.1)
-
-
 def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
     engine = started(2, 2)
     for name in ("one", "other"):
@@ -187,15 +173,6 @@ def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, s
     cluster.add_node(num_cpus=1)
     assert until_idle(engine, 1) == 1
     assert do(engine, add, 1, 2).value == 3
-
-
-def test_workers_follow_the_size_of_the_cluster(monkeypatch, cluster, started):
-    from roarbench.workers import ray as module
-
-    monkeypatch.setattr(module, "_LOOK", 0.0)
-    engine = started(1, 2, follow=True)
-    assert engine.wait(0.1) == []
-    assert (engine.idle, len(engine._starting)) == (2, 0)
 
 
 def test_more_workers_than_gpus_share_them(cluster, started):
@@ -280,15 +257,6 @@ def test_a_killed_worker_and_a_killed_command_leave_the_table_of_local_processes
     assert table(store) == table(local)
 
 
-@pytest.mark.postgres
-def test_two_commands_on_one_database_leave_it_too(local, postgres_url, tmp_path):
-    place, logs = (tmp_path / "store", "--db", postgres_url), [tmp_path / "1.log", tmp_path / "2.log"]
-    for command, log in [(start(log, *place), log) for log in logs]:
-        end(command, log)
-    assert table(*place) == table(local)
-    assert outcomes(postgres_url) == outcomes(default_url(local))
-
-
 def test_an_address_where_no_cluster_is(call, tmp_path):
     answer = call("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
     assert answer.code == 2
@@ -312,19 +280,3 @@ def test_without_ray_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
     answer = call("run", *SMALL, "--engine", "ray", "--store", tmp_path / "store")
     said = "roarbench: --engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'\n"
     assert (answer.code, answer.out, answer.err) == (2, "", said)
-
-
-def test_nothing_else_imports_ray():
-    """Nor does a library that is imported here, whatever it does where Ray is installed."""
-    script = """
-import pkgutil, sys
-from importlib import import_module
-import roarbench
-own = [found.name for found in pkgutil.walk_packages(roarbench.__path__, "roarbench.")]
-assert "roarbench.workers.ray" in own
-for name in own:
-    if name != "roarbench.workers.ray" and "migrations" not in name and name != "roarbench.sandbox.inside":
-        import_module(name)
-print([name for name in sys.modules if name.partition(".")[0] == "ray"])
-"""
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"

@@ -1,3 +1,0 @@
-NAME = "function-is-number"
-DESCRIPTION = "of the corpus"
-estimate = 3

@@ -1,2 +1,0 @@
-NAME = "no-function"
-DESCRIPTION = "of the corpus"

@@ -1,2 +1,0 @@
-NAME = "not-python"
-def estimate(model images):
