@@ -10,8 +10,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 def folded(model: nn.Module) -> GraphModule:
     """Return a copy of a network without its batch norms: the same function up to rounding, in fewer steps.
 
-    Its ReLUs stay modules of their own. `benchmarks/test_attribution.py` compares the time of maps with and
-    without.
+    Its ReLUs stay modules of their own. `benchmarks/peers/test_maps.py` compares the time of maps with and without.
 
     Args:
         model: In eval mode; it is left as it is. A batch norm that follows no convolution stays.

@@ -74,3 +74,9 @@ def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
     check_fill("linear", Retrain.NONE)
     with pytest.raises(UnknownName, match="no fill 'blurr'; did you mean 'blur'"):
         check_fill("blurr", Retrain.IMAGES)
+
+
+def test_images_that_do_not_fit_have_the_mean_alone(context, runs, monkeypatch):
+    monkeypatch.setattr(inputs, "SHARE", 0.0)
+    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
+        inputs.degraded(context, Split.TEST, jobs._rankings(context, runs["blur"]), runs["blur"].cell)

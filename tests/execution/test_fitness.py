@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.datasets import superpixel_files as superpixels
 from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite
@@ -111,3 +112,16 @@ def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(t
         words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
         with pytest.raises(CallerError, match=words):
             fitted(asked)
+
+
+def test_lrp_is_left_out_where_a_step_has_no_rule(tmp_path):
+    made = fitted(suite(tmp_path, "gelu", estimators='["grad", "lrp"]'))
+    assert made.left_out == {"lrp": "lrp has no rule for GELU, which the network has"}
+    assert fitted(suite(tmp_path, "relu", estimators='["grad", "lrp"]')).left_out == {}
+
+
+def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):
+    asked = suite(tmp_path, "relu", estimators='["grad"]\nunits = ["superpixel"]')
+    monkeypatch.setattr(superpixels.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CallerError, match="unit superpixel needs scikit-image, which is not installed"):
+        fitted(asked)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from roarbench.errors import MachineError, RunError
+from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.execution import local_workers
 from roarbench.execution.measured import measured_rates
 from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
@@ -95,3 +95,16 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     assert (rates.gpus, rates.measured) == (2, False)
     assert len(lines) == 1
     assert "the GPU that this process was given is lost" in lines[0]
+
+
+def test_what_no_worker_can_do_ends_the_command():
+    def fail(suite, work):
+        raise CallerError("no such network")
+
+    with pytest.raises(CallerError, match="no such network"):
+        lines_of(OneWorker(fail))
+
+
+def test_what_a_device_lacks_is_said_in_one_line():
+    found = replace(assume(SUITE, CORE), basis="", lacks=("trains without compiling",))
+    assert lines_of(OneWorker(lambda suite, work: found))[1] == ["planted v1: trains without compiling"]

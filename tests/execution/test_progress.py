@@ -202,3 +202,9 @@ def test_the_steps_cost_what_the_plan_said(context, monkeypatch):
     work = count_work(SUITE, expand(SUITE), (), None)
     total = sum(cost(context, step, RATES) for step in steps(context, make_runs(context)))
     assert total == pytest.approx(sum(RATES.seconds(work).values()))
+
+
+def test_nothing_to_do_is_no_division_by_zero(context, clock):
+    with watching(log(), []) as watch:
+        watch.note(event(context))
+        assert watch.seconds_left >= 0

@@ -179,3 +179,8 @@ def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_
     assert isinstance(ended.exception, CallerError), "exit code 2"
     assert str(ended.exception) == "Quantus is not installed; write pip install 'roarbench[quantus]'"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_mean_is_over_the_images_that_have_a_value():
+    score = quantus._score(score_specs(SUITE, "")["grad", IDS[0]], "grad", np.array([1.0, np.nan, 2.0]), {})
+    assert (score.value, score.count) == (1.5, 2)

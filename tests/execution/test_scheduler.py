@@ -30,6 +30,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from roarbench.terms import Retrain, Split, Unit
 from roarbench.workers.job import Job, JobOutcome
+from tests.helpers.commands import eventually
 from tests.helpers.leasing import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
 
@@ -354,6 +355,7 @@ def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(fresh, stor
     monkeypatch.setattr(jobs, "score", until_full)
     with pytest.raises(CallerError, match="the disk is full"):
         list(complete(context, runs, store, InlineEngine()))
+    assert store.running() == []  # its claims are given up
     assert len(store.keys("")) == 3
     assert store.failures.history([run.key for run in runs]) == {}
 
@@ -552,13 +554,6 @@ def test_leases_are_renewed_while_nothing_can_be_printed(tmp_path, store, monkey
 def rows_of(store):
     with store.database.read() as connection:
         return connection.execute(select(leases)).all()
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_path, store, monkeypatch):

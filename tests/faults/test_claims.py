@@ -1,16 +1,19 @@
 """Many processes on one database: each run is given to one of them, and every result that they write is there."""
 
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
 from roarbench.store.leases import Owner, Wanted
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.commands import PATIENCE
 from tests.helpers.forked import CONTEXT
+from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
@@ -70,3 +73,36 @@ def test_no_writer_is_refused_and_no_result_is_lost(store_url: str, results: int
     at_once(write, [(store_url, f"writer-{number}", results) for number in range(WRITERS)])
     with ResultsStore.open(store_url, read_only=True) as store:
         assert len(store.keys("")) == WRITERS * results
+
+
+def open_once(barrier: Barrier, url: str) -> None:
+    barrier.wait(PATIENCE)
+    with ResultsStore.open(url) as store:
+        lease(store, [make_run().key], Owner.here())
+
+
+def test_processes_that_make_the_store_at_the_same_time(store_url: str):
+    at_once(open_once, [(store_url,)] * 4)
+
+
+def die_in_a_transaction(barrier: Barrier, url: str) -> None:
+    with ResultsStore.open(url) as store:
+        store.add(make_result(make_run(0)))
+        with store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE results SET seed = 7")
+            barrier.wait(PATIENCE)
+            time.sleep(PATIENCE)
+
+
+def test_the_file_is_sound_after_a_kill_in_a_transaction(tmp_path: Path):
+    barrier = CONTEXT.Barrier(2)
+    process = CONTEXT.Process(target=die_in_a_transaction, args=(barrier, default_url(tmp_path)))
+    process.start()
+    barrier.wait(PATIENCE)
+    process.kill()
+    process.join()
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        assert store.done([make_run(0).key, make_run(1).key]) == {make_run(0).key}
+        assert store.add(make_result(make_run(1)))
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -29,12 +29,9 @@ from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Unit
+from tests.helpers.streamed import seeded
 
 DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def pictures(n: int = 6, size: int = 32) -> Tensor:

@@ -18,15 +18,12 @@ from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
 from roarbench.terms import Precision, Unit
 from tests.helpers.recorder import recorded
+from tests.helpers.streamed import seeded
 
 NORM = Normalisation((120.0, 100.0, 90.0), (60.0, 70.0, 50.0))
 RECIPE = Recipe("test", 1, 4, 50, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, sides=(0.5, 1.0, 1.0))
 CPU = torch.device("cpu")
 RECORDED = "steps are launched kernel by kernel"
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from roarbench.kernels.train import _Training, fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
-from tests.helpers.streamed import CPU, both
+from tests.helpers.streamed import CPU, both, seeded
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,10 +31,6 @@ pytestmark = [
 GPU = torch.device("cuda")
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
 RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.CROP_FLIP, Precision.FLOAT32)
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def on_gpu(held):

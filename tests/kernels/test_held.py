@@ -9,10 +9,7 @@ from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.held import MOVING, Held, fits, movable, moved
 from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Unit
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers.streamed import seeded
 
 
 def images(n: int, channels: int, size: int) -> DegradedImages:

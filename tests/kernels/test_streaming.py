@@ -14,7 +14,7 @@ from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
-from tests.helpers.streamed import both, seeded
+from tests.helpers.streamed import CPU, FILL, both, drawn, seeded
 
 
 @pytest.mark.parametrize("unit", Unit)
@@ -107,3 +107,10 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [(jobs.score(context, run).correct == right).all() for run, right in zip(runs, expected, strict=True)]
     assert len(made) >= 2 * (len(runs) - 1)  # training and test images; mask-only has none
+
+
+def test_untouched_images_are_streamed_too():
+    pixels, _ = drawn()
+    index = torch.tensor([3, 3, 0])
+    found = StreamedImages(pixels, None, FILL, CPU).batch(index)
+    torch.testing.assert_close(found, pixels[index].float(), rtol=0, atol=0)

@@ -23,6 +23,7 @@ from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Precision, Unit
+from tests.helpers.streamed import seeded
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
@@ -55,10 +56,6 @@ class Linear(nn.Module):
         self.seen.append(x.detach().clone())
         out: Tensor = self.linear(x.flatten(1))
         return out
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def pictures(n: int, size: int = 16) -> tuple[FixedImages, Tensor]:

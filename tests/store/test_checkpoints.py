@@ -184,3 +184,26 @@ def test_a_runs_checkpoint_stays_until_its_row_is_stored(tmp_path, monkeypatch):
         assert (event.failure, present) == ("", [True])
         assert store.done([run.key]) == {run.key}
     assert not path.exists()
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    (tmp_path / "run.pt").mkdir()
+    with pytest.raises(StoreError, match=r"cannot read .*run\.pt: .*; delete it and run again"):
+        CheckpointFile(tmp_path / "run.pt").load()
+
+
+def test_a_writer_whose_run_is_over_elsewhere_goes_on(tmp_path, monkeypatch):
+    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
+    sync = files.sync
+    monkeypatch.setattr(files, "sync", lambda path: (other.remove(), sync(path)))
+    one.save(STATE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_goes_with_the_run(tmp_path):
+    file = CheckpointFile(tmp_path / "run.pt")
+    file.save(STATE)
+    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):
+        (tmp_path / name).write_bytes(b"half")
+    file.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["other.0123.partial"]

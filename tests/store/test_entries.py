@@ -27,7 +27,7 @@ from roarbench.store.entries import (
 )
 from roarbench.store.image_notes import ImageNote
 from roarbench.store.result import Result, pack_answers
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
@@ -38,8 +38,8 @@ OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
 
 
 @pytest.fixture
-def store(store_url: str):
-    with ResultsStore.open(store_url) as store:
+def store(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 

@@ -1,6 +1,7 @@
 """Rows that are taken off the boards: nothing of them is lost, and the same runs can be done again."""
 
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,8 +22,8 @@ MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
 
 
 @pytest.fixture
-def store(store_url: str):
-    with ResultsStore.open(store_url) as store:
+def store(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,14 +45,23 @@ def own(**changes: Any) -> Suite:
     return replace(own_suite("photos", "two classes", made), **changes)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """What `export` wrote of three rows of a submission and a suite."""
-    with ResultsStore.open(f"sqlite:///{tmp_path}/first.sqlite") as store:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what `export` wrote of three rows of a submission and a suite, and an empty store."""
+    folder = tmp_path_factory.mktemp("made")
+    ResultsStore.open(f"sqlite:///{folder}/second.sqlite").close()
+    with ResultsStore.open(f"sqlite:///{folder}/first.sqlite") as store:
         keep_entry(store.database, ENTRY)
         keep_suite(store.database, own())
         store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
-        export_results(store, tmp_path / "file.parquet")
+        export_results(store, folder / "file.parquet")
+    return folder
+
+
+@pytest.fixture
+def file(made: Path, tmp_path: Path) -> Path:
+    for name in ("second.sqlite", "file.parquet"):
+        shutil.copy(made / name, tmp_path)
     return tmp_path / "file.parquet"
 
 

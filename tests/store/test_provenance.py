@@ -80,3 +80,14 @@ def test_what_somebody_else_computed_with_is_no_markup():
     said = Provenance("0", {}, hostile).computed_with
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
     assert len(said["processor"]) == 60
+
+
+def test_without_git_there_is_no_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+    assert provenance_module._commit(checkout / "absent") == ""
+    monkeypatch.setenv("PATH", "")
+    assert provenance_module._commit(checkout) == ""
+
+
+def test_a_library_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(provenance_module, "LIBRARIES", ("numpy", "no-such-library"))
+    assert set(provenance().versions) == {"python", "numpy"}

@@ -532,3 +532,14 @@ def test_a_full_disk(store: RankingsStore) -> None:
     assert not store.has(SPEC)
     store.seal(SPEC, COUNTS)
     np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = RankingsStore(tmp_path / "file" / "rankings")
+    with pytest.raises(StoreError, match=r"cannot write .*: Not a directory; free space or choose another --store"):
+        write(store, Split.TRAIN, 0, 16)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.seal(SPEC, COUNTS)
+    with pytest.raises(StoreError, match="cannot write"), store.lock(SPEC.data, "trained", Split.TRAIN, [0]):
+        pass

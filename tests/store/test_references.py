@@ -1,5 +1,6 @@
 """Explained models on disk: whole or not there, and trained by one process at a time."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -164,3 +165,13 @@ def test_one_process_at_a_time(tmp_path):
     assert events == ["waits", "first leaves", "second"]
     with store.lock(REFERENCE), store.lock(Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)):
         pass  # another reference has a lock of its own
+
+
+@pytest.mark.parametrize("step", ["write_bytes", "mkdir"])
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch, step):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, step, full)
+    with pytest.raises(StoreError, match="cannot write .*: No space left on device; free space or choose another"):
+        save(ReferenceStore(tmp_path / "references"))

@@ -265,3 +265,38 @@ def test_a_user_without_rights(postgres_url: str):
         connection.execute("CREATE ROLE guest LOGIN")
         connection.execute("GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)
+
+
+def test_an_empty_file_is_an_empty_store(tmp_path: Path):
+    path = tmp_path / "results.sqlite"
+    path.touch()
+    assert "roarbench run" in refusal(f"sqlite:///{path}", read_only=True)
+    assert path.read_bytes() == b""
+    with ResultsStore.open(f"sqlite:///{path}") as store:
+        assert len(store.keys("")) == 0
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_folder_instead_of_a_file(tmp_path: Path, read_only: bool):
+    (tmp_path / "results.sqlite").mkdir()
+    assert "directory" in refusal(f"sqlite:///{tmp_path}/results.sqlite", read_only)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_damaged_store(filled: Path, read_only: bool):
+    content = bytearray(filled.read_bytes())
+    content[100:4096] = b"\xff" * 3996  # the page that lists the tables
+    filled.write_bytes(content)
+    assert "damaged" in refusal(f"sqlite:///{filled}", read_only)
+
+
+def test_a_file_that_cannot_be_read(shared_folder: Path):
+    path = shared_folder / "inner" / "results.sqlite"
+    ResultsStore.open(f"sqlite:///{path}").close()
+    path.chmod(0)
+    with ordinary_user():
+        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
+    path.parent.chmod(0)
+    with ordinary_user():
+        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
+    path.parent.chmod(0o755)

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from roarbench.identity import canonical, record
 from roarbench.store import opening, schema
 from roarbench.store.result import row_of
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import results
 from roarbench.store.scores import Score, ScoreSpec
 from tests.helpers.store_rows import make_result, make_run
@@ -20,8 +20,8 @@ SCORE = Score(SPEC, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})
 
 
 @pytest.fixture
-def store(store_url: str):
-    with ResultsStore.open(store_url) as store:
+def store(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from roarbench.store import schema
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 
 ROW = WatchedRow("quick v2", "da7a", None, "", "common", "grad", 3)
 
 
 @pytest.fixture
-def store(store_url: str):
-    with ResultsStore.open(store_url) as store:
+def store(tmp_path: Path):
+    with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 

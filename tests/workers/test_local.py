@@ -22,6 +22,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.job import Job, JobOutcome, perform
 from roarbench.workers.local import LocalEngine, _serve
+from tests.helpers.commands import eventually
 from tests.helpers.poisoned import do_unless_poisoned
 
 pytestmark = pytest.mark.process
@@ -47,13 +48,6 @@ def collect(engine: LocalEngine, count: int) -> dict[str, JobOutcome]:
 def do(engine: LocalEngine, call: Callable[..., object], *arguments: object, name: str = "job") -> JobOutcome:
     engine.submit(Job(name, call, arguments))
     return collect(engine, 1)[name]
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 def raising(error: Exception) -> None:
