@@ -27,7 +27,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.asked import Asked, NotThere
 from leaderboard.links import Address, Links
-from leaderboard.page import board, claims, compare, images, method, suites, trust
+from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
 from leaderboard.text import plain
 from leaderboard.views import Views
 from leaderboard.words import ADVICE, REPOSITORY
@@ -59,6 +59,8 @@ PAGES = {  # by name in addresses, in the order of the navigation
     "images": Page("Images", images.addresses, images.context),
     "compare": Page("Compare", compare.addresses, compare.context),
     "trust": Page("Can I trust this?", trust.addresses, trust.context),
+    "submit": Page("Submit", submit.addresses, submit.context),
+    "cite": Page("", cite.addresses, cite.context),
 }
 
 
@@ -86,6 +88,7 @@ def render(asked: Asked) -> Rendered:
     fields = PAGES[name].context(asked)
     nav = [(key, PAGES[key].label, _link(key, asked)) for key in _listed(asked)]
     shared = _shared(asked.links) | {"page": name, "nav": nav}
+    shared["cite"] = asked.links.to("cite", asked.at.suite or next(iter(asked.views), "")) if asked.views else ""
     return Rendered(fields["title"], templates().get_template(f"{name}.html").render(shared | fields))
 
 
@@ -94,6 +97,9 @@ def _shared(links: Links) -> dict[str, Any]:
         "layout": "bare.html" if links.live else "page.html",
         "live": links.live,
         "link": links.to,
+        "keep": lambda name, text: links.file(name, str(text).encode()),
+        "cite": "",
+        "card": "",
         "files": [],
         "description": "",
         "repository": REPOSITORY,

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from leaderboard.asked import Asked, NotThere
+from leaderboard.card import card
 from leaderboard.links import Address, address
 from leaderboard.records import BoardRecord, BoardRow
 from leaderboard.text import plain
@@ -72,6 +73,7 @@ def context(asked: Asked) -> dict[str, Any]:
     return {
         "title": f"{plain(view.title)}: {plain(question(board.protocol))}",
         "description": board.headline,
+        "card": _card(asked, board, heading),
         "board": board,
         "heading": heading,
         "lede": lede(board.protocol),
@@ -111,6 +113,11 @@ def _written(write: Callable[..., str], tables: list[SuiteTable]) -> bytes:
 def _json(*tables: SuiteTable) -> str:
     lines = ",\n".join(map(as_json, tables))
     return f"[{lines}]"
+
+
+def _card(asked: Asked, board: BoardRecord, heading: str) -> str:
+    """Return the address of the picture for links; empty in the app, which nobody else reaches."""
+    return "" if asked.links.live else asked.links.file(f"{board.stem}.png", card(board, heading))
 
 
 def _protocol(asked: Asked) -> Protocol:

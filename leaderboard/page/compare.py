@@ -10,6 +10,7 @@ from leaderboard.pairs import Pair, pair
 from leaderboard.records import BoardRow
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
+from roarbench.protocols.mask_only import MASK_ONLY
 
 _PAIRS = 3  # on a static page; a running program compares any two rows
 _EACH = 2  # images that speak for each row
@@ -33,8 +34,11 @@ class Compared(NamedTuple):
 
 
 def addresses(views: Views) -> Iterator[Address]:
-    """Yield a page for each suite with two rows that have gains."""
-    yield from (address("compare", view.slug) for view in views.values() if len(_rows(view)) > 1)
+    """Yield a page for each suite with results of two rows, without computing a board."""
+    for view in views.values():
+        run = view.results.by_estimator.keys() & set(view.results.suite.placed)
+        if len(run) > 1 and view.leading != MASK_ONLY:
+            yield address("compare", view.slug)
 
 
 def _rows(view: SuiteView) -> list[BoardRow]:
@@ -45,17 +49,14 @@ def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page of a suite: the pair that is asked for, or the best row beside some others."""
     view = asked.view
     rows = {row.id: row for row in _rows(view)}
-    if len(rows) < 2:
-        raise NotThere(f"There are no two rows with gains in {plain(view.title)}.")
-    pairs = list(_pairs(asked, rows))
-    found = [_compared(asked, *each) for each in pairs]
+    found = [_compared(asked, *each) for each in _pairs(asked, rows)] if len(rows) > 1 else []
     return {
         "title": f"{plain(view.title)}: compare",
-        "description": f"{found[0].first.name} beside {found[0].second.name}, by gains, by answers and on images",
+        "description": "Two estimators beside each other: by gains, by answers and on images",
         "found": found,
         "rows": list(rows.values()),
         "gain": view.leading.gain,
-        "answers": answers(view, found[0].first.id),
+        "answers": answers(view, found[0].first.id) if found else 0,
         "caption": view.board.caption,
         "pictures": view.pictures,
         "photos": photos(asked) if any(each.pictures for each in found) else "",

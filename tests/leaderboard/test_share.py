@@ -1,0 +1,84 @@
+"""What others take from the board: a figure, a picture for links, a citation, commands, a pull request."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from leaderboard.card import card
+from leaderboard.judged import board_record
+from leaderboard.page import cite, submit
+from leaderboard.records import BoardRecord
+from leaderboard.render import templates
+from roarbench.analysis.evidence import Evidence
+from roarbench.plan.suites import VERSIONS
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table import table_of
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.terms import Unit
+from tests.helpers.made_up import held
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def board() -> BoardRecord:
+    evidence = Evidence.of(held(), Bootstrap(200))
+    table = table_of(evidence, ROAR, evidence.suite_results.suite.placed, Unit.SCALAR, ())
+    assert table is not None
+    return board_record(evidence, table)
+
+
+def test_the_picture_for_links_has_the_dots(board: BoardRecord) -> None:
+    picture = Image.open(io.BytesIO(card(board, "A × headline that is as long as three lines of it, or four")))
+    assert (picture.size, picture.format) == ((1200, 630), "PNG")
+    assert len(picture.convert("RGB").getcolors()) > 3
+
+
+def svg(board: BoardRecord, **changed: Any) -> ElementTree.Element:
+    rows = [cite.drawn(board, row) | changed for row in board.rows]
+    fields = {
+        "rows": rows,
+        "name": "n",
+        "question": "q",
+        "measured": "m",
+        "ticks": [(1.0, "0")],
+        "zero": 1.0,
+        "best": 9.0,
+    }
+    return ElementTree.fromstring(templates().get_template("figure.svg").render(fields | changed))
+
+
+def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord) -> None:
+    name = "{http://www.w3.org/2000/svg}"
+    found = svg(board)
+    assert len(found.findall(f"{name}g")) == len(board.rows)
+    marks = [len(list(found.iter(f"{name}{kind}"))) for kind in ("circle", "path")]
+    assert marks == [sum(not row.control for row in board.rows), sum(row.control for row in board.rows)]
+    hostile = svg(board, name="<script>alert(1)</script>")
+    assert not list(hostile.iter(f"{name}script")) and "<script>" in "".join(hostile.itertext())
+
+
+def test_what_changed_since_the_last_version_is_said() -> None:
+    view = SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", 2]))
+    found = cite.changes(view, {})
+    assert "Explained networks: 1 before, now 3." in found
+    assert any(each.startswith("Recipe of the scored networks: quick@1 before, now quick@2") for each in found)
+    assert any(each.startswith("New rows: ") and "sobel-released" in each for each in found)
+    assert any(each.startswith("No longer there: ") and "grad-sq" in each for each in found)
+    first = SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", 1]))
+    assert cite.changes(first, {}) == []
+
+
+def test_the_commands_are_those_of_the_readme_and_the_link_holds_the_file() -> None:
+    for command, _ in submit.COMMANDS[:4]:
+        assert command.format("quick-matched") in README
+    fields = submit.context(SimpleNamespace(views={}))  # of an empty store
+    asked = parse_qs(urlsplit(fields["pull"]).query)
+    assert asked["value"] == [submit.template()] and asked["filename"] == ["my_estimator.py"]
+    assert fields["row"] is None and len(fields["commands"]) == 5
