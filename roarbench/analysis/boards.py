@@ -1,16 +1,14 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from roarbench.analysis.differences import ByPoint, differences_of
+from roarbench.analysis.differences import Answers, ByPoint, differences_of
 from roarbench.analysis.mixtures import Dropped, differing, ignoring, mixture, usual_weights
+from roarbench.analysis.untouched import at_chance, told
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind
@@ -19,7 +17,6 @@ from roarbench.plan.runs import CLEAN, untouched_by
 from roarbench.plan.suite import Suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, unjudged
-from roarbench.stats.chance import at_chance, near_chance
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.judging import board, spread_for
 from roarbench.stats.spread import Spread, spread_of
@@ -28,32 +25,6 @@ from roarbench.submissions.file import Submission
 from roarbench.terms import Unit
 
 VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
-NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that knows next to nothing
-
-
-class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: as bytes they are 8 times as large.
-
-    Args:
-        held: Results by point.
-    """
-
-    def __init__(self, held: Mapping[tuple[str, float], Collection[Result]]) -> None:
-        self._held = held
-
-    def __getitem__(self, at: tuple[str, float]) -> NDArray[np.bool_]:
-        found = list(self._held[at])
-        packed = np.frombuffer(b"".join(result.bits for result in found), np.uint8).reshape(len(found), -1)
-        return np.unpackbits(packed, axis=1, count=found[0].total).view(np.bool_)
-
-    def __contains__(self, at: object) -> bool:
-        return at in self._held
-
-    def __iter__(self) -> Iterator[tuple[str, float]]:
-        return iter(self._held)
-
-    def __len__(self) -> int:
-        return len(self._held)
 
 
 class Other(NamedTuple):
@@ -159,16 +130,7 @@ class SuiteResults:
         The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
         was that of one network.
         """
-        suite_results = self._untouched
-        if not suite_results:
-            return ""
-        correct, total = sum(result.correct for result in suite_results) / len(suite_results), suite_results[0].total
-        if not at_chance(int(correct), total, self.classes):
-            return ""
-        seen = f"{correct / total:.1%} of {total:,} untouched test images are answered correctly"
-        return (
-            f"At chance: {seen}, a guess is right on {1 / self.classes:.1%}. These numbers test the installation only."
-        )
+        return at_chance(self._untouched, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -185,13 +147,8 @@ class SuiteResults:
     @property
     def reference_words(self) -> str:
         """Return these accuracies in words, and whether one is hardly better than a guess; empty if not known."""
-        if self.reference_accuracy is None:
-            return ""
         held = [self.references[number] for number in sorted(self.references)]
-        near = any(near_chance(row.correct, row.total, self.classes) for row in held)
-        each = ", ".join(f"{row.correct / row.total:.1%}" for row in held)
-        name = f"{len(held)} references" if len(held) > 1 else "reference"
-        return f"{name} {each} correct" + (f", {NEAR_CHANCE} ({1 / self.classes:.1%})" if near else "")
+        return "" if self.reference_accuracy is None else told(held, self.classes)
 
     @property
     def _untouched(self) -> list[Result]:
@@ -210,7 +167,7 @@ class SuiteResults:
         the rows, levels and seeds that both have.
         """
         parts = protocol.made_of or (protocol,)
-        rows, levels = self._shared(protocol, unit, fill)
+        rows, levels = self.suite.shared(protocol, unit, fill)
         if not levels:
             return None
         held = others = self._held(parts[0], unit, fill)
@@ -234,18 +191,7 @@ class SuiteResults:
 
     def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
-        return self._shared(protocol, unit, "")[1]
-
-    def _shared(self, protocol: Protocol, unit: Unit, fill: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return rows and levels above 0 that the suite has of a protocol, or of all that it is made of."""
-        rows, levels, fill = [], [], fill or self.suite.fill(protocol)
-        for part in protocol.made_of or (protocol,):
-            place = (part, unit, fill)
-            blocks = [block for block in self.suite.blocks if (block.protocol, block.unit, block.fill) == place]
-            rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
-            levels.append({t for block in blocks for t in block.levels})
-        shared = sorted(set.intersection(*levels))
-        return tuple(name for name in rows[0] if all(name in names for names in rows)), tuple(shared)
+        return self.suite.shared(protocol, unit)[1]
 
     def _held(self, protocol: Protocol, unit: Unit, fill: str) -> ByPoint:
         """Return the results of one protocol by point and seed."""

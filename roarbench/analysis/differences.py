@@ -1,6 +1,6 @@
-"""Gains that are differences of answers: each cell's minus those that it is held against, image by image."""
+"""Answers by point of a curve, and differences of answers: each cell's minus those that it is held against."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,31 @@ from roarbench.stats.curves import Scores
 from roarbench.store.result import Result
 
 ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curve and seed
+
+
+class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
+    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: as bytes they are 8 times as large.
+
+    Args:
+        held: Results by point.
+    """
+
+    def __init__(self, held: Mapping[tuple[str, float], Collection[Result]]) -> None:
+        self._held = held
+
+    def __getitem__(self, at: tuple[str, float]) -> NDArray[np.bool_]:
+        found = list(self._held[at])
+        packed = np.frombuffer(b"".join(result.bits for result in found), np.uint8).reshape(len(found), -1)
+        return np.unpackbits(packed, axis=1, count=found[0].total).view(np.bool_)
+
+    def __contains__(self, at: object) -> bool:
+        return at in self._held
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Protocol) -> Scores:

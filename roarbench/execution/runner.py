@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.boards import NEAR_CHANCE, SuiteResults
+from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import score_specs
+from roarbench.analysis.untouched import NEAR_CHANCE
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset

@@ -138,6 +138,17 @@ class Suite:
         """Return the fill of a protocol's tables: the first that the suite has of it."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
+    def shared(self, protocol: Protocol, unit: Unit, fill: str = "") -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return rows and levels above 0 of a protocol, or of all that it is made of; without a fill by its tables'."""
+        rows, levels, fill = [], [], fill or self.fill(protocol)
+        for part in protocol.made_of or (protocol,):
+            place = (part, unit, fill)
+            blocks = [block for block in self.blocks if (block.protocol, block.unit, block.fill) == place]
+            rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
+            levels.append({t for block in blocks for t in block.levels})
+        shared = sorted(set.intersection(*levels))
+        return tuple(name for name in rows[0] if all(name in names for names in rows)), tuple(shared)
+
     @property
     def estimators(self) -> tuple[str, ...]:
         """Return the ids of all estimators, each once, in order."""

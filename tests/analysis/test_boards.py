@@ -17,7 +17,6 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
@@ -151,7 +150,7 @@ def test_seeds_come_in_their_order_however_they_were_stored(store):
 def test_a_protocol_that_the_suite_does_not_have_is_none(whole):
     assert whole.scores(KAR, Unit.PIXEL) is None
     assert whole.board(KAR, Unit.PIXEL) is None
-    assert whole.scores(Protocol("odd", Order.LERF, Retrain.MASKS), Unit.SCALAR) is None
+    assert whole.scores(replace(ROAR, order=Order.LERF, retrain=Retrain.MASKS), Unit.SCALAR) is None
     assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
 
 
