@@ -60,22 +60,6 @@ def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
     assert all_of(together) == all_of(alone)
 
 
-def test_a_small_set_starts_no_process(source, tmp_path, monkeypatch) -> None:
-    monkeypatch.delattr(decoding, "LocalEngine")
-    data = decode_dataset(MANY, tmp_path, source, workers=8)
-    assert len(data.train.labels) + len(data.test.labels) == 1206
-
-
-def test_progress_counts_images_and_disk(source, tmp_path) -> None:
-    seen: list[Progress] = []
-    decode_dataset(MANY, tmp_path, source, note=seen.append)
-    assert [progress.done for progress in seen] == [*range(0, 1201, 100), 1206]
-    assert {progress[:1] + progress[2:4] for progress in seen} == {("tiny", 1206, 1206 * 192)}
-    seen.clear()
-    decode_dataset(MANY, tmp_path, source, note=seen.append)
-    assert seen == []
-
-
 def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
     """Nine images lie in the first row group: the eleven others are not opened."""
     decoded: list[bytes] = []
@@ -156,15 +140,6 @@ def test_a_killed_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -
     killed = elsewhere(["killed.py", str(source)], tmp_path)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     continued(source, tmp_path, monkeypatch)
-
-
-def test_a_journal_without_its_pixels_does_not_count(source, tmp_path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
-    [pixels] = (tmp_path / "store").glob("*.partial/train-pixels.bin")
-    pixels.unlink()
-    data = decode_dataset(MANY, tmp_path / "store", source)
-    np.testing.assert_array_equal(data.train.pixels, some_pixels().transpose(0, 3, 1, 2))
 
 
 def test_odd_images_are_counted_and_keep_their_place(tmp_path) -> None:

@@ -41,14 +41,6 @@ def test_those_drawn_for_testing_are_none_of_the_others(tmp_path):
     assert set(other[Split.TEST].rows.tolist()) != drawn[1]
 
 
-def test_a_folder_that_was_moved_is_the_same_set(tmp_path):
-    first = decode_dataset(record(write_pictures(tmp_path / "a")), tmp_path / "store")
-    (tmp_path / "a").rename(tmp_path / "b")
-    again = decode_dataset(record(tmp_path / "b"), tmp_path / "store")
-    assert again.folder == first.folder  # nothing was decoded anew
-    assert str(tmp_path / "a") not in (first.folder / "manifest.json").read_text()
-
-
 def test_splits_with_folders_of_their_own(tmp_path):
     write_pictures(tmp_path / "train", 5)
     write_pictures(tmp_path / "test", 3, seed=1)
@@ -74,27 +66,11 @@ def test_splits_that_do_not_fit_are_refused(tmp_path, spoil, said):
         record(tmp_path, train_split="train", test_split="test", share=0.0)
 
 
-def test_a_class_with_a_single_image_is_refused(tmp_path):
-    write_pictures(tmp_path / "pictures", 1)
-    with pytest.raises(DataError, match="0 of 3 classes have an image to train on, 3 one to test on"):
-        record(tmp_path / "pictures")
-
-
 def test_a_damaged_image_is_named(tmp_path):
     folder = write_pictures(tmp_path / "pictures")
     (folder / "green" / "03.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"1 of \d+ images .* whole: green/03.png; mend them or take them away"):
         decode_dataset(record(folder), tmp_path / "store")
-
-
-def test_where_the_folder_is_gone(tmp_path):
-    found = record(write_pictures(tmp_path / "pictures"))
-    (tmp_path / "pictures").rename(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match="pictures is no folder; write --data DIR, or --suite FILE.toml"):
-        decode_dataset(found, tmp_path / "store")
-    with pytest.raises(DataError, match="it is not known here where they lie; write --data DIR"):
-        decode_dataset(found.anywhere, tmp_path / "store")
-    assert decode_dataset(found, tmp_path / "store", tmp_path / "elsewhere").train.labels.shape == (18,)
 
 
 @pytest.mark.parametrize("words", (False, True))

@@ -6,20 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roarbench.datasets import decoding, loading
-from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.decoded import _map, open_decoded
+from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.subsets import balanced_subset
 from roarbench.errors import DataError, StoreError
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 DECODE = """
 import sys
@@ -90,14 +86,6 @@ def test_a_second_call_decodes_nothing(tiny, tiny_folder, tmp_path, monkeypatch)
     assert open_decoded(first.folder).mean == first.mean
 
 
-def test_opening_needs_no_right_to_write(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
-    first = decode_dataset(tiny, tmp_path / "store", tiny_folder)
-    for path in (tmp_path / "store").glob("*.lock"):
-        path.unlink()
-    monkeypatch.delattr(loading, "FileLock")
-    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).fingerprint == first.fingerprint
-
-
 def test_other_sources_and_limits_lie_apart(tiny, tiny_folder, tmp_path) -> None:
     store = tmp_path / "store"
     whole = decode_dataset(tiny, store, tiny_folder)
@@ -116,14 +104,6 @@ def test_a_changed_source_is_decoded_again(tiny, tiny_folder, tmp_path) -> None:
     first = decode_dataset(tiny, tmp_path / "store", tiny_folder)
     os.utime(tiny_folder / "test-00000-of-00001.parquet", ns=(1, 1))
     assert decode_dataset(tiny, tmp_path / "store", tiny_folder).folder != first.folder
-
-
-def test_the_limit_marks_even_the_whole_set(tiny, tiny_folder, tmp_path) -> None:
-    whole = decode_dataset(tiny, tmp_path / "store", tiny_folder)
-    limited = decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=12)
-    assert limited.limit == 12
-    assert limited.fingerprint != whole.fingerprint
-    np.testing.assert_array_equal(limited.train.pixels, whole.train.pixels)
 
 
 def test_the_fingerprint_sees_one_bit(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
@@ -154,20 +134,6 @@ def test_a_limit_below_the_classes_is_refused(tiny, tiny_folder, tmp_path) -> No
         decode_dataset(tiny, tmp_path / "store", tiny_folder, limit=2)
 
 
-def test_planted_has_its_truth(tmp_path) -> None:
-    record = replace(find_dataset("planted"), train_images=8, test_images=4)
-    data = decode_dataset(record, tmp_path)
-    assert data.train.truth is not None
-    assert data.train.truth.shape == data.train.pixels.shape
-    assert data.train.truth.dtype == np.float32
-    assert data.train.truth.max() == 1
-    small = decode_dataset(record, tmp_path, limit=4)
-    kept = balanced_subset(data.train.labels, 4)
-    assert not kept[:4].all()
-    np.testing.assert_array_equal(small.train.truth, data.train.truth[kept])
-    np.testing.assert_array_equal(small.train.pixels, data.train.pixels[kept])
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
 def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
@@ -179,25 +145,6 @@ def test_killed_at_any_moment(moment: str, tiny, tiny_folder, tmp_path) -> None:
     data = decode_dataset(tiny, store, tiny_folder)
     np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
     assert not list(store.glob("*.partial"))
-
-
-def test_a_file_larger_than_memory_can_be_mapped(tmp_path) -> None:
-    """Twice the machine's memory, all of it a hole."""
-    size = 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with (tmp_path / "large").open("wb") as file:
-        file.truncate(size)
-    array = _map(tmp_path / "large", np.uint8, (size,))
-    array[-1] = 7
-    assert array[[0, size - 1]].tolist() == [0, 7]
-
-
-def test_a_folder_without_manifest_does_not_count(tiny, tiny_folder, tmp_path) -> None:
-    data = decode_dataset(tiny, tmp_path / "store", tiny_folder)
-    (data.folder / "manifest.json").unlink()
-    with pytest.raises(StoreError, match="is no decoded data set .*delete the folder"):
-        open_decoded(data.folder)
-    (data.folder / "train-pixels.bin").write_bytes(b"")
-    assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
 
 
 @pytest.mark.process
@@ -252,12 +199,6 @@ def test_too_little_room_is_said_before(tiny, tiny_folder, tmp_path, monkeypatch
     assert decode_dataset(tiny, tmp_path / "store", tiny_folder).train.pixels.any()
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tiny, tiny_folder, tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write to .*Not a directory.*; choose another --store"):
-        decode_dataset(tiny, tmp_path / "file" / "store", tiny_folder)
-
-
 def change(folder: Path, **values: object) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
@@ -291,36 +232,9 @@ def test_a_source_that_changes_while_it_is_read_is_refused(change, tiny, tiny_fo
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
 
 
-def test_a_file_that_goes_while_the_folder_is_listed_is_one_line(tiny, tiny_folder, tmp_path, monkeypatch) -> None:
-    (tiny_folder / "gone").symlink_to("nowhere")
-    monkeypatch.setattr(Path, "is_file", lambda path: True)
-    with pytest.raises(DataError, match="^cannot read .*/gone: No such file or directory; run again when nothing"):
-        decode_dataset(tiny, tmp_path / "store", tiny_folder)
-
-
-def test_a_newer_format_is_refused(tiny, tiny_folder, tmp_path) -> None:
-    folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
-    change(folder, format=99)
-    with pytest.raises(StoreError, match="has format 99, this version reads 1"):
-        open_decoded(folder)
-
-
 @pytest.mark.parametrize("damage", [{"record": {"name": "tiny"}}, {"splits": {}}])
 def test_a_damaged_manifest_is_one_line(damage, tiny, tiny_folder, tmp_path) -> None:
     folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
     change(folder, **damage)
     with pytest.raises(StoreError, match="is no decoded data set"):
         open_decoded(folder)
-
-
-def test_a_short_file_is_refused(tiny, tiny_folder, tmp_path) -> None:
-    folder = decode_dataset(tiny, tmp_path / "store", tiny_folder).folder
-    with (folder / "test-pixels.bin").open("r+b") as file:
-        file.truncate(100)
-    with pytest.raises(StoreError, match="is no decoded data set"):
-        open_decoded(folder)
-
-
-def test_the_tiny_set_is_not_balanced() -> None:
-    assert Counter(TINY_LABELS["train"]) == {2: 6, 0: 4, 1: 2}
-    assert TINY.train_images == 12

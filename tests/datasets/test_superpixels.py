@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from roarbench.datasets import superpixel_files as module
-from roarbench.datasets.superpixel_files import need_slic, superpixels, superpixels_of
-from roarbench.errors import CallerError, StoreError
+from roarbench.datasets.superpixel_files import superpixels, superpixels_of
+from roarbench.errors import StoreError
 from roarbench.terms import Split
 
 skimage = pytest.importorskip("skimage")
@@ -28,12 +28,6 @@ def test_no_superpixel_is_both_dark_and_light(channels):
     assert not set(np.unique(labels[:, :18])) & set(np.unique(labels[:, 18:]))
     assert 32 <= len(np.unique(labels)) <= 96
     assert labels.max() == len(np.unique(labels)) - 1
-
-
-def test_each_is_in_one_piece():
-    labels = superpixels_of(np.random.default_rng(1).integers(0, 256, (3, 32, 32)).astype(np.uint8))
-    pieces = skimage.measure.label(labels, background=-1, connectivity=2)
-    assert pieces.max() == len(np.unique(labels))
 
 
 def test_they_are_found_once_and_kept(tmp_path, monkeypatch):
@@ -60,9 +54,3 @@ def test_an_altered_file_is_told(tmp_path):
     path.write_bytes(path.read_bytes()[:-2] + b"xx")
     with pytest.raises(StoreError, match="was altered: its checksum is not the one noted; delete .*superpixels-64"):
         superpixels(tmp_path, Split.TRAIN, pixels, 0, 1)
-
-
-def test_without_scikit_image_it_says_what_to_write(monkeypatch):
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CallerError, match="needs scikit-image, which is not installed; write pip install scikit-image"):
-        need_slic()

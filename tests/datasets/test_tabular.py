@@ -60,12 +60,6 @@ def test_other_files_hold_the_same(tmp_path, kind):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_truth_values_are_numbers_and_whole_numbers_are_classes(tmp_path):
-    values, labels = read(tmp_path, "a,b,kind\ntrue,1,7\nfalse,2,3\ntrue,3,7\nfalse,4,3\n")
-    np.testing.assert_array_equal(values[:, 0], [1, 0, 1, 0])
-    np.testing.assert_array_equal(labels, [1, 0, 1, 0])
-
-
 @pytest.mark.parametrize(
     ("text", "changes", "said"),
     [
@@ -97,28 +91,6 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path, text, changes, said):
     assert "\n" not in str(refused.value)
 
 
-def test_names_of_columns_in_another_encoding_are_told_of(tmp_path):
-    (tmp_path / "mine.csv").write_bytes(TEXT.replace("b", "größe", 1).encode("latin-1"))
-    with pytest.raises(DataError, match=r"mine\.csv is not UTF-8: the name of a column has other bytes; save it as"):
-        read_rows(tmp_path / "mine.csv", MINE)
-
-
-def test_whole_numbers_beyond_those_of_floats_are_rounded(tmp_path):
-    values, _ = read(tmp_path, TEXT.replace("1,yes", f"{2**60 + 1},yes"))
-    assert values[0, 0] == 2.0**60
-
-
-def test_lists_are_no_classes(tmp_path):
-    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2], "kind": [[1], [2]]}), tmp_path / "mine.parquet")
-    with pytest.raises(DataError, match="the label column 'kind' holds list<.*>; expected a class for each row"):
-        read_rows(tmp_path / "mine.parquet", MINE)
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"mine.xlsx is no table; expected a file that ends in \.parquet"):
-        read(tmp_path, TEXT, "mine.xlsx")
-
-
 def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
     """101 training rows 0 … 100 have the percentiles 1 and 99; the rows after them are not looked at."""
     values = np.array([*range(101), -50, 1, 50, 99, 1000.0])[:, None]
@@ -146,20 +118,6 @@ def test_what_is_bundled_is_what_scikit_learn_ships():
     values, labels = read_rows(BUNDLED / "digits" / BUNDLED_TABLE, find_dataset("digits"))
     np.testing.assert_array_equal(values, digits.data)
     np.testing.assert_array_equal(labels, digits.target)
-
-
-def test_ten_means_are_the_first_ten_columns(tmp_path):
-    ten = find_dataset("breast-cancer-10")
-    whole, part = (decode_dataset(record, tmp_path) for record in (CELLS, ten))
-    np.testing.assert_array_equal(part.train.pixels, whole.train.pixels[:, :10])
-    np.testing.assert_array_equal(part.test.labels, whole.test.labels)
-
-
-def test_a_column_that_never_changes_can_be_normalised(tmp_path):
-    data = decode_dataset(find_dataset("digits"), tmp_path)
-    assert data.train.pixels[:, 0].max() == 0
-    assert (data.mean[0], data.std[0]) == (0.0, 1.0)
-    assert min(data.std) > 0
 
 
 def test_a_table_elsewhere_is_the_same_data(tmp_path):

@@ -36,10 +36,3 @@ def test_resnet50_as_published():
     cost = network_cost("resnet50", 1000, 3, 224)
     assert cost.parameters == 25_557_032
     assert cost.flops / 2e9 == pytest.approx(4.09, abs=0.005)
-
-
-def test_activations_by_hand():
-    """resnet-planted at 16 x 16: a stem of 16 channels, a block of 16, a block of 32 at half the side, 4 logits."""
-    first, second = 16 * 16 * 16, 32 * 8 * 8
-    stem, block, projected = 3 * first, 6 * first, 6 * second + 2 * second  # conv, norm, relu; a projection has no relu
-    assert network_cost("resnet-planted", 4, 3, 16).activations == stem + block + projected + 4

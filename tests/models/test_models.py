@@ -1,6 +1,5 @@
 """Networks: shapes, the rules that guided backprop relies on, seeded weights, torchvision as oracle."""
 
-import importlib
 import math
 from collections.abc import Callable
 
@@ -12,12 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from roarbench.errors import CallerError, UnknownName
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
-from roarbench.models.small import ResidualBlock
 
 LARGE = pytest.param("resnet50", marks=pytest.mark.slow)
 ALL = [LARGE if name == "resnet50" else name for name in sorted(MODELS)]
 RESIDUAL = [name for name in ALL if name == LARGE or not MODELS[name].drawn]
-BLOCKS = {"resnet8": 3, "resnet18": 8, "resnet50": 16}
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -41,15 +38,6 @@ class Operators(TorchDispatchMode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 64)])  # 3 x 32 x 32: test_frozen.py
-def test_logits_have_one_column_per_class(name: str, channels: int, size: int) -> None:
-    logits = make(name, channels, size).eval()(torch.rand(2, channels, size, size))
-    assert logits.shape == (2, 7)
-    assert logits.dtype == torch.float32
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RESIDUAL)
 def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) -> None:
     model = make(name).eval()
@@ -63,18 +51,6 @@ def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) ->
     assert sum(operator.startswith("aten.relu") for operator in operators.names) == len(relus)  # no functional ones
     in_place = [operator for operator in operators.names if operator.split(".")[1].endswith("_")]
     assert in_place == []
-
-
-@pytest.mark.parametrize(("name", "count"), BLOCKS.items())
-def test_each_block_starts_as_its_shortcut(name: str, count: int) -> None:
-    zero = [m for m in make(name).modules() if isinstance(m, nn.BatchNorm2d) and not m.weight.any()]
-    assert len(zero) == count
-
-
-@pytest.mark.parametrize(("inputs", "stride"), [(4, 1), (3, 2)])
-def test_small_block_at_the_start_is_relu_of_its_shortcut(inputs: int, stride: int) -> None:
-    block, x = ResidualBlock(inputs, 4, stride), torch.randn(2, inputs, 8, 8)
-    torch.testing.assert_close(block(x), block.shortcut(x).clamp(min=0), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", RESIDUAL)
@@ -117,24 +93,6 @@ def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> N
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("name", "size", "side"), [("resnet18", 28, 4), ("resnet18", 64, 4), ("resnet50", 224, 7)])
-def test_large_networks_end_on_a_small_map(name: str, size: int, side: int) -> None:
-    model = make(name, size=size).eval()
-    seen: list[tuple[int, ...]] = []
-    model.layer4.register_forward_hook(lambda module, given, made: seen.append(tuple(made.shape[2:])))
-    with torch.inference_mode():
-        model(torch.rand(1, 3, size, size))
-    assert seen == [(side, side)]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_gradient_reaches_every_pixel(name: str) -> None:
-    images = torch.randn(1, 3, 32, 32, generator=seeded(3), requires_grad=True)
-    make(name).train()(torch.cat([images, -images]))[0, 0].backward()
-    assert isinstance(images.grad, Tensor)
-    assert (images.grad != 0).float().mean() > 0.9
-
-
 @pytest.mark.parametrize("size", (28, 32, 48, 60, 64))
 def test_patches_of_the_transformer_cover_the_image(size: int) -> None:
     model = make("vit-quick", size=size)
@@ -152,22 +110,6 @@ def test_a_size_that_no_patches_cover_is_refused() -> None:
 def test_unknown_network_is_named() -> None:
     with pytest.raises(UnknownName, match="no model 'resnet9'; did you mean"):
         make("resnet9")
-
-
-def test_torchvision_that_imports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib, "import_module", lambda name: vision)
-    before = list(vision._declared)
-    assert vision._imported("torchvision.models.resnet") is vision
-    assert vision._declared == before
-
-
-def test_other_failures_of_torchvision_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(name: str) -> None:
-        raise RuntimeError("no libjpeg")
-
-    monkeypatch.setattr(importlib, "import_module", fail)
-    with pytest.raises(RuntimeError, match="no libjpeg"):
-        vision._imported("torchvision.models.resnet")
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

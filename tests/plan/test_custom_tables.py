@@ -1,8 +1,6 @@
 """A suite on somebody's table: the file that is written for it, what it says, and what is refused with its place."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from roarbench.datasets import TABLE
@@ -106,57 +104,12 @@ def test_mistakes_are_told_with_their_place(path, old, new, said):
     assert "\n" not in str(refused.value)
 
 
-def test_a_command_answers_with_one_line(call, path):
-    path.write_text(TEXT.replace('"kind"', '"kinds"'))
-    answer = call("run", "--suite", path, "--store", path.parent / "store")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-
-
 def test_a_file_is_written_for_a_table(tmp_path):
     suite = read_suite(write_suite(write_table(tmp_path / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("specific", 20), ("roar", 20)]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
-
-
-def test_an_ending_in_capitals_is_the_same(tmp_path):
-    suite = read_suite(write_suite(write_table(tmp_path / "MINE.CSV")))
-    assert suite.dataset_record.shape == (4, 1, 1)
-
-
-def test_what_is_left_out_for_its_gaps_is_named(tmp_path):
-    said = []
-    path = tmp_path / "gaps.csv"
-    path.write_text("fine_label,a,b,c\n" + "0.0,1,2,\n1.0,3,4,5\n" * 30)
-    data = read_suite(write_suite(path, said.append)).dataset_record
-    assert (data.label_column, data.columns) == ("fine_label", ("a", "b"))
-    assert said == ["warning: gaps.csv has missing or infinite values: column 'c' in 30 of 60 rows; left out"]
-
-
-def test_what_numbers_the_rows_is_no_feature(tmp_path):
-    data = read_suite(write_suite(write_table(tmp_path / "mine.csv", "id,b,c,d,kind"))).dataset_record
-    assert data.columns == ("b", "c", "d")
-
-
-def test_a_usual_name_is_the_label_wherever_it_stands(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("Target,a,b,note\n" + "1,2,3,x\n0,4,5,y\n" * 5)
-    data = read_suite(write_suite(path)).dataset_record
-    assert (data.label_column, data.columns) == ("Target", ("a", "b"))
-
-
-def test_lists_and_huge_numbers_stop_no_guess(tmp_path):
-    columns = {"a": [1.0, 2.0] * 3, "b": [2**60 + i for i in range(6)], "c": [[1]] * 6, "label": [0, 1] * 3}
-    pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
-    data = read_suite(write_suite(tmp_path / "mine.parquet")).dataset_record
-    assert (data.label_column, data.columns) == ("label", ("a", "b"))
-
-
-def test_every_line_that_says_something_is_explained(tmp_path):
-    lines = write_suite(write_table(tmp_path / "mine.csv")).read_text().splitlines()
-    bare = [line for line in lines if "=" in line and "#" not in line]
-    assert [line.partition(" ")[0] for line in bare] == ["estimators"]  # the line below it says what there is
 
 
 @pytest.mark.parametrize(
@@ -177,12 +130,6 @@ def test_a_table_without_classes_is_told_of(tmp_path, text, said):
     (tmp_path / "mine.csv").write_text(text)
     with pytest.raises(DataError, match=said):
         write_suite(tmp_path / "mine.csv")
-
-
-def test_a_file_of_another_kind_is_told_of(tmp_path):
-    (tmp_path / "mine.txt").write_text("a")
-    with pytest.raises(DataError, match=r"mine\.txt is a file; write a folder"):
-        write_suite(tmp_path / "mine.txt")
 
 
 @pytest.mark.slow

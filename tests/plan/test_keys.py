@@ -1,7 +1,6 @@
 """Where the files of a store lie, and how a planned point becomes a run."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.layout import Workspace
 from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Unit
 
 QUICK = find_suite("quick@1")
@@ -28,15 +26,6 @@ def cell(estimator: str, retrain: Retrain = Retrain.IMAGES, t: float = 0.9) -> C
 def test_what_is_no_number_of_json_has_no_hash(number):
     with pytest.raises(ValueError, match="not JSON compliant"):
         fingerprint({"t": number})
-
-
-def test_folders_of_a_store():
-    workspace = Workspace(Path("store"))
-    assert (workspace.data, workspace.references, workspace.rankings) == (
-        Path("store/data"),
-        Path("store/references"),
-        Path("store/rankings"),
-    )
 
 
 def test_the_reference_has_a_seed_that_no_retrained_network_has():

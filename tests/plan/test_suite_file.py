@@ -14,7 +14,7 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import Split, Unit
-from tests.helpers.own_photos import TEXT, write_pictures, write_suite
+from tests.helpers.own_photos import TEXT, write_suite
 
 PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
 
@@ -72,25 +72,6 @@ def test_another_content_is_another_suite(path, old, new):
     assert changed(path, old, new).version != read_suite(write_suite(path.parent)).version
 
 
-def test_other_pictures_are_other_data(path):
-    before = read_suite(path)
-    (path.parent / "pictures" / "red" / "07.png").unlink()
-    after = read_suite(path)
-    assert after.dataset != before.dataset
-    assert after.version != before.version
-
-
-def test_folders_of_the_splits(path, tmp_path):
-    write_pictures(tmp_path / "split" / "train", 4)
-    write_pictures(tmp_path / "split" / "val", 2)
-    data = changed(
-        path,
-        PICTURES,
-        'images = "split"\nsize = 8\ntrain = "train"\ntest = "val"',
-    )
-    assert (data.dataset_record.train_images, data.dataset_record.test_images) == (12, 6)
-
-
 def test_a_protocol_of_its_own(path):
     suite = changed(path, "seeds = 1", "seeds = 2").blocks
     assert [block.seeds for block in suite] == [2]
@@ -111,17 +92,6 @@ def test_networks_may_be_tuned_on_masks_of_test_images(path):
     assert suite.version != usual.version
     assert suite_of(json.loads(canonical(suite_record(suite)))).tuned_on is Split.TEST
     assert "tuned_on" not in suite_record(usual)  # versions of suites that were made before it stay
-
-
-def test_the_truth_of_generated_images_is_known(path):
-    path.write_text(TEXT.replace('["grad"]', '["truth"]').replace(PICTURES, 'known = "planted"'))
-    assert "truth" in read_suite(path).estimators
-
-
-def test_a_data_set_of_the_table_shares_its_runs(path):
-    suite = changed(path, PICTURES, 'known = "imagenette64"')
-    assert suite.dataset == "imagenette64"
-    assert suite.own.dataset is None
 
 
 def test_a_data_set_of_the_hub(path):
@@ -229,14 +199,6 @@ def test_what_is_no_suite_is_refused_with_its_place(path, old, new, said):
     assert said in str(refused.value)
     assert str(refused.value).startswith(str(path))
     assert "\n" not in str(refused.value)
-
-
-def test_a_file_that_is_not_there_or_no_text(tmp_path):
-    with pytest.raises(CallerError, match=r"cannot read .*mine.toml: No such file"):
-        read_suite(tmp_path / "mine.toml")
-    (tmp_path / "mine.toml").write_bytes(b"name = '\xff'")
-    with pytest.raises(CallerError, match=r"is not UTF-8 \(byte 8\)"):
-        read_suite(tmp_path / "mine.toml")
 
 
 def test_a_suite_comes_back_from_plain_values(path):

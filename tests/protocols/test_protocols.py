@@ -11,7 +11,9 @@ from roarbench.protocols import PROTOCOLS, SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Retrain
 
-FILES = [path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "base")]
+FILES = [
+    path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "declaration")
+]
 FORMS = {  # of what a declaration says
     "name": r"[a-z]+(-[a-z]+)*",
     "title": r"[A-Z][^.,:]+",  # stands within sentences

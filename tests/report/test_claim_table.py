@@ -1,7 +1,5 @@
 """The report of the claims: the published verdicts and gains in words, and a suite of ours beside them."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
@@ -14,15 +12,12 @@ from roarbench.report.claim_table import (
     claims_text,
     gain_records,
     gains_text,
-    results_record,
-    results_title,
     significant_cells,
 )
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.made_up import SUITE
 from tests.helpers.made_up import held as made_up_held
 
 HERE = Provenance("0", {}, {})
@@ -65,10 +60,6 @@ def test_ours_are_judged_beside_the_published_ones() -> None:
     }
 
 
-def test_what_was_not_run_is_no_data() -> None:
-    assert by_claim("strong-ensembles-beat-random")["ours"]["verdict"] == "no data"  # type: ignore[index]
-
-
 def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
     """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
     clear = significant_cells(Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500)))
@@ -97,33 +88,11 @@ def test_cells_are_adjusted_for_all_cells_of_all_claims() -> None:
     assert significant_cells(evidence)["grad-worse-than-random"] == (0, 0)
 
 
-def test_equal_rows_settle_nothing() -> None:
-    clear = significant_cells(Evidence(made_up_held(accuracy=lambda cell: 0.5), Unit.SCALAR, Bootstrap(500)))
-    assert sum(sum(found) for found in clear.values()) <= 2  # of 14 cells, 1 in 20 by chance
-
-
-def test_one_training_per_cell_settles_nothing() -> None:
-    clear = significant_cells(Evidence(held(), Unit.SCALAR, Bootstrap(500)))
-    assert all(found == (0, 0) for found in clear.values())
-
-
 def test_cells_that_are_clear_are_counted_beside_the_means() -> None:
     made = Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500))
     row = next(row for row in claim_records(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
     assert "significantly (adjusted for all cells): 2 for it, 0 against" in claims_text(claim_records(made))
-
-
-def test_one_explained_network_is_told() -> None:
-    made = Evidence(made_up_held(), Unit.SCALAR, Bootstrap(50))
-    assert results_title(made) == "made-up v1, for this network only" and results_record(made)["one_network"]
-    two = replace(SUITE, references=2)
-    made = Evidence(made_up_held(two), Unit.SCALAR, Bootstrap(50))
-    assert results_title(made) == "made-up v1" and not results_record(made)["one_network"]
-
-
-def test_without_a_suite_there_is_only_the_paper() -> None:
-    assert all("ours" not in row for row in claim_records(None))
 
 
 def test_words_count_cells_and_name_exceptions() -> None:

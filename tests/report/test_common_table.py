@@ -8,7 +8,6 @@ import pytest
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
@@ -89,9 +88,3 @@ def test_a_picture_shows_gains_from_0_on(results):
     assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]
     assert chart(suite_table(results, "augmented", None, None)).height == "gain over Random, points"
     assert chart(suite_table(results, "roar", None, None)).height == "test accuracy"
-
-
-def test_where_no_protocol_is_named_rows_are_those_of_roar_or_of_the_first_of_a_suite_without_it(results):
-    assert suite_table(results, "", None, None).board.protocol == ROAR
-    alone = replace(COMMON, blocks=COMMON.blocks[-3:])
-    assert suite_table(held(alone, accuracy), "", None, None).board.protocol == SPECIFIC

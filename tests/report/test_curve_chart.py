@@ -7,14 +7,12 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.published import published_curves
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.curve_chart import chart
-from roarbench.report.figures import Axis, make_figure
-from roarbench.report.panels import choose_styles
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order, Unit
@@ -39,18 +37,6 @@ def test_a_curve_is_its_row_from_the_untouched_images_on(suite_results):
     assert curves[0].levels == (0.0, 0.5, 0.9)
     assert curves[0].accuracy == (0.9, 0.7, 0.4)
     assert (curves[0].low, curves[0].high) == ((0.88, 0.65, 0.3), (0.92, 0.75, 0.5))
-
-
-def test_families_and_controls_are_those_of_the_table_of_estimators(suite_results):
-    found = {curve.estimator: (curve.family, curve.control) for curve in chart(shown(suite_results)).curves}
-    assert found["var-grad"] == found["grad~blurred"] == ("grad", False)
-    assert found["random"] == ("random", True)
-    assert found["sobel"] == ("sobel", True)
-
-
-def test_the_axis_says_what_is_removed_or_what_is_kept(suite_results):
-    assert chart(shown(suite_results)).axis is Axis.REMOVED
-    assert chart(shown(suite_results, KAR)).axis is Axis.KEPT
 
 
 def test_title_and_caption_say_what_it_is_of(suite_results):
@@ -90,12 +76,6 @@ def test_published_curves_are_laid_over_accuracies_of_retrained_networks_alone(p
         chart(shown(results, protocol), "imagenet")
 
 
-def test_published_curves_are_asked_for(suite_results):
-    assert chart(shown(suite_results)).published == ()
-    with pytest.raises(UnknownName, match="imagenet"):
-        chart(shown(suite_results), "imagenette")
-
-
 def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(suite_results):
     found = {curve.estimator: curve for curve in chart(suite_table(suite_results, "roar", None, None)).above_masks}
     assert set(found) == set(MAIN)  # the blurred random map has no masks here
@@ -105,15 +85,3 @@ def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(suite_results):
         expected = [evidence.above_masks(name, t) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in expected]
     assert chart(suite_table(suite_results, "kar", None, None)).above_masks == ()
-
-
-def test_the_blurred_random_map_is_a_control_of_every_panel_with_a_look_of_its_own(suite_results):
-    drawn = chart(suite_table(suite_results, "roar", None, SUITE.placed))
-    found = {curve.estimator: curve for curve in drawn.curves}
-    assert found["random-blurred"].control and found["random-blurred"].end is not None
-    styles = choose_styles([*drawn.curves, replace(found["sobel"], estimator="sobel-released")])
-    controls = ("random", "sobel", "sobel-released", "random-blurred")
-    assert len({(styles[name].marker, styles[name].line) for name in controls}) == len(controls)
-    for axes in make_figure(drawn).axes[:1]:
-        assert "random-blurred" in {line.get_label() for line in axes.lines}
-        assert "random-blurred" in {text.get_text() for text in axes.texts}

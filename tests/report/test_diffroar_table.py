@@ -10,17 +10,16 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.plan.runs import CLEAN, find_protocol
+from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
-from roarbench.protocols.unretrained import LERF
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import remarks
-from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result, usual
+from roarbench.terms import Order, Unit
+from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
 FALLS = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}  # of `usual`: twice this times t, up to luck
@@ -82,13 +81,6 @@ def test_a_case_by_hand():
     assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # those of KAR
 
 
-def test_only_levels_rows_and_seeds_that_both_have():
-    blocks = (Block(ROAR, MAIN, LEVELS, seeds=3), Block(KAR, ("random", "grad"), (0.5, 0.9), seeds=2))
-    found = suite_table(held(replace(SUITE, blocks=blocks)), "diffroar", None, None)
-    assert found.board.levels == (0.9,)
-    assert [(row.estimator, row.seeds) for row in found.board.rows] == [("random", 2), ("grad", 2)]
-
-
 def test_a_row_without_one_of_its_cells_has_no_gain(results):
     left = {
         point: found
@@ -133,15 +125,3 @@ def test_it_needs_both_orders_and_is_never_run():
     with pytest.raises(CallerError, match="made of the answers under kar and roar and never run"):
         find_protocol("diffroar")
     assert DIFFROAR.name not in PROTOCOLS
-
-
-def test_untouched_images_say_nothing_about_it(results):
-    """All curves begin at 0, whatever the clean accuracy is."""
-    poor = held(BOTH, lambda cell: 0.7 if cell.estimator == CLEAN else usual(cell))
-    assert rows(poor)["grad"]["gain"] == pytest.approx(rows(results)["grad"]["gain"], abs=1e-9)
-
-
-def test_other_protocols_are_as_they_were(results):
-    assert suite_table(results, "kar", None, None).board.gains(suite_table(results, "kar", None, None).rows[0]) == ()
-    assert not (LERF.by_difference or KAR.random_is_zero)
-    assert all(protocol.by_difference == (protocol.retrain is Retrain.COMMON) for protocol in PROTOCOLS.values())

@@ -68,29 +68,6 @@ def test_other_answers_are_counted_and_shown_and_nothing_is_replaced(call, tmp_p
     }
 
 
-def test_a_suite_that_only_shares_runs_is_not_told_of(call, tmp_path, monkeypatch):
-    kin = replace(SMALL, name="kin", blocks=(*SMALL.blocks, Block(ROAR, ("grad",), (0.5,), seeds=2)))
-    publish(monkeypatch, kin)
-    monkeypatch.setitem(VERSIONS, ("kin", 1), kin)
-    here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
-    there = write_rows(tmp_path / "there", lambda name: name == "grad")
-    (line,) = call("import", exported(there), "--store", here).err.splitlines()[1:]
-    assert line.startswith("made-up v1: No place for grad")
-
-
-def test_many_conflicts_are_counted_and_ten_are_shown(call, tmp_path):
-    suite_rows = held(SMALL).results.values()
-    for folder, rows in (("here", suite_rows), ("there", map(turned, suite_rows))):
-        with ResultsStore.open(default_url(tmp_path / folder)) as store:
-            store.add_all(rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("roarbench.report.imports._TOLD", 3)
-        lines = call("import", exported(tmp_path / "there"), "--store", tmp_path / "here").err.splitlines()
-    assert "0 results are new, 0 are stored already, 10 are stored already with other answers" in lines[0]
-    assert len(lines) == 5  # that one, three of the 10, and
-    assert lines[-1] == "other answers: 7 more"
-
-
 def test_rows_without_the_checksum_of_the_weights_have_no_place_and_are_named_with_the_reason(call, tmp_path):
     here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
     there = write_rows(tmp_path / "there", lambda name: name == "grad")

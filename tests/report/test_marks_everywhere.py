@@ -2,12 +2,9 @@
 
 import json
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from roarbench.report.validity_panel_panel import doubts
 
 from leaderboard.judged import board_record
 from roarbench.analysis.collecting import collect
@@ -18,7 +15,8 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import as_text, render
+from roarbench.report.table_formats import render
+from roarbench.report.validity_panel import doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.entries import keep_entry
 from roarbench.store.remarks import note_findings
@@ -83,20 +81,3 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(stores, tmp_p
     assert "ignores the network" in said[ENTRY.id] and all(IMPORTED in text for text in said.values())
     assert NOISE in said["var-grad"] and NOISE not in said["grad"]
     assert NETWORK in board.footnote and NOISE in board.footnote
-
-
-def test_an_import_that_says_nothing_of_noisy_copies_is_told(stores, tmp_path: Path) -> None:
-    with ResultsStore.open(default_url(tmp_path / "c")) as store:
-        import_results(store, tmp_path / "silent.parquet")
-        text = render(suite_table(seen(store, SPECIFIC, tmp_path), "specific", None, None), "markdown")
-    assert "Imported without the share of noisy copies that keep their class: var-grad." in text
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_no_line_of_a_table_is_wider_than_the_terminal(stores, tmp_path: Path, width: int) -> None:
-    table = suite_table(seen(stores[1], SPECIFIC, tmp_path), "specific", None, None)
-    console = Console(file=StringIO(), width=width)
-    console.print(as_text(table, width), crop=False)
-    lines = [line for line in console.file.getvalue().splitlines() if "validity --suite" not in line]  # to be copied
-    assert max(map(len, lines)) <= width
-    assert "+" in "".join(lines) and "…" not in "".join(lines)

@@ -3,10 +3,8 @@
 from dataclasses import replace
 from io import StringIO
 
-import pytest
 from rich.console import Console
 
-from roarbench.errors import CallerError
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, held, usual
@@ -50,13 +48,3 @@ def test_a_program_is_told_all_numbers_and_a_person_what_they_add_up_to():
     text = console.export_text()
     assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in text
     assert "var-grad" in text
-
-
-def test_other_images_are_refused():
-    with pytest.raises(CallerError, match="on different images"):
-        compare(held(), replace(held(AGAIN), data="0" * 32), Unit.SCALAR)
-
-
-def test_nothing_to_compare_is_said():
-    with pytest.raises(CallerError, match="no row of made-up v1 has a gain in both"):
-        compare(held(), replace(held(AGAIN), results={}), Unit.SCALAR)

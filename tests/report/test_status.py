@@ -12,10 +12,7 @@ from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.points import describe, expand
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Block
-from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.status import run_states, status_record, status_table
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
@@ -44,17 +41,6 @@ def test_an_empty_store_misses_everything(store):
     assert (found["done"], found["running"], found["failed"]) == (0, 0, 0)
     assert found["missing"] == len(expand(SUITE))
     assert found["failures"] == []
-
-
-def test_cells_have_the_name_of_the_protocol_that_asks_for_them(store):
-    asked = (Block(SPECIFIC, ("random", "grad"), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=1))
-    suite = replace(SUITE, blocks=asked)
-    assert set(status_record(collect(suite, store), store)["protocols"]) == {"specific", "roar"}
-    point = next(point for point in expand(suite) if point.cell.estimator == "random")
-    assert describe(point, suite) == "specific random t=0.5 scalar seed 0"
-    assert describe(point) == "augmented random t=0.5 scalar seed 0"  # who asks is not known
-    both = replace(suite, blocks=(Block(AUGMENTED, ("random",), (0.5,), seeds=2), *asked))
-    assert describe(point, both) == "augmented random t=0.5 scalar seed 0"
 
 
 def test_each_run_is_in_one_state(store):
@@ -93,13 +79,6 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     assert (small["preparing"], small["running"]) == (False, 0)
 
 
-def test_what_failed_is_seen_though_nothing_is_done_and_no_images_are_here(store, tmp_path):
-    store.failures.add(replace(run_of(expand(SUITE)[0]), limit=40), "the small one")
-    store.failures.add(run_of(expand(SUITE)[0]), "loss nan at step 3")
-    found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
-    assert [failure["reason"] for failure in found["failures"]] == ["loss nan at step 3"]
-
-
 def test_rows_that_do_not_belong_together_are_told(store):
     rows = held().results
     store.add_all(
@@ -111,14 +90,6 @@ def test_rows_that_do_not_belong_together_are_told(store):
     reason = "made from 2 different rankings; do it again in a fresh --store"
     told = [(row["protocol"], row["estimator"], row["unit"], row["reason"]) for row in found["mixed"]]
     assert told == [("roar", "grad", "scalar", reason), ("mask-only", "grad", "scalar", reason)]
-
-
-def test_a_run_that_failed_before_and_is_tried_again_is_running(store):
-    point = expand(SUITE)[1]
-    store.failures.add(run_of(point), "no memory")
-    store.failures.retry([run_of(point).key], DATA)
-    lease(store, [run_of(point).key], Owner.here())
-    assert run_states(collect(SUITE, store, data=DATA), store)[point] == ("running", "")
 
 
 def test_states_add_up_by_protocol(store):

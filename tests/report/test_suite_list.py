@@ -9,10 +9,10 @@ from rich.console import Console
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.points import Point, describe
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.plan.suites import FAST, SUITES, Likeness
+from roarbench.plan.suites import SUITES
 from roarbench.report.suite_list import estimator_list, estimator_records, suite_list, suite_records
 from roarbench.terms import Order, Retrain, Unit
-from roarbench.text import duration, size
+from roarbench.text import duration
 
 
 def printed(shown) -> str:
@@ -54,21 +54,6 @@ def test_the_suites_in_words():
     names = {f"{row['suite']} v{row['version']}" for row in suite_records()}
     assert {line for line in narrow.splitlines()[:-1] if not line.startswith("  ")} == names
     assert max(map(len, narrow.splitlines()[:-1])) <= 60
-
-
-def test_a_fast_suite_says_how_alike_it_is(monkeypatch):
-    other = Likeness("cifar10", None, "")
-    monkeypatch.setitem(FAST, "cifar10-fast", other)
-    assert "\n  agreement of its places with those of cifar10: not measured\n" in suite_list(200)
-    monkeypatch.setitem(FAST, "cifar10-fast", other._replace(tau=(0.5, -0.251, 1.0), source="9 rankings"))
-    assert "\n  its places and those of cifar10: Kendall's tau 0.50 (-0.25 to 1.00); 9 rankings\n" in suite_list(200)
-    rows = {row["suite"]: row["likeness"] for row in suite_records()}
-    assert rows["cifar10-fast"] == {
-        "of": "cifar10",
-        "tau": {"value": 0.5, "low": -0.251, "high": 1.0},
-        "source": "9 rankings",
-    }
-    assert rows["cifar10"] is None
 
 
 def test_every_estimator_is_listed():
@@ -114,10 +99,3 @@ def test_a_run_in_a_few_words(order, retrain, estimator, t, unit, words):
 )
 def test_seconds_in_words(seconds, words):
     assert duration(seconds) == words
-
-
-@pytest.mark.parametrize(
-    "count, words", [(0, "0 kB"), (48_300, "48 kB"), (926.4e6, "926 MB"), (1e9, "1.0 GB"), (1.35e12, "1.4 TB")]
-)
-def test_bytes_in_words(count, words):
-    assert size(count) == words

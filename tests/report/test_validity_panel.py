@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from roarbench.report.validity_panel_panel import as_json, as_markdown, as_text, doubts, sections
 from typer.testing import CliRunner
 
 from roarbench.analysis.boards import SuiteResults
@@ -17,14 +16,14 @@ from roarbench.cli.main import app
 from roarbench.plan import suites
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block, Suite
-from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain, Unit
 from tests.helpers.command_line import publish
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, one_seed
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky
 
 BOOTSTRAP = Bootstrap(200)
 
@@ -82,15 +81,6 @@ def test_what_is_missing_is_a_dash(made: Panel) -> None:
     assert "–: needs runs that are missing" in text(empty)
 
 
-def test_a_suite_shows_only_the_parts_that_it_has() -> None:
-    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(MORF, MAIN, LEVELS, seeds=1)))
-    found = sections(panel(held(suite), BOOTSTRAP))
-    assert [list(section.columns) for section in found] == [
-        ["estimator", "smoothness t=0.3", "smoothness t=0.9"],
-        ["estimator", "gain"],
-    ]
-
-
 def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
@@ -99,35 +89,6 @@ def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
     assert any("chance 25.0" in line for line in lines)
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
-
-
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_terminal_breaks_no_number(made: Panel, width: int) -> None:
-    lines = text(made, width).splitlines()
-    assert max(map(len, lines)) <= width
-    for section in sections(made):
-        for row in section.lines:
-            begun = [line for line in lines if line.split()[:1] == [row[0]]]
-            for cell in row[1:]:
-                assert any(f" {cell} " in f"{line} " for line in begun), (row[0], cell)
-    whole = " ".join(" ".join(lines).split())
-    assert all(reason in whole for reason in doubts(made))
-
-
-def test_the_name_of_a_submission_is_what_a_narrow_terminal_breaks() -> None:
-    name = f"{'long-' * 8}@0123abcd"
-    blocks = tuple(replace(block, estimators=(*MAIN, name)) for block in SUITE.blocks[:1])
-    lines = text(panel(held(replace(SUITE, blocks=blocks)), BOOTSTRAP), 50).splitlines()
-    assert max(map(len, lines)) <= 50
-    assert "".join(line.split()[0] for line in lines if "long-" in line or "@" in line).startswith("long-long-")
-
-
-def test_without_reasons_it_says_why_there_are_none() -> None:
-    kept = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(KAR, MAIN, LEVELS, seeds=1)))
-    assert text(panel(held(kept), BOOTSTRAP)).rstrip().endswith("No row is marked.")
-    single = panel(held(one_seed(SUITE)), BOOTSTRAP)
-    assert text(single).rstrip().endswith("One training per cell: no intervals, no marks.")
-    assert cells(single, "Twins", "grad")["blurred - itself"].count("[") == 0
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
@@ -159,12 +120,6 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
         return smooth(cell) - (0.4 if cell.estimator == "random-blurred" else 0.0)
 
     assert doubts(panel(held(accuracy=smoothest), BOOTSTRAP))[0].endswith("rows that gain more: none.")
-
-
-def test_a_blurred_random_that_is_not_told_apart_says_nothing(made: Panel) -> None:
-    assert [line.split()[0] for line in doubts(made)] == ["var-grad"]
-    redrawn = replace(SUITE, blocks=(Block(ROAR, (*MAIN, "random-redrawn"), LEVELS, seeds=2),))
-    assert doubts(panel(held(redrawn), BOOTSTRAP)) == ["No row is marked."]
 
 
 def test_markdown_has_the_same_cells(made: Panel) -> None:
@@ -216,13 +171,6 @@ def test_the_command_prints_the_panel(folder: Path) -> None:
     assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
     assert asked(folder, "validity", "--format", "markdown").rstrip("\n") == as_markdown(whole)
     assert "\nvar-grad (!) Its mask alone has" in asked(folder, "validity")
-
-
-@pytest.mark.slow
-def test_another_suite_is_compared_with(folder: Path) -> None:
-    against = json.loads(asked(folder, "validity", "--against", SUITE.name, "--format", "json"))["agreements"]
-    assert list(against)[-1] == SUITE.title and against[SUITE.title]["tau"]["value"] == pytest.approx(1, abs=1e-12)
-    assert SUITE.title not in json.loads(asked(folder, "validity", "--format", "json"))["agreements"]
 
 
 @pytest.mark.slow
