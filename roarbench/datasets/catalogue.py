@@ -1,27 +1,44 @@
 """Data sets that suites call by name: where each comes from, what it holds, and the fingerprints that are known."""
 
 from dataclasses import replace
+from functools import partial
 
 from roarbench.datasets import DatasetRecord
 from roarbench.errors import UnknownName
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
 
-_IMAGENET = DatasetRecord(
-    name="imagenet",
-    about="the 1,000 classes of ILSVRC 2012; its validation split is the test split, the hub's has no labels",
-    hub="ILSVRC/imagenet-1k",
-    revision="49e2ee26f3810fb5a7536bbf732a7b07389a47b5",
+_photographs = partial(
+    DatasetRecord,
     config="",
     image_column="image",
     label_column="label",
     train_split="train",
     test_split="validation",
+    channels=3,
+    size=224,
+)
+_IMAGENETTE = _photographs(
+    name="imagenette",
+    about="ten easily told classes of ImageNet, photographs at 128 x 128",
+    hub="frgfm/imagenette",
+    revision="4b23ffb92a8029db9958bdfdbd6978427d09b1a0",
+    config="160px",
+    classes=10,
+    train_images=9469,
+    test_images=3925,
+    size=128,
+    terms="Apache 2.0 (fast.ai); the photographs belong to their owners and are for research",
+    crop=_USUAL_CROP,
+)
+_IMAGENET = _photographs(
+    name="imagenet",
+    about="the 1,000 classes of ILSVRC 2012; its validation split is the test split, the hub's has no labels",
+    hub="ILSVRC/imagenet-1k",
+    revision="49e2ee26f3810fb5a7536bbf732a7b07389a47b5",
     classes=1000,
     train_images=1_281_167,
     test_images=50_000,
-    channels=3,
-    size=224,
     gated=True,
     terms="ImageNet's terms of access: research and education, not for commerce; accepted on the hub's page",
     crop=_USUAL_CROP,
@@ -79,23 +96,13 @@ _MEASURES = "radius texture perimeter area smoothness compactness concavity conc
 
 
 _TABLE = (
-    DatasetRecord(
+    replace(
+        _IMAGENETTE,
         name="imagenette64",
         about="ten easily told classes of ImageNet, photographs at 64 x 64; comes with the package",
-        hub="frgfm/imagenette",
-        revision="4b23ffb92a8029db9958bdfdbd6978427d09b1a0",
-        config="160px",
-        image_column="image",
-        label_column="label",
-        train_split="train",
-        test_split="validation",
-        classes=10,
-        train_images=9469,
-        test_images=3925,
-        channels=3,
         size=64,
         bundled="imagenette64",
-        terms="Apache 2.0 (fast.ai); the photographs belong to their owners and are for research",
+        crop=1.0,
     ),
     DatasetRecord(
         name="cifar10",
@@ -131,60 +138,30 @@ _TABLE = (
         size=28,
         terms="MIT (Zalando SE)",
     ),
-    DatasetRecord(
-        name="imagenette",
-        about="ten easily told classes of ImageNet, photographs at 128 x 128",
-        hub="frgfm/imagenette",
-        revision="4b23ffb92a8029db9958bdfdbd6978427d09b1a0",
-        config="160px",
-        image_column="image",
-        label_column="label",
-        train_split="train",
-        test_split="validation",
-        classes=10,
-        train_images=9469,
-        test_images=3925,
-        channels=3,
-        size=128,
-        terms="Apache 2.0 (fast.ai); the photographs belong to their owners and are for research",
-        crop=_USUAL_CROP,
-    ),
-    DatasetRecord(
+    _IMAGENETTE,
+    _photographs(
         name="food101",
         about="101 dishes, training labels with some noise (Bossard et al. 2014)",
         hub="ethz/food101",
         revision="e06acf2a88084f04bce4d4a525165d68e0a36c38",
-        config="",
-        image_column="image",
-        label_column="label",
-        train_split="train",
-        test_split="validation",
         classes=101,
         train_images=75_750,
         test_images=25_250,
-        channels=3,
-        size=224,
         terms="no licence stated; the photographs are Foodspotting's, for research",
         crop=_USUAL_CROP,
     ),
     # Berg et al. 2014 list 49,829 images by address; the paper could still fetch all (47,386 and 2,443), the hub's copy
     # has the 39,860 that were left, in one split: five of each class, about the share of the original test split, are
     # drawn for testing
-    DatasetRecord(
+    _photographs(
         name="birdsnap",
         about="500 species of North American birds (Berg et al. 2014), as many as could be fetched in 2022",
         hub="sasha/birdsnap",
         revision="37beb97b7900281cd67ac189d4fb91c589b25582",
-        config="",
-        image_column="image",
-        label_column="label",
-        train_split="train",
         test_split="train",
         classes=500,
         train_images=37_360,
         test_images=2_500,
-        channels=3,
-        size=224,
         terms="no licence stated; the photographs are Flickr users', for research",
         crop=_USUAL_CROP,
         seed=0,

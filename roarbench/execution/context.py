@@ -25,7 +25,7 @@ from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.references import ReferenceStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import Making, Split, Unit
+from roarbench.terms import Split, Unit
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,6 @@ class RunContext:
     def splits(self) -> tuple[Split, ...]:
         """Return whose images are ranked, and predicted by the reference."""
         return ranked_splits(self.suite)
-
-    @property
-    def maps(self) -> Making:
-        """Return how the reference's maps are made."""
-        return self.suite.maps
 
     @property
     def data(self) -> ImageData:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import StoreError
@@ -33,6 +33,7 @@ from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
+from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
@@ -113,19 +114,9 @@ def score(context: RunContext, run: Run) -> Scored:
     rankings = _rankings(context, run)
     weights = _explained_weights(context, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint = context.checkpoint(run.key, rankings.checksum if rankings else "")
-    start, loss = time.perf_counter(), None
+    start = time.perf_counter()
     stage = recursive_stage(context, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
-    norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
-    if stage:
-        model = stage.model
-    elif run.cell.retrain is Retrain.NONE:
-        model, norm = context.trained_reference().to(device()), context.reference_norm
-    elif run.cell.retrain is Retrain.COMMON:
-        model = scoring_network(context, run, rankings)
-    else:
-        model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
-        images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
-        loss = fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
+    model, norm, loss = (stage.model, context.norm, None) if stage else _network(context, run, rankings, checkpoint)
     removed = stage.removed[Split.TEST] if stage else _removed(context, run, rankings)
     if removed is not None and (stage or _is_matched(run)):
         tested: Inputs = without(context, Split.TEST, removed, run.cell)
@@ -135,12 +126,24 @@ def score(context: RunContext, run: Run) -> Scored:
     correct = logits.argmax(1).numpy() == context.data.test.labels
     probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
-    smooth = None
-    if rankings and removed is not None:
-        smooth = smoothness(removed, rankings.layout.shape, rankings.layout.unit)
-    checksum = rankings.checksum if rankings else ""
+    layout, checksum = (rankings.layout, rankings.checksum) if rankings else (None, "")
+    smooth = smoothness(removed, layout.shape, layout.unit) if layout and removed is not None else None
     made = _computed_with(run)
     return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
+
+
+def _network(
+    context: RunContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
+) -> tuple[nn.Module, Normalisation, float | None]:
+    """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
+    if run.cell.retrain is Retrain.NONE:
+        return context.trained_reference().to(device()), context.reference_norm, None
+    if run.cell.retrain is Retrain.COMMON:
+        return scoring_network(context, run, rankings), context.norm, None
+    norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
+    model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
+    images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
+    return model, norm, fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
 def _computed_with(run: Run) -> Provenance:

@@ -1,10 +1,11 @@
 """Augmented accuracy: one network for all rows, trained on other images' masks and tuned on each row's."""
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import ON_COMMON, Protocol
 from roarbench.terms import Order, Retrain
 
 _METHOD = f"{ON_COMMON} the gain of the row's own masks over Random's"
-_MEANING = "Gain: over Random's removal masks, on one network trained on other images' masks and tuned on each row's."
 AUGMENTED = Protocol(
     name="augmented",
     order=Order.MORF,
@@ -12,18 +13,17 @@ AUGMENTED = Protocol(
     title="Augmented",
     question="Does a network that has met such masks lose accuracy without it?",
     method=f"{_METHOD}, most important features removed",
-    meaning=_MEANING,
+    meaning="Gain: over Random's removal masks, on one network trained on other images' masks and tuned on each row's.",
     limits="Smooth removal costs more than scattered removal, whatever is under it",
     use="For many rows, or to see where along the curve a row gains; beside `specific`",
 )
-AUGMENTED_LERF = Protocol(
+AUGMENTED_LERF = replace(
+    AUGMENTED,
     name="augmented-lerf",
     order=Order.LERF,
-    retrain=Retrain.COMMON,
     title="Augmented LeRF",
     question="Does a network that has met such masks keep its accuracy on it alone?",
     method=f"{_METHOD}, least important features removed",
-    meaning=_MEANING,
     limits="As `augmented`",
     use="Beside `augmented`",
 )

@@ -1,5 +1,7 @@
 """ROAR and KAR where training images carry the masks of other images, so that no mask was tied to a class."""
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
@@ -14,10 +16,10 @@ ROAR_EXCHANGED = Protocol(
     "class whose evidence is hidden is the likelier one",
     use="Where masks alone score high",
 )
-KAR_EXCHANGED = Protocol(
+KAR_EXCHANGED = replace(
+    ROAR_EXCHANGED,
     name="kar-exchanged",
     order=Order.LERF,
-    retrain=Retrain.EXCHANGED,
     title="KAR exchanged",
     question="Does accuracy stay on it alone when no mask was tied to a class in training?",
     method="train a new network on images with other images' removal masks, test it on each image's own, least "

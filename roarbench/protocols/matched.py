@@ -1,14 +1,11 @@
 """Matched gain: specific gain whose other mask changes the image as much (docs/decisions/0039)."""
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
 from roarbench.terms import MATCHED_IMAGE, Order, Retrain
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"
-_MEANING = (
-    "Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched mask "
-    "follows another image's map by the same row and changes the image as much: as many features of each stratum of "
-    "|x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, scores 0."
-)
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
@@ -18,23 +15,21 @@ MATCHED = Protocol(
     question="What does it know that no map without a network can?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
     gain="matched gain",
-    meaning=_MEANING,
+    meaning="Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched "
+    "mask follows another image's map by the same row and changes the image as much: as many features of each stratum "
+    "of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, scores 0.",
     zero=IGNORES_IMAGE,
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
     "keeps about a point",
     use="To judge whether a map beats every control that asks no network: it leads",
 )
-MATCHED_LERF = Protocol(
+MATCHED_LERF = replace(
+    MATCHED,
     name="matched-lerf",
     order=Order.LERF,
-    retrain=Retrain.COMMON,
-    against=MATCHED_IMAGE,
     title="Matched LeRF gain",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
-    gain="matched gain",
-    meaning=_MEANING,
-    zero=IGNORES_IMAGE,
     limits="As `matched`",
     use="Beside `matched`",
 )

@@ -3,6 +3,8 @@
 Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapalli, NeurIPS 2021.
 """
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
@@ -17,10 +19,10 @@ ROAR = Protocol(
     "takes away shapes beyond what the features weigh; redundant features hide each other",
     use="To compare with the paper; beside `mask-only` and blurred twins",
 )
-KAR = Protocol(
+KAR = replace(
+    ROAR,
     name="kar",
     order=Order.LERF,
-    retrain=Retrain.IMAGES,
     title="KAR",
     question="Does accuracy stay when the network is retrained on it alone?",
     method="remove the least important features, then train a new network on what is left",

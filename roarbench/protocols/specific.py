@@ -1,12 +1,10 @@
 """Specific gain: an image's own mask beside another image's, by the same row, on the network of `augmented`."""
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Order, Retrain
 
-_MEANING = (
-    "Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A map "
-    "that ignores the image scores 0. Below 0, the mask itself reveals the image's content."
-)
 SPECIFIC = Protocol(
     name="specific",
     order=Order.MORF,
@@ -16,41 +14,35 @@ SPECIFIC = Protocol(
     question="What does it know about this image that its map of another image does not?",
     method=f"{ON_COMMON} how much more an image's own mask costs than another image's by the same row",
     gain="specific gain",
-    meaning=_MEANING,
+    meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
+    "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
     zero=IGNORES_IMAGE,
     limits="Features at the same place in every image: another image's map is as good as its own, and the true map "
     "scores 0 (`planted-placed`). Maps that draw the image's outline are negative "
     "([why](#what-a-negative-specific-gain-means))",
     use="For a verdict that neither smoothness nor a position prior can earn",
 )
-SPECIFIC_LERF = Protocol(
+SPECIFIC_LERF = replace(
+    SPECIFIC,
     name="specific-lerf",
     order=Order.LERF,
-    retrain=Retrain.COMMON,
-    against=OTHER_IMAGE,
     title="Specific LeRF gain",
     question="What does it know about what does not matter in this image?",
     method=f"{ON_COMMON} how much less an image's own mask costs than another image's by the same row, least important "
     "features removed",
-    gain="specific gain",
-    meaning=_MEANING,
-    zero=IGNORES_IMAGE,
     limits="As `specific`",
     use="Beside `specific`",
 )
-SPECIFIC_CLASS = Protocol(
+SPECIFIC_CLASS = replace(
+    SPECIFIC,
     name="specific-class",
-    order=Order.MORF,
-    retrain=Retrain.COMMON,
     against=SAME_CLASS,
     title="Specific gain within classes",
     question="What does it know about this image beyond its class?",
     method=f"{ON_COMMON} how much more an image's own mask costs than that of another image of its class by the same "
     "row, so that both masks reveal the class",
-    gain="specific gain",
     meaning="Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy "
     "with the image's own. Both masks reveal the class; a map that knows no more of the image scores 0.",
-    zero=IGNORES_IMAGE,
     limits="Features at the same place in all images of a class; a drawing that tells more of the class than those of "
     "other images of the class still counts against its row",
     use="Where `specific` is negative, or masks reveal the class",

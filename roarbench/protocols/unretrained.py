@@ -1,5 +1,7 @@
 """MoRF and LeRF: the explained network itself, as it is (Samek et al. 2017)."""
 
+from dataclasses import replace
+
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Order, Retrain
 
@@ -14,10 +16,10 @@ MORF = Protocol(
     "for smooth and scattered masks",
     use="In seconds, to find errors; as a faithfulness score of one network, not of the data",
 )
-LERF = Protocol(
+LERF = replace(
+    MORF,
     name="lerf",
     order=Order.LERF,
-    retrain=Retrain.NONE,
     title="LeRF",
     question="Does the explained network keep its accuracy on it alone?",
     method="remove the least important features and score the reference as it is, not retrained",
