@@ -6,6 +6,7 @@ from roarbench.terms import Order, Retrain
 
 ACCURACY = "test accuracy"  # label of an axis
 ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
+OWN = "Each dot: accuracy points lost when an estimator's *own* mask replaces its mask of *another* image"
 IGNORES_IMAGE = "a map that ignores the image, such as Random's"
 
 
@@ -22,7 +23,9 @@ class Protocol:
         made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
             row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.
         title: Its name within sentences.
+        tab: The same in a few words, for tabs of the board.
         question: What it asks of an estimator, one sentence.
+        dot: What one dot of a board shows, in sentences; `*` around what is to be stressed.
         method: What is done, a sentence without its full stop.
         gain: What its gain is called within a sentence; empty where it has none.
         meaning: What that gain is, in sentences.
@@ -37,8 +40,10 @@ class Protocol:
     against: str = ""
     made_of: tuple["Protocol", ...] = ()
     title: str
+    tab: str
     question: str
     method: str
+    dot: str
     gain: str = "gain over Random"
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."
     zero: str = "Random"

@@ -10,8 +10,11 @@ ROAR_EXCHANGED = Protocol(
     order=Order.MORF,
     retrain=Retrain.EXCHANGED,
     title="ROAR exchanged",
+    tab="ROAR, masks exchanged",
     question="Does accuracy fall without it when no mask was tied to a class in training?",
     method="train a new network on images with other images' removal masks, test it on each image's own",
+    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
+    "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
     limits="Training and test differ: a mask hides what matters at test time alone. A network may still learn that a "
     "class whose evidence is hidden is the likelier one",
     use="Where masks alone score high",
@@ -21,9 +24,12 @@ KAR_EXCHANGED = replace(
     name="kar-exchanged",
     order=Order.LERF,
     title="KAR exchanged",
+    tab="KAR, masks exchanged",
     question="Does accuracy stay on it alone when no mask was tied to a class in training?",
     method="train a new network on images with other images' removal masks, test it on each image's own, least "
     "important features removed",
+    dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
+    "kept and a *new network* is trained on what other images' masks leave. 0 = Random.",
     limits="As `roar-exchanged`",
     use="Beside `roar-exchanged`",
 )

@@ -8,8 +8,11 @@ MASK_ONLY = Protocol(
     order=Order.MORF,
     retrain=Retrain.MASKS,
     title="Mask-only",
+    tab="What masks alone tell",
     question="Do the masks reveal the class without any image?",
     method="a network that sees only where features were removed, never an image",
+    dot="Each dot: accuracy of networks that see only *where* features were removed, never an image. No gain and no "
+    "place: a smaller number is less of a leak.",
     gain="",
     meaning="",
     zero="",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
+from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
 from roarbench.terms import MATCHED_IMAGE, Order, Retrain
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"
@@ -12,8 +12,10 @@ MATCHED = Protocol(
     retrain=Retrain.COMMON,
     against=MATCHED_IMAGE,
     title="Matched gain",
+    tab="This image, contrast aside?",
     question="What does it know that no map without a network can?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
+    dot=f"{OWN} that changes it as much. 0 = knows nothing about this image beyond its contrast.",
     gain="matched gain",
     meaning="Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched "
     "mask follows another image's map by the same row and changes the image as much: as many features of each stratum "
@@ -28,8 +30,11 @@ MATCHED_LERF = replace(
     name="matched-lerf",
     order=Order.LERF,
     title="Matched LeRF gain",
+    tab="The rest, contrast aside?",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
+    dot="Each dot: accuracy points kept when an estimator's *own* mask replaces its mask of *another* image that "
+    "changes it as much, least important features removed. 0 = knows nothing about this image beyond its contrast.",
     limits="As `matched`",
     use="Beside `matched`",
 )

@@ -13,8 +13,11 @@ ROAR = Protocol(
     order=Order.MORF,
     retrain=Retrain.IMAGES,
     title="ROAR",
+    tab="ROAR (2019)",
     question="Does accuracy fall when the network is retrained without it?",
     method="remove the most important features, then train a new network on what is left",
+    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
+    "removed and a *new network* is trained on what is left. 0 = Random.",
     limits="The new network reads the class from the shape of the masks, and the better map loses; smooth removal "
     "takes away shapes beyond what the features weigh; redundant features hide each other",
     use="To compare with the paper; beside `mask-only` and blurred twins",
@@ -24,8 +27,11 @@ KAR = replace(
     name="kar",
     order=Order.LERF,
     title="KAR",
+    tab="Keep and retrain",
     question="Does accuracy stay when the network is retrained on it alone?",
     method="remove the least important features, then train a new network on what is left",
+    dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
+    "kept and a *new network* is trained on them. 0 = Random.",
     limits="Masks that reveal the class are a reward here: a row that knows nothing but the class wins",
     use="Beside `roar`: do both orders agree?",
 )
@@ -35,9 +41,12 @@ DIFFROAR = Protocol(
     retrain=Retrain.IMAGES,
     made_of=(KAR, ROAR),
     title="DiffROAR",
+    tab="DiffROAR",
     question="Does what it ranks first tell a new network more than what it ranks last?",
     method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
     "ones; nothing is trained for it",
+    dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
+    "removed, both retrained. 0 = both ends of the ranking are worth the same.",
     gain="DiffROAR",
     meaning="Gain: accuracy with the least important features removed (KAR, the accuracies at t) minus accuracy with "
     "as many of the most important ones removed (ROAR), both retrained. Random scores 0, as does any ranking whose two "

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, Protocol
+from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Order, Retrain
 
 SPECIFIC = Protocol(
@@ -11,8 +11,10 @@ SPECIFIC = Protocol(
     retrain=Retrain.COMMON,
     against=OTHER_IMAGE,
     title="Specific gain",
+    tab="This image or another?",
     question="What does it know about this image that its map of another image does not?",
     method=f"{ON_COMMON} how much more an image's own mask costs than another image's by the same row",
+    dot=f"{OWN}. 0 = knows nothing about this image.",
     gain="specific gain",
     meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
     "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
@@ -27,9 +29,12 @@ SPECIFIC_LERF = replace(
     name="specific-lerf",
     order=Order.LERF,
     title="Specific LeRF gain",
+    tab="The rest, this image or another?",
     question="What does it know about what does not matter in this image?",
     method=f"{ON_COMMON} how much less an image's own mask costs than another image's by the same row, least important "
     "features removed",
+    dot="Each dot: accuracy points kept when an estimator's *own* mask replaces its mask of *another* image, least "
+    "important features removed. 0 = knows nothing about this image.",
     limits="As `specific`",
     use="Beside `specific`",
 )
@@ -38,9 +43,11 @@ SPECIFIC_CLASS = replace(
     name="specific-class",
     against=SAME_CLASS,
     title="Specific gain within classes",
+    tab="This image within its class?",
     question="What does it know about this image beyond its class?",
     method=f"{ON_COMMON} how much more an image's own mask costs than that of another image of its class by the same "
     "row, so that both masks reveal the class",
+    dot=f"{OWN} of its class. 0 = knows nothing about this image but its class.",
     meaning="Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy "
     "with the image's own. Both masks reveal the class; a map that knows no more of the image scores 0.",
     limits="Features at the same place in all images of a class; a drawing that tells more of the class than those of "

@@ -17,7 +17,9 @@ FILES = [
 FORMS = {  # of what a declaration says
     "name": r"[a-z]+(-[a-z]+)*",
     "title": r"[A-Z][^.,:]+",  # stands within sentences
-    "question": r"[A-Z][^.?]{20,79}\?",  # a tab of the board
+    "tab": r"[A-Z].{5,31}",
+    "dot": r"Each dot: .+\.",
+    "question": r"[A-Z][^.?]{20,79}\?",
     "method": r".{20,}[^.]",  # a full stop or a caption follows
     "gain": r"[^.,:]+",
     "meaning": r"Gain: .+\.",
@@ -41,7 +43,7 @@ def test_a_file_declares_protocols_with_names_and_questions_of_their_own(file):
     declared = [value for value in vars(getattr(protocols, file)).values() if isinstance(value, Protocol)]
     assert declared
     assert [SHOWN[protocol.name] for protocol in declared] == declared
-    for field in ("title", "question", "method"):
+    for field in ("title", "tab", "question", "method", "dot"):
         assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN)
 
 
