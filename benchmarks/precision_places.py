@@ -62,8 +62,8 @@ def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, 
     count = min(_SAMPLE, len(context.images(Split.TEST).labels))
     maps = importance.timed_maps(context, estimators, Split.TEST, 0, count)
     computed = {part.precision for each in maps.values() for part in each.provenance.batches}
-    if computed != {context.maps}:
-        raise RunError(f"asked for maps in {context.maps}, this machine makes {', '.join(sorted(computed))}")
+    if computed != {context.suite.maps}:
+        raise RunError(f"asked for maps in {context.suite.maps}, this machine makes {', '.join(sorted(computed))}")
     layout = context.ranking_spec(find_estimator(estimators[0]), unit).layout
     ties = tie_order(importance.image_ids(Split.TEST, 0, count).numpy(), layout.features)
     flat = {name: features(each.importance.numpy(), layout.shape, unit) for name, each in maps.items()}

@@ -171,7 +171,7 @@ def maps_device(estimator: Estimator) -> str:
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
     start, first, one = time.process_time(), parts[0].context, parts[0].estimators[0]
-    asked = first.maps if one.shared else Making.FLOAT32
+    asked = first.suite.maps if one.shared else Making.FLOAT32
     models = [
         None if one.control else _explained(each, one.variant, asked, each.references.checksum(each.reference))
         for each, _, _ in parts
