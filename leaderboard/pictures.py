@@ -5,7 +5,7 @@ A store with images and rankings has them all; one that was shipped without carr
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
@@ -14,32 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from leaderboard.remains import Bytes, Makes
 from leaderboard.source import lookup_estimator, main_rows, protocols, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
-from roarbench.estimators import BLUR
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.pairing import other_images, other_images_of_class
-from roarbench.kernels.matching import matched, matching_ties, strata
-from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols import Protocol
 from roarbench.stats.curves import Bits
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.specs import ranking_spec
-from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit
+from roarbench.terms import MATCHED_IMAGE, Unit
 
 IMAGES = 24
 RULE = (
     "Of the {known:,} test images that most networks know untouched, {count} at even steps: from the one on which "
     "masks of the estimators that ask a network cost most answers, to the one on which they cost fewest."
 )
-Bytes = NDArray[np.uint8]
-Masks = NDArray[np.bool_]
-# Heat from black over red and yellow to white: four anchors, read off in grey as rising brightness
-_ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +136,7 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     images = _images(results, workspace)
     protocol = protocols(results)[0]
     unit = units(results, protocol)[0]
-    if images is None or images.record.tabular:  # a row of a table is no picture
+    if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
         return None
     numbers, rule = chosen(results, protocol, unit)
     ranked, damaged = _rankings(results, images, unit, workspace)
@@ -151,7 +144,7 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
         return None
     levels = results.levels(protocol, unit)
     level, kinds = levels[len(levels) // 2], ("map", "own", *_others(protocol))
-    makes = Makes(images, numbers, protocol, level)
+    makes = Makes(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     def sheet(name: str) -> bytes:
         lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds)
@@ -194,100 +187,6 @@ def _rankings(
 
 def _count(rankings: Rankings) -> int:
     return sum(int(file["images"]) for file in rankings.files.values())
-
-
-class Makes:
-    """Makes pictures of some test images under a protocol.
-
-    Args:
-        images: The data set.
-        numbers: Which test images, int64 (n,).
-        protocol: Says which masks there are.
-        level: At which features are removed.
-    """
-
-    def __init__(self, images: ImageData, numbers: NDArray[np.int64], protocol: Protocol, level: float) -> None:
-        self.pixels: Bytes = images.test.pixels[numbers]
-        self.fill = np.array(images.mean, np.float32)[:, None, None]
-        self.numbers, self.protocol, self.level = numbers, protocol, level
-        labels = images.test.labels
-        if protocol.against == SAME_CLASS:
-            self.others = other_images_of_class(labels, TEST_IDS, 0)[numbers]
-        else:
-            self.others = other_images(len(labels), TEST_IDS, 0)[numbers]
-
-    def lines(self, rankings: Rankings, kinds: Iterable[str]) -> list[Bytes]:
-        """Return the pictures of a row by its rankings, uint8 (n, h, w, 3) for each kind."""
-        return [self._heat(rankings) if kind == "map" else self._left(rankings, kind) for kind in kinds]
-
-    def _left(self, rankings: Rankings, kind: str) -> Bytes:
-        removed = wide(self.mask(rankings, kind), rankings.layout)
-        return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
-
-    def mask(self, rankings: Rankings, kind: str) -> Masks:
-        """Return what the `own` mask, that of the `other` image or the `matched` one removes, bool (n, d)."""
-        planes, layout = rankings.planes(Split.TEST), rankings.layout
-        whose = self.others if kind == "other" else self.numbers
-        own = _unpacked(removed_bits(planes[whose], self.level, self.protocol.order, layout), layout)
-        if kind != "matched":
-            return own
-        codes, ties = bin_codes(planes[self.others], layout), matching_ties(0, self.numbers, layout.features)
-        return matched(own, codes, strata(changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties)
-
-    def _heat(self, rankings: Rankings) -> Bytes:
-        """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
-        planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
-        gone = [wide(_unpacked(removed_bits(planes, t, Order.MORF, layout), layout), layout) for t in layout.levels]
-        values = np.mean(gone, axis=0).mean(1) * (len(_ANCHORS) - 1)
-        low = np.minimum(values.astype(int), len(_ANCHORS) - 2)
-        share = (values - low)[..., None]
-        return np.rint(_ANCHORS[low] * (1 - share) + _ANCHORS[low + 1] * share).astype(np.uint8)
-
-    @staticmethod
-    def rgb(pixels: Bytes) -> Bytes:
-        """Return images in colours, uint8 (n, h, w, 3)."""
-        colour = np.moveaxis(pixels, 1, -1)
-        return np.broadcast_to(colour, (*colour.shape[:3], 3))
-
-
-def _unpacked(packed: Bytes, layout: Layout) -> Masks:
-    return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
-
-
-def wide(removed: Masks, layout: Layout) -> Masks:
-    """Return removed features, bool (n, d), as removed numbers of the images, bool (n, c or 1, h, w)."""
-    side, (_, height, width) = layout.unit.side, layout.shape
-    grid = removed.reshape(len(removed), *layout.unit.grid(layout.shape))
-    return grid.repeat(side, 2).repeat(side, 3)[:, :, :height, :width]
-
-
-def changes(pixels: Bytes, fill: NDArray[np.float32], unit: Unit) -> list[Bytes]:
-    """Return what `kernels.fill.change_numbers` does for the fill by the mean, without torch."""
-    change = np.abs(pixels.astype(np.float32) - fill)
-    rows, columns = (_blur_matrix(side) for side in change.shape[2:])
-    made = [change, rows.T @ change @ columns]
-    if unit is not Unit.SCALAR:
-        made = [each.mean(1, keepdims=True) for each in made]
-        made = [_pooled(each, unit.side) for each in made]
-    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
-
-
-def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Return the mean over each square; those that the border cuts have fewer pixels."""
-    for axis in (2, 3):
-        starts = np.arange(0, change.shape[axis], side)
-        sums, counts = np.add.reduceat(change, starts, axis), np.diff(np.append(starts, change.shape[axis]))
-        change = sums / counts.reshape(-1, *(1,) * (3 - axis)).astype(np.float32)
-    return change
-
-
-def _blur_matrix(side: int) -> NDArray[np.float32]:
-    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
-    sigma = BLUR * side
-    radius = round(4 * sigma)
-    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    lines = np.pad(np.eye(side), ((0, 0), (radius, radius)), mode="reflect")
-    return np.stack([np.convolve(line, kernel / kernel.sum(), "valid") for line in lines]).astype(np.float32)
 
 
 def _webp(picture: Bytes) -> bytes:

@@ -10,14 +10,13 @@ import torch
 from PIL import Image
 
 from leaderboard.pictures import (
-    Makes,
     answers_of,
-    changes,
     chosen,
     pictures_file,
     read_pictures,
     save_pictures,
 )
+from leaderboard.remains import Makes, changes
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
@@ -136,6 +135,8 @@ def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_pa
     sheet = Image.open(io.BytesIO(made.sheet("grad")))
     assert sheet.size == (made.side * len(made.numbers), made.side * 4)
     assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
+    dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
+    assert read_pictures(dark, folder) is None  # what another fill leaves is not made here
     save_pictures(made, pictures_file(found, tmp_path))
     again = read_pictures(found, tmp_path)
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")

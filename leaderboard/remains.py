@@ -1,0 +1,115 @@
+"""What masks leave of test images, and maps as colours, from rankings alone. Nothing here imports torch."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets.decoded import ImageData
+from roarbench.estimators import BLUR
+from roarbench.estimators.pairing import other_images, other_images_of_class
+from roarbench.kernels.matching import matched, matching_ties, strata
+from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
+from roarbench.protocols import Protocol
+from roarbench.store.rankings import Rankings
+from roarbench.terms import SAME_CLASS, TEST_IDS, Order, Split, Unit
+
+Bytes = NDArray[np.uint8]
+Masks = NDArray[np.bool_]
+# Heat from black over red and yellow to white: four anchors, read off in grey as rising brightness
+_ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
+
+
+class Makes:
+    """Makes pictures of some test images under a protocol.
+
+    Args:
+        images: The data set.
+        numbers: Which test images, int64 (n,).
+        protocol: Says which masks there are.
+        level: At which features are removed.
+        seed: Of the network whose other images are taken.
+    """
+
+    def __init__(
+        self, images: ImageData, numbers: NDArray[np.int64], protocol: Protocol, level: float, seed: int = 0
+    ) -> None:
+        self.pixels: Bytes = images.test.pixels[numbers]
+        self.fill = np.array(images.mean, np.float32)[:, None, None]
+        self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
+        labels, alike = images.test.labels, protocol.against == SAME_CLASS
+        others = other_images_of_class(labels, TEST_IDS, seed) if alike else other_images(len(labels), TEST_IDS, seed)
+        self.others = others[numbers]
+
+    def lines(self, rankings: Rankings, kinds: Iterable[str]) -> list[Bytes]:
+        """Return the pictures of a row by its rankings, uint8 (n, h, w, 3) for each kind."""
+        return [self._heat(rankings) if kind == "map" else self._left(rankings, kind) for kind in kinds]
+
+    def _left(self, rankings: Rankings, kind: str) -> Bytes:
+        removed = wide(self.mask(rankings, kind), rankings.layout)
+        return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
+
+    def mask(self, rankings: Rankings, kind: str) -> Masks:
+        """Return what the `own` mask, that of the `other` image or the `matched` one removes, bool (n, d)."""
+        planes, layout = rankings.planes(Split.TEST), rankings.layout
+        whose = self.others if kind == "other" else self.numbers
+        own = _unpacked(removed_bits(planes[whose], self.level, self.protocol.order, layout), layout)
+        if kind != "matched":
+            return own
+        codes, ties = bin_codes(planes[self.others], layout), matching_ties(self.seed, self.numbers, layout.features)
+        return matched(own, codes, strata(changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties)
+
+    def _heat(self, rankings: Rankings) -> Bytes:
+        """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
+        planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
+        gone = [wide(_unpacked(removed_bits(planes, t, Order.MORF, layout), layout), layout) for t in layout.levels]
+        values = np.mean(gone, axis=0).mean(1) * (len(_ANCHORS) - 1)
+        low = np.minimum(values.astype(int), len(_ANCHORS) - 2)
+        share = (values - low)[..., None]
+        return np.rint(_ANCHORS[low] * (1 - share) + _ANCHORS[low + 1] * share).astype(np.uint8)
+
+    @staticmethod
+    def rgb(pixels: Bytes) -> Bytes:
+        """Return images in colours, uint8 (n, h, w, 3)."""
+        colour = np.moveaxis(pixels, 1, -1)
+        return np.broadcast_to(colour, (*colour.shape[:3], 3))
+
+
+def _unpacked(packed: Bytes, layout: Layout) -> Masks:
+    return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
+
+
+def wide(removed: Masks, layout: Layout) -> Masks:
+    """Return removed features, bool (n, d), as removed numbers of the images, bool (n, c or 1, h, w)."""
+    side, (_, height, width) = layout.unit.side, layout.shape
+    grid = removed.reshape(len(removed), *layout.unit.grid(layout.shape))
+    return grid.repeat(side, 2).repeat(side, 3)[:, :, :height, :width]
+
+
+def changes(pixels: Bytes, fill: NDArray[np.float32], unit: Unit) -> list[Bytes]:
+    """Return what `kernels.fill.change_numbers` does for the fill by the mean, without torch."""
+    change = np.abs(pixels.astype(np.float32) - fill)
+    rows, columns = (_blur_matrix(side) for side in change.shape[2:])
+    made = [change, rows.T @ change @ columns]
+    if unit is not Unit.SCALAR:
+        made = [each.mean(1, keepdims=True) for each in made]
+        made = [_pooled(each, unit.side) for each in made]
+    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
+
+
+def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
+    """Return the mean over each square; those that the border cuts have fewer pixels."""
+    for axis in (2, 3):
+        starts = np.arange(0, change.shape[axis], side)
+        sums, counts = np.add.reduceat(change, starts, axis), np.diff(np.append(starts, change.shape[axis]))
+        change = sums / counts.reshape(-1, *(1,) * (3 - axis)).astype(np.float32)
+    return change
+
+
+def _blur_matrix(side: int) -> NDArray[np.float32]:
+    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    sigma = BLUR * side
+    radius = round(4 * sigma)
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    lines = np.pad(np.eye(side), ((0, 0), (radius, radius)), mode="reflect")
+    return np.stack([np.convolve(line, kernel / kernel.sum(), "valid") for line in lines]).astype(np.float32)
