@@ -4,6 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -172,11 +173,14 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_hostile_text_stays_text(hostile_site: Path) -> None:
     found = pages(hostile_site)
+    drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(hostile_site / "board-hostile-v1.svg").iter()}
+    assert drawn <= {"svg", "style", "rect", "text", "tspan", "line", "g", "circle", "path"}
     assert len([name for name in found if name.startswith("method-")]) == len(hostile.NAMES) + 3
     for name, page in found.items():
         assert [attrs.get("src") for attrs in page.all("script")] == ["board.js"], name
         assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")], name
-        assert not {"img", "textarea", "iframe", "object", "style"} & {tag for tag, _ in page.tags}, name
+        assert not {"textarea", "iframe", "object", "style"} & {tag for tag, _ in page.tags}, name
+        assert [image["src"] for image in page.all("img")] == ["board-hostile-v1.svg"] * name.startswith("cite-")
         assert not [
             a for a in page.all("a") if not re.match(r"[\w#.-]|https://(github\.com|arxiv\.org)/", a["href"] or "")
         ]
