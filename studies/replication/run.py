@@ -26,9 +26,9 @@ from studies.page import SIGNS, write
 MOST = 10  # replications that are looked for
 
 
-def runs(store: Path) -> list[SuiteResults]:
-    """Return the runs of `quick` that a store holds: that of the suite, then its replications."""
-    suite = find_suite("quick")
+def runs(store: Path, name: str = "quick") -> list[SuiteResults]:
+    """Return the runs of a suite that a store holds: its own, then its replications."""
+    suite = find_suite(name)
     with ResultsStore.open(default_url(store), read_only=True) as results:
         held = [collect(replace(suite, replication=number), results) for number in range(MOST)]
     return [each for each in held if each.results]
@@ -43,17 +43,19 @@ def boards(held: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
 def common(made: Sequence[Board]) -> list[str]:
     """Return the rows that have a verdict against Random in every run, best of the first run first."""
     first = sorted(made[0].rows, key=lambda row: -(row.gain.value or 0.0))
-    return [row.estimator for row in first if all(_row(board, row.estimator).random for board in made)]
+    return [row.estimator for row in first if all(row_of(board, row.estimator).random for board in made)]
 
 
-def _row(board: Board, name: str) -> Row:
+def row_of(board: Board, name: str) -> Row:
+    """Return the row of an estimator."""
     return next(row for row in board.rows if row.estimator == name)
 
 
-def table(made: Sequence[Board]) -> str:
-    """Return gains and verdicts against Random, a column for each run."""
-    rows = [[name, *(_cell(_row(board, name)) for board in made)] for name in common(made)]
-    return markdown_table(("estimator", "first run", *(f"replication {n}" for n in range(1, len(made)))), rows)
+def table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
+    """Return gains and verdicts against Random, a column for each run; the names are those of runs after the first."""
+    rows = [[name, *(_cell(row_of(board, name)) for board in made)] for name in common(made)]
+    later = names or [f"replication {n}" for n in range(1, len(made))]
+    return markdown_table(("estimator", "first run", *later), rows)
 
 
 def _cell(row: Row) -> str:

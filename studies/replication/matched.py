@@ -1,0 +1,70 @@
+"""Does `quick-matched` come out the same again, and on other test images? Writes the tables `matched` and `halves`.
+
+What to type: README.md.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+from pathlib import Path
+
+import numpy as np
+
+from roarbench.protocols.matched import MATCHED
+from roarbench.stats.board import Board
+from roarbench.stats.curves import Scores
+from roarbench.stats.judging import board
+from roarbench.stats.replication import replication
+from roarbench.terms import Unit
+from roarbench.text import markdown_table
+from studies.page import write
+from studies.replication.run import boards, common, row_of, runs, sums, sums_of, table
+
+LATER = ("replication 1", "first run's seeds on another processor")
+
+
+def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
+    """Return in a sentence how often two boards give the same verdict that leads."""
+    both = [
+        (row.beating.verdict, again.beating.verdict)
+        for one, other in pairs
+        for row in one.rows
+        if row.beating and (again := row_of(other, row.estimator)).beating
+    ]
+    return f"Beats every control: {sum(one == other for one, other in both)} of {len(both)} the same."
+
+
+def leading(made: Sequence[Board]) -> str:
+    """Return the verdict that leads of each row that asks a network, a column for each run."""
+    asking = [name for name in common(made) if row_of(made[0], name).beating]
+    words = [[found.words for each in made if (found := row_of(each, name).beating)] for name in asking]
+    rows = [[f"`{name}`", *said] for name, said in zip(asking, words, strict=True)]
+    return markdown_table(("beats every control", "first run", *LATER), rows)
+
+
+def half(scores: Scores, second: bool) -> Scores:
+    """Return the answers to every other test image, as many in both halves."""
+    kept = slice(int(second), scores.images // 2 * 2, 2)
+    correct = {point: np.ascontiguousarray(bits[:, kept]) for point, bits in scores.correct.items()}
+    return replace(scores, correct=correct, differences=scores.differences and half(scores.differences, second))
+
+
+def main() -> None:
+    """Write the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, action="append", required=True, help="once for each processor")
+    held = [run for store in parser.parse_args().store for run in runs(store, "quick-matched")]
+    made = boards(held, MATCHED)
+    scores = [found for each in held if (found := each.scores(MATCHED, Unit.SCALAR))]
+    halves = [[board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
+    apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
+    tables = {
+        "matched": f"{table(made, LATER)}\n\n{leading(made)}\n\n{sums(made)} {beats(list(combinations(made, 2)))}",
+        "halves": f"{sums_of([replication(*pair) for pair in apart])} {beats(apart)}",
+    }
+    write(Path(__file__).with_name("README.md"), tables)
+
+
+if __name__ == "__main__":
+    main()
