@@ -10,7 +10,7 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
 from roarbench.terms import Unit
 
-BEATS, BELOW, OPEN, CONTROL = "beats", "below", "open", "control"  # kinds of rows
+BEATS, BELOW, OPEN, CONTROL, UNJUDGED = "beats", "below", "open", "control", "unjudged"  # kinds of rows
 
 
 class Doubt(NamedTuple):
@@ -79,7 +79,7 @@ class BoardRow:
         if self.control:
             return CONTROL
         if not self.beating:
-            return OPEN
+            return UNJUDGED
         return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
 
 

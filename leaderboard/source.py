@@ -17,6 +17,7 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
@@ -39,12 +40,13 @@ ALL = Selection()
 
 
 def shown_order(store: ResultsStore) -> list[Suite]:
-    """Return all suites in the order of the pages: as they are listed, of each name the newest version first.
+    """Return all suites in the order of the pages: those that matched gain leads, then as they are listed.
 
-    Those from somebody's file are last.
+    Of each name the newest version is first. Those from somebody's file are last.
     """
     listed = list(SUITES)
-    named = sorted(reversed(VERSIONS.values()), key=lambda suite: listed.index(suite.name))
+    order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
+    named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
     return [*named, *reversed(kept_suites(store.database))]
 
 

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 from leaderboard.asked import Asked, NotThere
 from leaderboard.card import card
 from leaderboard.links import Address, address
-from leaderboard.records import BoardRecord, BoardRow
+from leaderboard.records import UNJUDGED, BoardRecord, BoardRow
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, question
+from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.terms import Unit
@@ -89,7 +91,8 @@ def context(asked: Asked) -> dict[str, Any]:
         "zero": board.axis.at(0.0),
         "methods": {row.id: asked.links.to("method", estimator=row.id) for row in board.rows},
         "families": list(dict.fromkeys(row.family for row in board.rows if not row.control)),
-        "doubtful": sum(bool(row.doubts) for row in board.rows),
+        "doubtful": any(row.doubts or row.gap for row in board.rows),
+        "unjudged": any(row.kind == UNJUDGED for row in board.rows),
         "files": list(_files(asked, view.table(protocol, unit, levels), stem)),
     }
 
@@ -149,17 +152,23 @@ def _to(asked: Asked, at: Address, **more: str) -> str:
 
 
 def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
-    """Yield a tab for each protocol of the suite, then what other suites on its images and network answer."""
+    """Yield a tab for each protocol of the suite, then what leads other suites on its images and network.
+
+    The leading protocol is first, ROAR second.
+    """
     view = asked.view
-    for protocol in view.protocols:
-        yield Tab(question(protocol.name), _to(asked, _address(view, protocol)), protocol == shown)
-    has = {protocol.name for protocol in view.protocols}
+    own = [Tab(question(each.name), _to(asked, _address(view, each)), each == shown) for each in view.protocols]
+    has, others = {protocol.name for protocol in view.protocols}, list[tuple[str, Tab]]()
     for other in (each for each in view.siblings if each.results.suite.name != view.results.suite.name):
-        for protocol in other.protocols:
-            if protocol.name not in has:
+        for protocol in leading(other.results.suite):
+            if protocol.name not in has and protocol in other.protocols:
                 has.add(protocol.name)
                 label = f"{question(protocol.name)} · {plain(other.title, 40)}"
-                yield Tab(label, _to(asked, _address(other, protocol)), False)
+                others.append((protocol.name, Tab(label, _to(asked, _address(other, protocol)), False)))
+    yield from own[:1]
+    yield from (tab for name, tab in others if name == ROAR.name)
+    yield from own[1:]
+    yield from (tab for name, tab in others if name != ROAR.name)
 
 
 def _level_tabs(asked: Asked, whole: BoardRecord, board: BoardRecord) -> Iterable[Tab]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from leaderboard.asked import Asked
 from leaderboard.links import Address, address
 from leaderboard.names import human_name
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, BoardRecord, BoardRow
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import question
@@ -15,9 +15,10 @@ from roarbench.text import interval
 SHOWN = 6  # suites of a kind; the others are under "more"
 WORDS = {
     BEATS: "beats every control",
-    BELOW: "below a control",
     OPEN: "not told apart from a control",
+    BELOW: "below a control",
     CONTROL: "control",
+    UNJUDGED: "no verdict",
 }
 
 
@@ -93,8 +94,7 @@ def _column(asked: Asked, view: SuiteView) -> Column:
 
 
 def _words(row: BoardRow, board: BoardRecord) -> str:
-    verdict = WORDS[row.kind] if row.control or row.beating else "no verdict"
-    return f"{verdict}: {interval(row.value)} {board.measured}"
+    return f"{WORDS[row.kind]}: {interval(row.value)} {board.measured}"
 
 
 def _part(asked: Asked, title: str, columns: list[Column]) -> Part:

@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.headline import headline
 from leaderboard.judged import reversed_by
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, BoardRow
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -67,7 +67,7 @@ def test_the_headline_says_no_more_than_the_verdicts(words: str, strangers: str,
 
 def test_success_is_to_beat_every_control() -> None:
     kinds = {word: row(word, "e").kind for word in (*OVER, "unjudged", "control")}
-    assert kinds == {"yes": BEATS, "<": BELOW, "≈": OPEN, "unjudged": OPEN, "control": CONTROL}
+    assert kinds == {"yes": BEATS, "<": BELOW, "≈": OPEN, "unjudged": UNJUDGED, "control": CONTROL}
     assert replace(row("yes", "e"), control=True).kind == CONTROL
 
 

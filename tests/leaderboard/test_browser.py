@@ -1,0 +1,311 @@
+"""The pages in headless Chromium, static and in the app: what a reader does, and what must never happen."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from screenshots import CLI, browser, free_port, until_up
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from leaderboard.export import export
+from leaderboard.links import address, file_name
+from leaderboard.views import SuiteView, read_views
+from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table_values import as_csv
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.board_store import make_store, results
+from tests.helpers.browser import see, show, until
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "demo"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+ROWS = ".board tbody tr:not([hidden])"
+
+
+@pytest.fixture(scope="module")
+def driver(require: Callable[[str, str], str]) -> Iterator[webdriver.Chrome]:
+    require("chromium", "apt-get install chromium")
+    require("chromedriver", "apt-get install chromium-driver")
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def watched(driver: webdriver.Chrome) -> Iterator[None]:
+    """No test may leave an error on the console, or have asked another origin for anything."""
+    for log in ("browser", "performance"):
+        driver.get_log(log)
+    yield
+    assert not [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+    asked = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    urls = [event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"]
+    assert not [url for url in urls if not at_home(url)]
+
+
+def at_home(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in ("file", "data", "blob", "about") or (parts.hostname == "127.0.0.1" and parts.port != 9)
+
+
+@pytest.fixture(scope="module")
+def demo_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    with ResultsStore.open(default_url(DEMO), read_only=True) as store:
+        export(read_views(store, DEMO), folder)
+    return folder
+
+
+def told(driver: webdriver.Chrome, selector: str, what: str = "textContent") -> list[str]:
+    """What all these say, at one moment."""
+    found: list[str] = driver.execute_script(
+        f"return [...document.querySelectorAll(arguments[0])].map((part) => part.{what})", selector
+    )
+    return found
+
+
+def ids(driver: webdriver.Chrome) -> list[str]:
+    return told(driver, f"{ROWS} th code")
+
+
+def use(driver: webdriver.Chrome, width: int, scheme: str = "light") -> None:
+    size = {"width": width, "height": 844 if width < 500 else 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+
+
+def violations(driver: webdriver.Chrome) -> list[str]:
+    """What axe-core finds against WCAG 2.1 AA, as rule and first place."""
+    driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    script = "axe.run(document, {runOnly: arguments[0]}).then(arguments[1])"
+    found = driver.execute_async_script(script, RULES)["violations"]
+    return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
+
+
+def first_of_each(site: Path) -> list[Path]:
+    """One page of each kind, and a board under ROAR."""
+    kinds = {
+        path.name.partition("-")[0].removesuffix(".html"): path for path in sorted(site.glob("*.html"), reverse=True)
+    }
+    return [*kinds.values(), *sorted(site.glob("board-*-roar.html"))[:1]]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (768, "light"), (1920, "dark")])
+def test_pages_are_accessible_and_fit(driver: webdriver.Chrome, demo_site: Path, width: int, scheme: str) -> None:
+    use(driver, width, scheme)
+    for page in first_of_each(demo_site):
+        show(driver, page.as_uri())
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width, page.name
+        if width in (1280, 390):
+            assert violations(driver) == [], page.name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_site: Path, width: int) -> None:
+    use(driver, width)
+    show(driver, (demo_site / "index.html").as_uri())
+    script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
+    bottom, height = driver.execute_script(script)
+    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 33.5)
+
+
+def test_the_keyboard_reaches_the_first_row_in_eight_stops_each_seen(driver, demo_site: Path) -> None:
+    use(driver, 1280)
+    show(driver, (demo_site / "index.html").as_uri())
+    driver.switch_to.active_element.send_keys(Keys.TAB)
+    driver.switch_to.active_element.send_keys(Keys.ENTER)
+    see(driver, lambda d: d.execute_script("return document.activeElement.id"), "rows")
+    for _ in range(6):
+        webdriver.ActionChains(driver).send_keys(Keys.TAB).perform()
+        if driver.execute_script("return !!document.activeElement.closest('#rows tr')"):
+            break
+    outline = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert driver.execute_script("return document.activeElement.closest('tr').rowIndex") == 1
+    assert driver.execute_script(outline) != "none"
+
+
+def search(driver: webdriver.Chrome, words: str) -> None:
+    field = driver.find_element(By.CSS_SELECTOR, ".find input[type=search]")
+    field.clear()
+    field.send_keys(words)
+
+
+def check_choices(driver: webdriver.Chrome, url: str, view: SuiteView) -> None:
+    """Search without Enter, family, order and axis change what they should; a copied address shows it again."""
+    show(driver, url)
+    order = [row.id for row in view.board.rows]
+    whole = until(driver, lambda d: told(d, f"{ROWS} .place"))
+    see(driver, ids, order)
+    search(driver, "guided")
+    see(driver, ids, ["gb"])
+    place = told(driver, f"{ROWS} .place")
+    assert place == [whole[order.index("gb")]] and place != ["1"], "a filter awards no place"
+    assert "q=guided" in driver.current_url and told(driver, ".find output") == [
+        f"1 of {len(order)} rows; places are those among all"
+    ]
+    search(driver, " ")
+    Select(driver.find_element(By.NAME, "family")).select_by_value("control")
+    see(driver, lambda d: set(ids(d)), {row.id for row in view.board.rows if row.control})
+    Select(driver.find_element(By.NAME, "family")).select_by_value("")
+    driver.find_element(By.CSS_SELECTOR, "[data-sort=name]").click()
+    names = sorted((f"{row.name} {row.detail}".lower(), order.index(row.id)) for row in view.board.rows)
+    see(driver, ids, [order[at] for _, at in names])
+    assert (
+        told(driver, "th[aria-sort]", "innerText") == ["Estimator ↑"] or "Estimator" in told(driver, "th[aria-sort]")[0]
+    )
+    shown, address = ids(driver), driver.current_url
+    show(driver, address)
+    see(driver, ids, shown)
+
+
+def test_static_choices(driver: webdriver.Chrome, site: Path, views: dict[str, SuiteView]) -> None:
+    use(driver, 1280)
+    check_choices(driver, (site / "index.html").as_uri(), views["quick-v2"])
+
+
+def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path) -> None:
+    use(driver, 1280)
+    show(driver, (demo_site / "index.html").as_uri())
+    left = "getBoundingClientRect().left"
+    before = told(driver, ".board .bar u:not(.free)", left)
+    driver.find_element(By.CSS_SELECTOR, "[name=x][value=cost]").click()
+    see(driver, lambda d: told(d, ".board .bar u:not(.free)", left) == before, False)
+    assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
+    assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
+
+
+def test_a_doubt_opens_its_sentence(driver: webdriver.Chrome, demo_site: Path) -> None:
+    use(driver, 390)
+    show(driver, (demo_site / "index.html").as_uri())
+    details = driver.find_element(By.CSS_SELECTOR, ".doubts")
+    assert not details.find_element(By.TAG_NAME, "li").is_displayed()
+    details.find_element(By.TAG_NAME, "summary").click()
+    see(driver, lambda _: details.find_element(By.TAG_NAME, "li").is_displayed(), True)
+
+
+# ---- the app -------------------------------------------------------------------------------------------------------
+
+
+def serve(command: list[str]) -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        until_up(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("app")
+    make_store(made, VERSIONS["quick", 2], images=300)
+    make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
+    return made
+
+
+@pytest.fixture(scope="module")
+def app(folder: Path) -> Iterator[str]:
+    yield from serve([*CLI, "leaderboard", "--store", str(folder)])
+
+
+@pytest.fixture(scope="module")
+def hostile_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    made = tmp_path_factory.mktemp("hostile")
+    yield from serve([sys.executable, "-m", "tests.helpers.hostile_app", str(made)])
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> Iterator[SuiteView]:
+    with ResultsStore.open(default_url(folder), read_only=True) as store:
+        yield read_views(store, folder)["quick-v2"]
+
+
+def test_app_choices(driver: webdriver.Chrome, app: str, shown: SuiteView) -> None:
+    use(driver, 1280)
+    check_choices(driver, f"{app}/?suite=quick-v2", shown)
+
+
+def test_app_links_stay_in_its_session_and_back_returns(driver: webdriver.Chrome, app: str, shown: SuiteView) -> None:
+    use(driver, 1280)
+    show(driver, f"{app}/?suite=quick-v2")
+    leading, roar = ([row.id for row in board.rows] for board in (shown.board, shown.board_of(ROAR)))
+    see(driver, ids, leading)
+    driver.execute_script("window.same = true")
+    driver.find_element(By.LINK_TEXT, "ROAR (2019)").click()
+    see(driver, ids, roar)
+    driver.find_element(By.LINK_TEXT, "VarGrad").click()
+    see(driver, lambda d: (d.title, told(d, "h1")), ("VarGrad – roarbench", ["VarGrad"]))
+    driver.back()
+    see(driver, ids, roar)
+    assert driver.execute_script("return window.same")
+
+
+def test_app_shows_new_results_and_failures_by_itself(driver: webdriver.Chrome, app: str, folder: Path) -> None:
+    use(driver, 1280)
+    show(driver, f"{app}/?suite=planted-v1")
+    before = until(driver, lambda d: told(d, "footer .runs"))
+    absent = [result for point, result in results(SUITES["planted"], 100).items() if point.cell.t == 0.7]
+    with ResultsStore.open(default_url(folder)) as store:
+        store.add_all(absent[:1])
+        store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
+    see(driver, lambda d: told(d, "footer .runs") == before, False)
+    until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
+
+
+def test_app_saves_what_it_shows(driver: webdriver.Chrome, app: str, shown: SuiteView, tmp_path: Path) -> None:
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    show(driver, f"{app}/?suite=quick-v2&level=0.5")
+    path = "//*[@data-testid='stDownloadButton']//button"
+    until(driver, lambda d: d.find_element(By.XPATH, path)).click()
+    file = tmp_path / "board-quick-v2-specific-scalar-0.5.csv"
+    until(driver, lambda _: file.exists())
+    unit = shown.units(shown.leading)[0]
+    assert file.read_text() == as_csv(shown.table(shown.leading, unit, (0.5,))) + "\n"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_app_pages_are_accessible_and_fit(driver: webdriver.Chrome, app: str, width: int, scheme: str) -> None:
+    use(driver, width, scheme)
+    for asked in (
+        "suite=quick-v2",
+        "page=method&estimator=grad",
+        "page=suites",
+        "page=claims",
+        "page=trust",
+        "page=none",
+    ):
+        show(driver, f"{app}/?{asked}")
+        until(driver, lambda d: told(d, "h1"))
+        assert [found for found in violations(driver) if not found.startswith("aria-")] == [], asked
+        main = "document.querySelector('[data-testid=stMain]')"
+        assert driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width, asked
+        assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
+
+
+@pytest.mark.parametrize("page", ["board", "method", "suites", "claims", "compare"])
+def test_hostile_text_does_nothing(driver: webdriver.Chrome, hostile_app: str, page: str) -> None:
+    use(driver, 1280)
+    show(driver, f"{hostile_app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
+    until(driver, lambda d: told(d, "h1"))
+    assert driver.execute_script("return window.hurt") is None
+    assert not driver.find_elements(
+        By.CSS_SELECTOR, "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
+    )
+    assert all("pixel" not in (source or "") for source in told(driver, "img", "src"))
+
+
+def test_names_of_files_are_those_of_pages(site: Path) -> None:
+    assert (site / file_name(address("board", "quick-v1"))).is_file()
