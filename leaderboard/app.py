@@ -18,7 +18,7 @@ LOOK = 3.0  # seconds between two looks for new results
 
 def main() -> None:
     """Show the page that the address asks for."""
-    st.set_page_config(page_title="roarbench", layout="wide", initial_sidebar_state="collapsed")
+    st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
     for name in ("board.css", "app.css"):
         st.html(TEMPLATES / name)
     scripts = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("board.js", "app.js"))
@@ -37,6 +37,7 @@ def show() -> None:
         title, html = render(Asked(asked, views, links, known(views)))
     except (NotThere, StoreError) as error:
         title, html = message(str(error), links)
+    st.set_page_config(page_title=f"{title} – roarbench")
     st.html(html)
     with st.container(horizontal=True):
         for name, content in links.offered.items():

@@ -51,9 +51,11 @@ if (!window.roarbenchBoard) {
     form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are those among all` : "";
   };
 
-  document.addEventListener("input", ({ target }) => {
-    if (target.form?.matches(".find")) choose(target.name, target.value);
-  });
+  for (const kind of ["input", "change"]) {  // some drivers and assistive tools fire but one of them on a list
+    document.addEventListener(kind, ({ target }) => {
+      if (target.form?.matches(".find")) choose(target.name, target.value);
+    });
+  }
   document.addEventListener("submit", (event) => { if (event.target.matches(".find")) event.preventDefault(); });
   document.addEventListener("click", ({ target }) => {
     const button = target.closest?.(".board [data-sort]");
