@@ -12,7 +12,7 @@ MATCHED = Protocol(
     retrain=Retrain.COMMON,
     against=MATCHED_IMAGE,
     title="Matched gain",
-    tab="This image, contrast aside?",
+    tab="What can only a network know?",
     question="What does it know that no map without a network can?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN} that changes it as much. 0 = knows nothing about this image beyond its contrast.",
@@ -30,7 +30,7 @@ MATCHED_LERF = replace(
     name="matched-lerf",
     order=Order.LERF,
     title="Matched LeRF gain",
-    tab="The rest, contrast aside?",
+    tab="What of the rest can only a network know?",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
     dot="Each dot: accuracy points kept when an estimator's *own* mask replaces its mask of *another* image that "
