@@ -10,30 +10,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.curve import Curve, curve
     from roarbench.api.evaluate import evaluate
     from roarbench.api.functions import submission
+    from roarbench.api.loading import load
+    from roarbench.api.primitives import bootstrap, fill, matched, rank, remove
+    from roarbench.api.published import results
     from roarbench.api.result import Difference, Result
-    from roarbench.api.suites import Suite, load
+    from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
+_HOMES = {
+    "api.curve": ("Curve", "curve"),
+    "api.evaluate": ("evaluate",),
+    "api.functions": ("submission",),
+    "api.primitives": ("bootstrap", "fill", "matched", "rank", "remove"),
+    "api.published": ("results",),
+    "api.result": ("Difference", "Result"),
+    "api.loading": ("load",),
+    "api.suites": ("Suite",),
+    "errors": ("CallerError", "RoarbenchError", "RunError"),
+}
 __all__ = [
     "CallerError",
+    "Curve",
     "Difference",
     "Result",
     "RoarbenchError",
     "RunError",
     "Suite",
+    "bootstrap",
+    "curve",
     "evaluate",
+    "fill",
     "load",
+    "matched",
+    "rank",
+    "remove",
+    "results",
     "submission",
 ]
-_HOMES = {
-    "api.evaluate": ("evaluate",),
-    "api.functions": ("submission",),
-    "api.result": ("Difference", "Result"),
-    "api.suites": ("Suite", "load"),
-    "errors": ("CallerError", "RoarbenchError", "RunError"),
-}
 
 
 def __getattr__(name: str) -> Any:

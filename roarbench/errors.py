@@ -20,12 +20,35 @@ Every message says what was seen, what was expected and what to write.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import NamedTuple
 
 _HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
 
 
+class Hint(NamedTuple):
+    """A command that helps, as data: the command line words it and adds it to an error; from Python it is left out.
+
+    Attributes:
+        text: What is added; {} is the command.
+        command: Its name, such as `run`.
+        words: Its own options and arguments; the others are those of the call under way.
+    """
+
+    text: str
+    command: str
+    words: tuple[str, ...] = ()
+
+
 class RoarbenchError(Exception):
-    """Base of all errors that roarbench raises on purpose."""
+    """Base of all errors that roarbench raises on purpose.
+
+    Attributes:
+        hint: A command that helps; None where the message says all.
+    """
+
+    def __init__(self, message: str = "", hint: Hint | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class CallerError(RoarbenchError):
@@ -35,13 +58,12 @@ class CallerError(RoarbenchError):
 class UnknownName(CallerError):
     """A name that is not in a table."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], command: str | None = None) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
         names = sorted(known)
         ways = {_HASH.sub("", one): one for one in names} | {one: one for one in names}  # `mine` for `mine@1a2b3c4d`
         close = get_close_matches(name, ways, n=1)
         guess = f"did you mean '{ways[close[0]]}'?" if close else f"known: {', '.join(names[:8])}"
-        where = f" (list: {command})" if command else ""
-        super().__init__(f"no {kind} '{name}'; {guess}{where}")
+        super().__init__(f"no {kind} '{name}'; {guess}", Hint(" (list: {})", command) if command else None)
 
 
 class DataError(CallerError):
@@ -55,9 +77,8 @@ class StoreError(CallerError):
 class EmptyStore(StoreError):
     """A results store that is still to be made, by a command that runs a suite."""
 
-    def __init__(self, seen: str, command: str) -> None:
-        super().__init__(f"{seen}; `{command}` makes one")
-        self.seen = seen
+    def __init__(self, seen: str, *suite: str) -> None:
+        super().__init__(seen, Hint("; `{}` makes one", "run", suite))
 
 
 class Refused(CallerError):

@@ -4,14 +4,13 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.boards import Other, SuiteResults
+from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect, collect_all
 from roarbench.analysis.entered import with_entered, without_idle
 from roarbench.analysis.mixtures import Dropped
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
-from roarbench.calls import STORE, propose
-from roarbench.errors import CallerError, EmptyStore
+from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
@@ -31,13 +30,13 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
     """Open the results of a store folder, or those of a database that was named.
 
     Raises:
-        EmptyStore: It is only read, and there is none yet; the message proposes to run `suite`.
+        EmptyStore: It is only read, and there is none yet; its hint is to run `suite`.
         StoreError: It cannot be used.
     """
     try:
         return ResultsStore.open(db or default_url(store), read_only=read_only)
     except EmptyStore as error:
-        raise EmptyStore(error.seen, propose("run", "--suite", suite)) from None
+        raise EmptyStore(str(error), "--suite", suite) from None
 
 
 class Question(NamedTuple):
@@ -118,8 +117,8 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
     found = _of_folder(suite, asked.data, mine) if Path(asked.data).exists() or not gone else gone
     if not found:
-        run = propose("run", "--suite", suite.called, "--data", asked.data)
-        raise CallerError(f"this store has nothing of the images in {asked.data}; `{run}` makes it")
+        made = Hint("; `{}` makes it", "run", ("--suite", suite.called, "--data", asked.data))
+        raise CallerError(f"this store has nothing of the images in {asked.data}", made)
     return found[-1]
 
 
@@ -192,28 +191,6 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
     return dropped
 
 
-def what_else(suite_results: SuiteResults, command: str) -> str:
-    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused.
-
-    Args:
-        suite_results: What is shown.
-        command: What shows it, such as `table`.
-    """
-    confused = [
-        other for other in suite_results.others if not suite_results.results or other.limit == suite_results.limit
-    ]
-    calls = [f"{_call(suite_results.suite, command, other)} ({other.called})" for other in confused]
-    first = (
-        "this store also has" if suite_results.results else f"nothing of {suite_results.title} is in this store, but"
-    )
-    return f"{first}: {'; '.join(calls)}" if calls else ""
-
-
-def _call(suite: Suite, command: str, other: Other) -> str:
-    small = ("--limit", other.limit) if other.limit else ()
-    return propose(command, "--suite", suite.called, *small, *other.asked, carried=STORE)
-
-
 def find_key(store: ResultsStore, beginning: str) -> str:
     """Return the key of the one run that the store knows by these digits.
 
@@ -226,4 +203,4 @@ def find_key(store: ResultsStore, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(f"no run here has a key that begins with '{beginning}'; `{propose('keys')}` lists them")
+    raise CallerError(f"no run here has a key that begins with '{beginning}'", Hint("; `{}` lists them", "keys"))

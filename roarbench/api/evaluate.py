@@ -1,29 +1,33 @@
 """Run a suite from Python: its own estimators, functions, files, and maps that were made before."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roarbench.analysis.load import open_results
 from roarbench.api.functions import as_submission
+from roarbench.api.loading import load
 from roarbench.api.result import Result
-from roarbench.api.suites import Suite, console, load
+from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.choosing import chosen_protocol
+from roarbench.plan.keys import ranked_splits
 from roarbench.plan.points import select
-from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import with_entries
 from roarbench.store.layout import Workspace
+from roarbench.submissions.file import Submission, read_submission
+from roarbench.terms import Split
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from roarbench.api.maps import Maps
     from roarbench.store.results import ResultsStore
-    from roarbench.submissions.file import Submission
 
-Given = str | Path | Callable[..., Any]
+Given = Any  # a function, a class, the id of an estimator, the path of a file, or arrays of maps
 
 
 def evaluate(
@@ -46,7 +50,8 @@ def evaluate(
             three controls are always among them. A function gets a network in eval mode, float32 tensors
             (n, c, h, w), normalised, and int64 classes (n,), which the network predicts; it returns a tensor or array
             (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your rights, and its
-            row says so; a path is run in the sandbox.
+            row says so; a path is run in the sandbox. Or maps that are there already: a list of one such array for
+            each reference, of all test images; or lists under `test` and `train`, which more protocols can be asked.
         store: Folder of images, networks, rankings and results, which the suite keeps to from then on; if None that of
             the suite.
         protocol: Only this one, such as `matched`.
@@ -63,59 +68,120 @@ def evaluate(
     given = estimators if isinstance(estimators, Mapping) else {name: name for name in estimators}
     made = {name: _made(name, one) for name, one in given.items()}
     for name, one in made.items():
-        if callable(given[name]) and not isinstance(one, str):
+        if callable(given[name]) and isinstance(one, Submission):
             from roarbench.api.trial import try_file
 
             try_file(one, suite.fitted)
-    said = console(quiet)
-    with open_results(suite.store, suite.db, read_only=False) as results:
-        names = {
-            name: one if isinstance(one, str) else _kept(one, given[name], suite, results, said)
-            for name, one in made.items()
-        }
-        part = _part(suite.fitted, names, protocol, seeds)
-        _run(suite, part, results, workers, said)
-    return Result(suite.fitted, suite.question, names, part.estimators)
+    with suite.opened() as results:
+        evaluation = _Evaluation(suite, results, workers, console(quiet), protocol, seeds)
+        return evaluation.of(made, {name for name, one in given.items() if callable(one)})
 
 
-def _made(name: str, given: Given) -> "str | Submission":
-    """Return the id of an estimator of the table, or a submission.
+def _made(name: str, given: Given) -> "str | Submission | Maps":
+    """Return the id of an estimator of the table, a submission, or maps.
 
     Raises:
-        CallerError: It is neither.
+        CallerError: It is none of these.
     """
-    from roarbench.submissions.file import read_submission
-
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
-    return find_estimator(given).id if isinstance(given, str) else as_submission(name, given)
+    if isinstance(given, str):
+        return find_estimator(given).id
+    if callable(given):
+        return as_submission(name, given)
+    from roarbench.api.maps import read_maps
+
+    return read_maps(name, given)
 
 
-def _kept(made: "Submission", given: Given, suite: Suite, results: "ResultsStore", said: "Console") -> str:
-    """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
-    from roarbench.execution.entering import SubmissionMode, submit
+class _Evaluation(NamedTuple):
+    """A call of `evaluate` with its store open."""
 
-    return submit(
-        [made], SubmissionMode(callable(given), False, suite.plan), results, Workspace(suite.store), said
-    ).ids[0]
+    suite: Suite
+    results: "ResultsStore"
+    workers: int | None
+    said: "Console"
+    protocol: str
+    seeds: int | None
 
+    def of(self, made: "Mapping[str, str | Submission | Maps]", trusted: Collection[str]) -> Result:
+        """Run all rows: functions and files together, then maps, each by what they can be asked."""
+        names, rows = dict[str, str](), dict[str, None]()
+        for name, one in made.items():
+            if not isinstance(one, dict):
+                names[name] = one if isinstance(one, str) else self._kept(one, name in trusted)
+        if names or not made:
+            rows |= dict.fromkeys(self._run(self._part(self.suite.fitted, names.values(), twins=True)))
+        for name, one in made.items():
+            if isinstance(one, dict):
+                names[name] = self._of_maps(name, one, rows)
+        return Result.read(self.suite.fitted, self.suite.question, names, tuple(rows))
 
-def _part(plan: Plan, names: Mapping[str, str], protocol: str, seeds: int | None) -> Plan:
-    """Return the part of a suite that has these rows, what they are held against, and their twins."""
-    entered = with_entries(plan, [name for name in names.values() if name not in plan.estimators])
-    if lacking := [name for name in names.values() if name not in entered.estimators]:
-        raise CallerError(f"suite '{plan.name}' has no '{lacking[0]}'; it has: {', '.join(plan.estimators)}")
-    silent = [row.id for row in plan.estimator_records if row.asks_nothing]
-    twins = [row.id for row in entered.estimator_records if row.parent in names.values()]
-    rows = (*CONTROLS, *silent, *names.values(), *twins) if names else None
-    return select(entered, rows, seeds, find_protocol(protocol) if protocol else None)
+    def _kept(self, made: Submission, trusted: bool) -> str:
+        """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
+        from roarbench.execution.entering import SubmissionMode, submit
 
+        mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
+        return submit([made], mode, self.results, workspace, self.said).ids[0]
 
-def _run(suite: Suite, part: Plan, results: "ResultsStore", workers: int | None, said: "Console") -> None:
-    from roarbench.execution.runner import run_suite
-    from roarbench.report.status import failures_of
+    def _of_maps(self, name: str, maps: "Maps", rows: dict[str, None]) -> str:
+        """Rank and run maps, as far as they are of the images that a protocol ranks; the id of their row."""
+        from roarbench.api.maps import check_maps, keep_maps, maps_file
 
-    finished = run_suite(suite.request(part, workers), Workspace(suite.store), results, said)
-    if finished.failed:
-        reasons = [f"{each['estimator']}: {each['reason']}" for each in failures_of(finished.suite_results, results)]
-        raise RunError("; ".join(dict.fromkeys(reasons)) or f"{finished.failed} runs failed")
+        plan = self._askable(name, maps)
+        context = self.suite.explained(plan, self.results, self.said)
+        check_maps(name, maps, context)
+        row = self._kept(maps_file(name, maps), trusted=True)
+        part = self._part(plan, [row], twins=False)
+        keep_maps(row, maps, replace(context, suite=part))
+        rows |= dict.fromkeys(self._run(part))
+        return row
+
+    def _askable(self, name: str, maps: "Maps") -> Plan:
+        """Return the protocols that ask of no images but those that have maps."""
+        plan = self._asked(self.suite.fitted)
+        if Split.TRAIN in maps or ranked_splits(plan) == (Split.TEST,):
+            return plan
+        blocks = tuple(block for block in plan.blocks if ranked_splits(replace(plan, blocks=(block,))) == (Split.TEST,))
+        asked, all_of = ({block.protocol.name: None for block in each} for each in (blocks, plan.blocks))
+        left = ", ".join(protocol for protocol in all_of if protocol not in asked)
+        if not blocks:
+            seen = f"{name} has maps of test images, and {left} of {plan.title} also ranks training images"
+            raise CallerError(f'{seen}; hand in {{"test": maps, "train": maps}}')
+        self.said.print(f"{name}: {', '.join(asked)}; maps of training images would also give {left}", soft_wrap=True)
+        return replace(plan, blocks=blocks)
+
+    def _part(self, plan: Plan, ids: Collection[str], twins: bool) -> Plan:
+        """Return the part of a suite that has these rows and what they are held against; all of it without any."""
+        entered = with_entries(plan, [row for row in ids if row not in plan.estimators])
+        if lacking := [row for row in ids if row not in entered.estimators]:
+            raise CallerError(f"suite '{plan.name}' has no '{lacking[0]}'; it has: {', '.join(plan.estimators)}")
+        silent = [row.id for row in plan.estimator_records if row.asks_nothing]
+        made_of = [row.id for row in entered.estimator_records if twins and row.parent in ids]
+        rows = (*CONTROLS, *silent, *ids, *made_of) if ids else None
+        return self._asked(select(entered, rows, self.seeds))
+
+    def _asked(self, plan: Plan) -> Plan:
+        """Return the part of a suite that has the protocol that was named, if any was.
+
+        Raises:
+            CallerError: There is no such protocol, or the suite does not have it.
+        """
+        return select(plan, protocol=chosen_protocol(plan, self.protocol)) if self.protocol else plan
+
+    def _run(self, part: Plan) -> tuple[str, ...]:
+        """Run what is missing of a part of the suite; its rows.
+
+        Raises:
+            RunError: Runs failed.
+        """
+        from roarbench.execution.runner import run_suite
+        from roarbench.report.status import failures_of
+
+        request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
+        finished = run_suite(request, workspace, self.results, self.said)
+        if finished.failed:
+            failed = failures_of(finished.suite_results, self.results)
+            reasons = dict.fromkeys(f"{each['estimator']}: {each['reason']}" for each in failed)
+            raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
+        return part.estimators

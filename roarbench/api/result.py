@@ -2,18 +2,19 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from io import BytesIO, StringIO
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import Question, load_suite
+from roarbench.analysis.load import Question, load_from, open_results
 from roarbench.errors import CallerError
 from roarbench.plan.suite import Suite as Plan
+from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict, compare
@@ -52,14 +53,36 @@ class Result:
     Attributes:
         plan: The suite.
         question: Of which store, images and references.
+        stored: What the store has of it; what was submitted is among it.
+        failures: Runs that failed, each with `estimator`, `run` and `reason`.
         names: Ids of rows by what they are called here.
         rows: Ids of the rows that are shown; all that the store has if None.
     """
 
     plan: Plan
     question: Question
-    names: Mapping[str, str]
+    stored: SuiteResults
+    failures: tuple[dict[str, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        plan: Plan,
+        question: Question,
+        names: Mapping[str, str] = MappingProxyType({}),
+        rows: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Return rows as a store has them now.
+
+        Raises:
+            StoreError: There is no store.
+            CallerError: It knows nothing of the images or of the reference that is asked for.
+        """
+        with open_results(question.store, question.db, suite=plan.called) as results:
+            stored = load_from(results, plan, question)
+            return cls(plan, question, stored, tuple(failures_of(stored, results)), names, rows)
 
     def __or__(self, other: "Result") -> "Result":
         """Return the rows of both, read anew.
@@ -72,7 +95,7 @@ class Result:
                 f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores; join rows of one"
             )
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        return replace(self, names={**self.names, **other.names}, rows=both)
+        return self.read(self.plan, self.question, {**self.names, **other.names}, both)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -91,24 +114,19 @@ class Result:
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{as_html(self.table())}'
 
-    @cached_property
-    def stored(self) -> SuiteResults:
-        """Return what the store has of the suite; what was submitted is among it."""
-        return load_suite(self.plan, self.question)
-
-    def table(self, protocol: str = "", unit: str = "") -> SuiteTable:
+    def table(self, protocol: str = "", unit: str | None = None) -> SuiteTable:
         """Return one protocol's board.
 
         Args:
             protocol: Such as `matched`; that which leads the suite's results if empty.
-            unit: What one feature is: `scalar`, `pixel` …; the suite's first if empty.
+            unit: What one feature is: `scalar`, `pixel` …; the suite's first if None.
 
         Raises:
             CallerError: The suite does not have it.
         """
         return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows)
 
-    def to_dataframe(self, protocol: str = "", unit: str = "") -> "pandas.DataFrame":
+    def to_dataframe(self, protocol: str = "", unit: str | None = None) -> "pandas.DataFrame":
         """Return the board as a data frame, best first: a column for each of those of `table --format csv`.
 
         Gains are in accuracy points, accuracies in [0, 1]; what is missing is NaN or None. `attrs` has the suite, its
@@ -125,7 +143,7 @@ class Result:
         frame.attrs.update(shared_values(table))
         return frame
 
-    def compare(self, first: str, second: str, protocol: str = "", unit: str = "") -> Difference:
+    def compare(self, first: str, second: str, protocol: str = "", unit: str | None = None) -> Difference:
         """Compare two rows, paired; arguments after the rows are those of `table`.
 
         Raises:
@@ -145,13 +163,16 @@ class Result:
         found = compare({(one, two): difference, **pairs})[one, two]
         return Difference(value, low, high, found.q, found.verdict)
 
-    def plot(self, file: str | Path | None = None, protocol: str = "", unit: str = "") -> "Figure":
+    def plot(
+        self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
+    ) -> "Figure":
         """Draw the curves of a board.
 
         Args:
             file: Also write them here: a PNG, SVG or PDF by its ending.
             protocol: As `table` takes it.
             unit: As `table` takes it.
+            published: Lay the curves of Hooker et al. 2019 over them: of imagenet, food101 or birdsnap.
 
         Raises:
             CallerError: No row has a finished point yet, or the file cannot be written.
@@ -159,7 +180,7 @@ class Result:
         from roarbench.report.curve_chart import chart
         from roarbench.report.figures import make_figure, save_figure
 
-        figure = make_figure(chart(self.table(protocol, unit)))
+        figure = make_figure(chart(self.table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure

@@ -77,6 +77,12 @@ def _imported(name: str, value: object) -> str:
     return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
 
 
+def installed(given: type) -> bool:
+    """Return whether a class is part of Python or of an installed package."""
+    home = sys.modules.get(given.__module__)
+    return home is not None and _installed(home)
+
+
 def _installed(module: ModuleType) -> bool:
     """Return whether a module is part of Python or of an installed package."""
     if module.__name__ in sys.builtin_module_names:

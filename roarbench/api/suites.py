@@ -1,28 +1,27 @@
 """A suite in Python: its plan, where its results lie, its images, and the networks that it explains."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
-from rich.console import Console
 
-from roarbench.analysis.load import Question, open_results
-from roarbench.errors import EmptyStore, UnknownName
+from roarbench.errors import CallerError
 from roarbench.plan.suite import Suite as Plan
-from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import explaining
-from roarbench.store.layout import Workspace
 from roarbench.terms import Split
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from torch import Tensor, nn
 
+    from roarbench.analysis.load import Question
     from roarbench.execution.context import RunContext
     from roarbench.execution.runner import Request
+    from roarbench.store.results import ResultsStore
 
 
 class Images(NamedTuple):
@@ -80,6 +79,49 @@ class Suite:
     named: str = ""
     trusted: str = ""
 
+    @classmethod
+    def from_arrays(
+        cls,
+        model: "nn.Module",
+        train: tuple[Any, Any],
+        test: tuple[Any, Any],
+        *,
+        name: str = "mine",
+        protocols: Sequence[str] = ("matched", "morf", "lerf"),
+        estimators: Sequence[str] = ("grad", "input-x-grad", "ig(baseline=mean)"),
+        levels: Sequence[float] = (0.1, 0.5, 0.9),
+        seeds: int = 3,
+        store: str | Path | None = None,
+    ) -> "Suite":
+        """Return a suite that explains a network of yours on images of yours.
+
+        The network is explained as it is. Where a protocol trains, networks of the same structure are trained from
+        random weights. Images are kept in 256 steps between the least and the largest training value of each channel.
+
+        Args:
+            model: Trained; logits out. It and its classes can be pickled, or are defined in a file or a cell.
+            train: Images, float (n, c, h, w) as the network takes them, square, with 1 or 3 channels; and labels, int
+                (n,), from 0 on.
+            test: The same.
+            name: Of the suite: small letters, digits, hyphens; its version is a hash of all this.
+            protocols: The questions, the leading one first.
+            estimators: Rows beside the controls.
+            levels: Fractions of the features that are removed.
+            seeds: Trainings of each point.
+            store: Folder of the store; the user's data folder if None.
+
+        Raises:
+            CallerError: These do not fit together.
+        """
+        from roarbench.api.arrays import write_arrays
+        from roarbench.api.loading import planned
+
+        root = default_store() if store is None else Path(store)
+        asked = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
+        folder = write_arrays(model, train, test, asked | {"levels": list(levels), "seeds": seeds}, root)
+        named = str(folder / "suite.toml")
+        return cls(planned(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
+
     def __repr__(self) -> str:
         plan = self.plan
         return f"Suite({plan.title}: {plan.dataset}, {plan.model}, {len(plan.estimators)} estimators, {self.store})"
@@ -95,8 +137,10 @@ class Suite:
         return self.plan.version
 
     @property
-    def question(self) -> Question:
+    def question(self) -> "Question":
         """Return which results of the store are its own."""
+        from roarbench.analysis.load import Question
+
         return Question(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @cached_property
@@ -106,12 +150,14 @@ class Suite:
         Raises:
             CallerError: Its network does not fit its images, or is not trusted.
         """
+        if self.plan.own is None:
+            return explaining(self.plan, self.weights)
         from roarbench.execution.fitness import fitted
         from roarbench.store.trusted import check_network, trust_network
 
-        if self.plan.own and self.named.endswith(".toml"):
+        if self.named.endswith(".toml"):
             trust_network(self.plan)
-        elif self.plan.own:
+        else:
             check_network(self.plan, self.trusted, self.store)
         return explaining(fitted(self.plan), self.weights)
 
@@ -125,8 +171,9 @@ class Suite:
     @property
     def references(self) -> list[Reference]:
         """Return the networks that it explains, trained first where the store has them not."""
-        context, numbers = self._explained(), range(self.fitted.references)
-        return [_reference(context.explaining(number)) for number in numbers]
+        with self.opened() as results:
+            context = self.explained(self.fitted, results, console())
+        return [_reference(context.explaining(number)) for number in range(self.fitted.references)]
 
     @property
     def test(self) -> Images:
@@ -138,31 +185,41 @@ class Suite:
         """Return the training images, decoded first where the store has them not."""
         return self._images(Split.TRAIN)
 
-    def _explained(self) -> "RunContext":
-        from roarbench.execution.runner import begun, make_references
+    def opened(self) -> "ResultsStore":
+        """Open the results of its store, to be written."""
+        from roarbench.analysis.load import open_results
 
-        request, workspace = self.request(self.fitted), Workspace(self.store)
-        with open_results(self.store, self.db, read_only=False) as results:
-            context = begun(request, workspace, results, console())
-            make_references(request, workspace, results, console(), context)
+        return open_results(self.store, self.db, read_only=False)
+
+    def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "RunContext":
+        """Return the workplace of a plan with its images and references, made first where the store has them not."""
+        from roarbench.execution.runner import begun, make_references
+        from roarbench.store.layout import Workspace
+
+        request, workspace = self.request(plan), Workspace(self.store)
+        context = begun(request, workspace, results, said)
+        make_references(request, workspace, results, said, context)
         return context
 
     def _images(self, split: Split) -> Images:
-        """Return images of a split; normalised as given weights want it, which are read first."""
+        """Return images of a split, normalised as the references want them: given weights are read first."""
         import torch
 
         from roarbench.execution.runner import begun
         from roarbench.kernels.inputs import normalise
+        from roarbench.store.layout import Workspace
 
-        if self.weights:
-            context = self._explained()
-            norm = context.reference_norm
-        else:
-            with open_results(self.store, self.db, read_only=False) as results:
-                context = begun(self.request(self.fitted), Workspace(self.store), results, console())
-            norm = context.norm
+        plan = self.fitted
+        with self.opened() as results:
+            if self.weights:
+                context = self.explained(plan, results, console())
+            else:
+                context = begun(self.request(plan), Workspace(self.store), results, console())
+        norms = {context.explaining(number).reference_norm for number in range(plan.references)}
+        if len(norms) > 1:
+            raise CallerError("the given weights want their images normalised in different ways; load one at a time")
         labels = torch.from_numpy(context.images(split).labels)
-        return Images(normalise(context.pixels(split), norm).contiguous(), labels)
+        return Images(normalise(context.pixels(split), norms.pop()).contiguous(), labels)
 
 
 def _reference(context: "RunContext") -> Reference:
@@ -173,78 +230,8 @@ def _reference(context: "RunContext") -> Reference:
     return Reference(context.trained_reference(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
-def load(
-    suite: str | Path,
-    store: str | Path | None = None,
-    *,
-    db: str = "",
-    data: str | Path | None = None,
-    limit: int | None = None,
-    reference: str | Sequence[str] = (),
-    trust_network: str = "",
-) -> Suite:
-    """Return a suite; nothing is computed, and nothing is read but its description.
-
-    Args:
-        suite: A name, such as `quick-matched` (`quick@1` for an older version); a TOML file; or the name of one's own
-            suite whose results the store has.
-        store: Folder of images, references, rankings and results; the user's data folder if None.
-        db: URL of the database of results; an SQLite file in the store if empty.
-        data: Folder to read the images from, in the hub's layout.
-        limit: Images of each split; all if None.
-        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; several are
-            several references.
-        trust_network: SHA-256 of the file of a network that came with imported results, to run it.
-
-    Raises:
-        CallerError: There is no such suite, or the file describes none.
-    """
-    folder = default_store() if store is None else Path(store)
-    weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
-    named, images = str(suite), None if data is None else Path(data)
-    return Suite(planned(named, folder, db), folder, db, images, limit, weights, named, trust_network)
-
-
-def planned(name: str, store: Path, db: str = "") -> Plan:
-    """Return the suite of a name, a TOML file or a store, as far as it is known without its network.
-
-    Args:
-        name: As `load` takes it; `NAME@VERSION` of one's own suite, whose NAME alone is the newest in the store.
-        store: Folder of the store.
-        db: URL of its database, if that is named.
-
-    Raises:
-        CallerError: There is no such suite, or the file describes none.
-    """
-    if name.endswith(".toml"):
-        from roarbench.plan.custom_suite import without
-        from roarbench.plan.suite_file import read_suite
-
-        plan = read_suite(Path(name))
-        known = [kept for kept in _kept(store, db) if kept.called == plan.called]
-        return without(plan, known[0].left_out) if known else plan
-    try:
-        return find_suite(name)
-    except UnknownName:
-        kept = _kept(store, db)
-        found = [plan for plan in kept if name in (plan.called, plan.name)]
-        if not found:
-            if kept:
-                raise UnknownName("suite", name, [plan.called for plan in kept], "roarbench suites") from None
-            raise
-        return found[-1]
-
-
-def console(quiet: bool = False) -> Console:
+def console(quiet: bool = False) -> "Console":
     """Return where progress goes: standard error, or the output of a notebook's cell."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, markup=False, quiet=quiet)
-
-
-def _kept(store: Path, db: str) -> Iterable[Plan]:
-    from roarbench.store.kept_suites import kept_suites
-
-    try:
-        with open_results(store, db) as results:
-            return kept_suites(results.database)
-    except EmptyStore:
-        return []

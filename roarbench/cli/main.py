@@ -17,10 +17,10 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.calls import TAKEN, program_name
 from roarbench.cli.commands import lists, publishing, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.cli.option_records import command
+from roarbench.cli.proposals import TAKEN, program_name, worded
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line
 from roarbench.workers.logs import json_line
@@ -117,9 +117,9 @@ def _call() -> int:
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
-        _complain(str(error))
+        _complain(worded(error))
     except RunError as error:
-        _complain(str(error))
+        _complain(worded(error))
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 from platformdirs import user_data_path
 
-from roarbench.calls import propose
 from roarbench.cli import completion
+from roarbench.cli.proposals import propose
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.plan.suite import REFERENCE_SEED
 from roarbench.protocols import SHOWN

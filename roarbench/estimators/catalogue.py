@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from roarbench.calls import propose
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import CUDA, DRAWN, HANDED, LENT, METHODS, SUBMISSION, TRUSTED, Estimator
 from roarbench.estimators.parameters import read_values, written
@@ -151,7 +150,7 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     parent = _parent(parent_id)
     if parent is None or twin not in _twins(parent):
         twins = (f"{row.id}~{twin}" for row in _TABLE for twin in _twins(row))
-        raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), propose("estimators"))
+        raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
-from roarbench.calls import propose
 from roarbench.datasets.loading import decode_dataset
-from roarbench.errors import CallerError, DataError, RunError
+from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators import TRUSTED
 from roarbench.estimators.catalogue import find_estimator, split_entry
 from roarbench.execution.context import RunContext
@@ -153,7 +152,9 @@ def check_trust(store: ResultsStore, key: str) -> None:
 def _find(store: ResultsStore, key: str) -> Result:
     found = find_key(store, key)
     if not (stored := store.results([found])):
-        raise CallerError(f"the run {found} has no result here; `{propose('show', found)}` says what happened to it")
+        raise CallerError(
+            f"the run {found} has no result here", Hint("; `{}` says what happened to it", "show", (found,))
+        )
     return stored[found]
 
 

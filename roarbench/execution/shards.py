@@ -104,10 +104,10 @@ def _rank_batch(
     made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
     for maps, theirs in zip(made, explained.values(), strict=True):
         for spec in theirs:
-            yield spec, _ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
+            yield spec, ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
 
 
-def _ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.uint16] | None) -> Ranked | RunError:
+def ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.uint16] | None) -> Ranked | RunError:
     """Return the ranking of one batch's maps, or what is wrong with them; `labels` are the images' superpixels."""
     layout = spec.layout
     try:

@@ -105,18 +105,35 @@ def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
 
 
 def _training(record: DatasetRecord) -> tuple[_Line, ...]:
-    few = record.train_images < _FEW
-    epochs = min(40, max(int(_BASE.epochs), round(_SEEN / record.train_images)))
     return (
         ("[network]", "explained, and trained anew on degraded images"),
         ('name = "resnet-quick"', "or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"),
         ("", ""),
-        ("[recipe]", "how every network is trained; [reference_recipe] may differ"),
-        (f'like = "{_BASE.title}"', "a recipe of roarbench; the lines below take the place of its numbers"),
-        (f"epochs = {epochs}", "passes over the training images"),
-        (f"batch = {32 if few else _BASE.batch}", "images in a step"),
-        (f"peak = {0.2 if few else _BASE.peak:g}", "learning rate after the warm-up"),
-        (f'augmentation = "{_BASE.augmentation}"', "none, flip, shift, shift-flip, noise-flip or crop-flip"),
+        *zip(recipe_lines(record.train_images), _RECIPE, strict=True),
+    )
+
+
+_RECIPE = (  # what the lines of a recipe say
+    "how every network is trained; [reference_recipe] may differ",
+    "a recipe of roarbench; the lines below take the place of its numbers",
+    "passes over the training images",
+    "images in a step",
+    "learning rate after the warm-up",
+    "none, flip, shift, shift-flip, noise-flip or crop-flip",
+)
+
+
+def recipe_lines(images: int) -> tuple[str, ...]:
+    """Return the lines of a recipe that suits so many training images."""
+    few = images < _FEW
+    epochs = min(40, max(int(_BASE.epochs), round(_SEEN / images)))
+    return (
+        "[recipe]",
+        f'like = "{_BASE.title}"',
+        f"epochs = {epochs}",
+        f"batch = {32 if few else _BASE.batch}",
+        f"peak = {0.2 if few else _BASE.peak:g}",
+        f'augmentation = "{_BASE.augmentation}"',
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError, Hint, UnknownName
 
 
 class TomlTable:
@@ -116,11 +116,11 @@ class TomlTable:
         try:
             yield
         except CallerError as error:
-            raise self.wrong(str(error)) from None
+            raise self.wrong(str(error), error.hint) from None
 
-    def wrong(self, seen: str) -> CallerError:
+    def wrong(self, seen: str, hint: Hint | None = None) -> CallerError:
         """Return an error of this table."""
-        return CallerError(f"{self._where}: {seen}")
+        return CallerError(f"{self._where}: {seen}", hint)
 
     def _get(self, key: str, default: Any, expected: str) -> Any:
         self._asked.add(key)

@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.mixtures import Dropped
 from roarbench.plan.points import describe
-from roarbench.report.status import status_lines, status_table
+from roarbench.report.status import status_table
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
 from roarbench.text import MISSING, counted, duration
@@ -73,12 +72,12 @@ def activity_line(status: Mapping[str, Any]) -> str:
     return f"{done}; {who}; runs an hour: {pace}; time left: {left}"
 
 
-def activity_view(status: dict[str, Any], dropped: Iterable[Dropped]) -> RenderableType:
-    """Return the whole picture for a terminal; the workers, who may be many, last."""
+def activity_view(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
+    """Return the whole picture for a terminal, with lines below the status; the workers, who may be many, last."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("command", "does", "since"):
         shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)
     for worker in status["workers"]:
         shown.add_row(worker["command"], worker["does"], duration(worker["seconds"]))
-    lines = [activity_line(status), *status_lines(status, dropped)]
+    lines = [activity_line(status), *below]
     return Group(status_table(status), *lines, *([shown] if status["workers"] else []))

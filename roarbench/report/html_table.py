@@ -4,7 +4,7 @@ from html import escape
 
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import columns_of
-from roarbench.report.table_notes import footnote
+from roarbench.report.table_notes import remarks
 
 
 def as_html(table: SuiteTable) -> str:
@@ -15,7 +15,7 @@ def as_html(table: SuiteTable) -> str:
     rows = "".join(f"<tr>{''.join(map(_cell, line, (column.justify for column in columns)))}</tr>" for line in lines)
     title, notes = (
         escape(table.suite_results.title),
-        escape(f"{table.caption}. {footnote(table)} {table.falling}".rstrip()),
+        escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip()),
     )
     return (
         f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>"

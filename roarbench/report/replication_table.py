@@ -7,8 +7,7 @@ from rich.console import Group
 from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.calls import propose
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, Hint
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.replication import Repeated, Replication, replication
 from roarbench.stats.verdicts import Verdict
@@ -28,7 +27,7 @@ def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication
     one, other = (results.board(protocol, unit) if results.results else None for results in (first, again))
     found = replication(one, other) if one and other else None
     if not found or not found.rows:
-        raise CallerError(f"no row of {first.title} has a gain in both; `{propose('replicate')}` makes them")
+        raise CallerError(f"no row of {first.title} has a gain in both", Hint("; `{}` makes them", "replicate"))
     return found
 
 

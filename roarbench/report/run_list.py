@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.load import find_key
-from roarbench.calls import propose
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import record
 from roarbench.plan.keys import bind
@@ -34,8 +33,8 @@ def run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
     """Return every run of a suite with its key, its cell and its state."""
     if not suite_results.data:
         raise CallerError(
-            f"keys depend on the images, and this store knows none of {suite_results.title}; "
-            f"`{propose('run')}` decodes them"
+            f"keys depend on the images, and this store knows none of {suite_results.title}",
+            Hint("; `{}` decodes them", "run"),
         )
     states = run_states(suite_results, store)
     return [
@@ -87,7 +86,7 @@ def runs_named(store: ResultsStore, name: str) -> Named:
         name = _whole_id(store, name)
         built_in, keys = not find_estimator(name).submitted, keys_of(store.database, name)
         if not keys:
-            raise CallerError(f"nothing of {name} is in this store; `{propose('status')}` says what is")
+            raise CallerError(f"nothing of {name} is in this store", Hint("; `{}` says what is", "status"))
         return Named(keys, name, built_in)
     run = run_of_key(store, key := find_key(store, name))
     estimator = run.cell.estimator_record

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.mixtures import Dropped
-from roarbench.calls import propose
+from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point, describe, protocol_name
 from roarbench.plan.suite import Suite
@@ -83,23 +83,24 @@ def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
     return [f"No place for {name} ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
-def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str]:
+def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a place, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
     return [*preparing, *dropped_lines(dropped), *failure_lines(status["failures"])]
 
 
-def failure_lines(failures: Iterable[dict[str, str]]) -> list[str]:
+def failure_lines(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
     """Return what failed, a line for each reason, and what to do about it."""
     failures = list(failures)
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for failure in failures:
         runs[failure["reason"]].append(failure["run"])
     more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
-    return [f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items()] + advice_lines(failures)
+    lines = (f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items())
+    return [*lines, *advice_lines(failures)]
 
 
-def advice_lines(failures: Iterable[dict[str, str]]) -> list[str]:
+def advice_lines(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return what to do about failures: what a submission's file is to blame for fails again as long as it is the same.
 
     What a busy machine may have a share in, such as time, can be tried again.
@@ -107,9 +108,9 @@ def advice_lines(failures: Iterable[dict[str, str]]) -> list[str]:
     blamed = {failure["estimator"]: _blamed(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).parent for name, blame in blamed.items() if blame})
     words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
-    lines = [f"{words}: `{propose('forget', entry, '--why', 'faulty')}`" for entry in entries]
-    due = [] if all(blamed.values()) else [f"failed runs are not tried again until `{propose('retry')}` makes them due"]
-    return lines + due
+    lines = [Hint(f"{words}: `{{}}`", "forget", (entry, "--why", "faulty")) for entry in entries]
+    due = Hint("failed runs are not tried again until `{}` makes them due", "retry")
+    return lines if all(blamed.values()) else [*lines, due]
 
 
 _CHANCE = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)

@@ -7,7 +7,6 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.calls import propose
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.identity import record
@@ -63,8 +62,7 @@ def suite_list(width: int) -> str:
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
         lines += _indented(cost, width)
         lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
-    plan = propose("plan", "--suite", "NAME")
-    return "\n".join([*lines, f"{plan} says what it takes; --measure times it on this machine"])
+    return "\n".join(lines)
 
 
 def one_record(suite: Suite) -> dict[str, Any]:

@@ -3,14 +3,12 @@
 from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable, suite_trains
-from roarbench.report.table_notes import advice, footnote, remarks
+from roarbench.report.table_notes import remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -33,18 +31,15 @@ _NARROW = 80  # columns that a caption may fill
 _NAME = 14  # letters of a name in a line, where it has to go on in the next
 
 
-def render(table: SuiteTable, style: str) -> str:
-    """Return the table as `json`, `csv`, `markdown` or `latex`."""
+def render(table: SuiteTable, style: str, advice: str = "") -> str:
+    """Return the table as `json`, `csv`, `markdown` or `latex`; the last two say below it what it advises, if that."""
     if style == "csv":
         return as_csv(table)
-    return {"json": as_json, "markdown": _markdown, "latex": _latex}[style](table)
+    return as_json(table) if style == "json" else {"markdown": _markdown, "latex": _latex}[style](table, advice)
 
 
-def as_text(table: SuiteTable, width: int) -> Group:
-    """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names.
-
-    To be printed without cropping: a line that proposes a command is longer, so that it can be copied.
-    """
+def as_text(table: SuiteTable, width: int) -> Table:
+    """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names."""
     columns = columns_of(table)
     kept = _fitting(columns, width)
     gained = table.board.levels if table.by_difference else ()  # where there are gains at levels
@@ -70,8 +65,7 @@ def as_text(table: SuiteTable, width: int) -> Group:
         )
     whole, slim = _wide(kept), _wide([column for column in kept if column.heading != "estimator"]) + _NAME
     shown.width = max(min(width, max(_NARROW, whole)), min(whole, slim))  # numbers that are cut would be wrong ones
-    commands = [Text(advice(table), no_wrap=True, overflow="ignore")] if advice(table) else []
-    return Group(shown, *commands)
+    return shown
 
 
 class Column(NamedTuple):
@@ -192,15 +186,20 @@ def _falling(table: SuiteTable, row: Row) -> list[str]:
     ]
 
 
-def _markdown(table: SuiteTable) -> str:
+def _footnote(table: SuiteTable, advice: str) -> str:
+    return " ".join(filter(None, (remarks(table), advice)))
+
+
+def _markdown(table: SuiteTable, advice: str) -> str:
     columns = columns_of(table)
     lines = zip(*(column.cells for column in columns), strict=True)
     rows = markdown_table([column.heading for column in columns], lines)
-    return f"**{table.suite_results.title}**\n\n{rows}\n\n{table.caption}. {footnote(table)} {table.falling}".rstrip()
+    below = f"{table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
+    return f"**{table.suite_results.title}**\n\n{rows}\n\n{below}"
 
 
-def _latex(table: SuiteTable) -> str:
+def _latex(table: SuiteTable, advice: str) -> str:
     columns = columns_of(table)
-    caption = f"{table.suite_results.title}. {table.caption}. {footnote(table)} {table.falling}".rstrip()
+    caption = f"{table.suite_results.title}. {table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)

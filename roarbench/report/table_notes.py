@@ -5,16 +5,11 @@ from collections import defaultdict
 from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.marks import floor_words, plain_doubts
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
-from roarbench.calls import propose
+from roarbench.errors import Hint
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
 from roarbench.text import some
-
-
-def footnote(table: SuiteTable) -> str:
-    """Return the remarks and the advice as one text."""
-    return " ".join(part for part in (remarks(table), advice(table)) if part)
 
 
 def remarks(table: SuiteTable) -> str:
@@ -30,11 +25,11 @@ def _floors(table: SuiteTable) -> dict[str, tuple[float, ...]]:
     return {name: levels for name, levels in table.floors.items() if name in rows}
 
 
-def advice(table: SuiteTable) -> str:
-    """Return the command that says why rows should be doubted; empty where none should."""
+def advice(table: SuiteTable) -> Hint | None:
+    """Return the command that says why rows should be doubted; None where none should."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
-    command = propose("validity", "--suite", table.suite_results.suite.called)
-    return f"{', '.join(signs)} `{command}` explains the doubts." if signs else ""
+    words = f"{', '.join(signs)} `{{}}` explains the doubts."
+    return Hint(words, "validity", ("--suite", table.suite_results.suite.called)) if signs else None
 
 
 def _mixtures(table: SuiteTable) -> list[str]:

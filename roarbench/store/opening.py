@@ -10,8 +10,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from roarbench.calls import propose
-from roarbench.errors import EmptyStore, StoreError
+from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store import schema
 from roarbench.store.database import PATIENCE, Database, explained
 
@@ -92,7 +91,7 @@ def _look(path: Path, read_only: bool) -> None:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     if read_only and not start:
-        raise EmptyStore(f"no results store at {path}", propose("run"))
+        raise EmptyStore(f"no results store at {path}")
     if start not in (b"", _MAGIC):
         raise StoreError(f"results store {path}: this is no SQLite database; name another file")
 
@@ -135,11 +134,11 @@ def _check(database: Database, read_only: bool) -> None:
             "write `pip install --upgrade roarbench`"
         )
     if read_only and not version:
-        raise EmptyStore(f"no results store in the empty database {database.where}", propose("run"))
+        raise EmptyStore(f"no results store in the empty database {database.where}")
     if read_only and version < schema.READABLE:
         raise StoreError(
-            f"results store {database.where} has schema {version}, this version reads {schema.HEAD}; "
-            f"`{propose('run')}` brings it up to date and loses nothing"
+            f"results store {database.where} has schema {version}, this version reads {schema.HEAD}",
+            Hint("; `{}` brings it up to date and loses nothing", "run"),
         )
 
 

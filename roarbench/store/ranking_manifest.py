@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from roarbench.calls import propose
-from roarbench.errors import StoreError
+from roarbench.errors import Hint, StoreError
 from roarbench.identity import fingerprint
 from roarbench.store.ranking_parts import remedy
 from roarbench.terms import Split
@@ -51,7 +50,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
             raise StoreError(f"{path} does not describe its files; {remedy(folder)}")
     except FileNotFoundError as error:
-        raise StoreError(f"no finished rankings in {folder}; `{propose('run')}` makes them") from error
+        raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` makes them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error!r}; {remedy(folder)}") from error
     return manifest

@@ -69,6 +69,6 @@ def _sendable(error: Exception) -> Exception:
     """Return an error as its base class and one line, which always pickle."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):
-            return kind(str(error))
+            return kind(str(error), error.hint)
     kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
     return kind(f"{type(error).__name__}: {error}")

@@ -13,7 +13,7 @@ from roarbench.analysis.faithfulness import IMAGES, METRICS, score_specs
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.report.table_notes import footnote
+from roarbench.report.table_notes import remarks
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
 from roarbench.terms import Making
@@ -91,7 +91,7 @@ def test_text_and_markdown_show_them_after_the_rest(scored):
     assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
     (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
     assert grad.endswith("| 0.235 | -0.500 | – |")
-    assert "By Quantus, on at most the first 64 test images, apart from gain and place: PF ↓: " in footnote(scored)
+    assert "By Quantus, on at most the first 64 test images, apart from gain and place: PF ↓: " in remarks(scored)
     text = printed(scored)
     assert all(piece in text for piece in ("PF ↓", "RP ↑", "FC ↑", "0.235", "-0.500"))
 

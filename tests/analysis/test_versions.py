@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from roarbench.analysis.collecting import collect, collect_all
-from roarbench.analysis.load import what_else
+from roarbench.cli.proposals import what_else
 from roarbench.datasets.catalogue import PINNED
 from roarbench.execution import local_workers, runner
 from roarbench.plan.keys import bind

@@ -1,12 +1,19 @@
 """A suite of seconds, run once from Python."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from captum.attr import Saliency
 
 import roarbench
 from roarbench.execution import local_workers
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite
+from roarbench.protocols import PROTOCOLS
 from tests.helpers.tiny_suite import InlineEngine
+
+ROAR, MORF = PROTOCOLS["roar"], PROTOCOLS["morf"]
 
 
 def gradient_x_input(model, inputs, targets):
@@ -19,7 +26,10 @@ def gradient_x_input(model, inputs, targets):
 @pytest.fixture(scope="session")
 def suite(tmp_path_factory):
     """Eight planted images of each split, in a store of these tests."""
-    return roarbench.load("planted", tmp_path_factory.mktemp("api"), limit=8)
+    rows = ("random", "truth")
+    blocks = (Block(ROAR, rows, (0.9,), seeds=2), Block(MORF, rows, (0.5, 0.9), seeds=1))
+    plan = replace(find_suite("planted"), name="few", blocks=blocks)
+    return roarbench.Suite(plan, tmp_path_factory.mktemp("api"), limit=8)
 
 
 @pytest.fixture(scope="session")
@@ -34,4 +44,4 @@ def inline():
 def result(suite, inline):
     """Two rows of functions under ROAR, two trainings each."""
     given = {"mine": gradient_x_input, "ig": Saliency}
-    return roarbench.evaluate(suite, given, protocol="roar", seeds=2, quiet=True)
+    return roarbench.evaluate(suite, given, quiet=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.cli.choosing import with_added
+from roarbench.plan.choosing import with_added
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite

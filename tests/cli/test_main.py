@@ -19,13 +19,13 @@ import pytest
 import typer
 
 from roarbench.cli import main
-from roarbench.cli.choosing import chosen_estimators
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.origin import BUNDLED
 from roarbench.errors import RunError
 from roarbench.execution import jobs, runner
 from roarbench.forecast.rates import CORE, TooLarge, assume
+from roarbench.plan.choosing import chosen_estimators
 from roarbench.plan.points import expand, select
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, find_suite

@@ -8,9 +8,9 @@ import pytest
 from leaderboard.profile import command as command_of
 from leaderboard.profile import profile
 from leaderboard.source import read_suites
-from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.cli.completion import estimators as complete_estimators
 from roarbench.errors import CallerError
+from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from roarbench.calls import without_password
+from roarbench.cli.proposals import without_password
 from roarbench.errors import StoreError
 from roarbench.store.opening import open_database
 from tests.helpers.command_line import PART

@@ -125,7 +125,7 @@ WRONG = (
     ('name = "pictures"', 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '["raor"]', "no protocol 'raor'; did you mean 'roar'?"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
-    ('["grad"]', '["gard"]', "no estimator 'gard'; did you mean 'grad'? (list: roarbench estimators)"),
+    ('["grad"]', '["gard"]', "no estimator 'gard'; did you mean 'grad'?"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which is known of generated images alone; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
     ("[0.5]", "[]", "levels is [], expected a list of numbers from 0.01 to 1; write levels = [1]"),

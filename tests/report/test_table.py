@@ -11,13 +11,15 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
+from roarbench.cli.commands.terminal import print_table
+from roarbench.cli.options import TableFormat
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
-from roarbench.report.table_notes import advice, footnote, remarks
+from roarbench.report.table_notes import advice, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
@@ -210,7 +212,7 @@ def test_markdown_is_a_table_with_its_caption():
         "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
         "| – | grad | – | – | – | – | – | – | 75.0 | – | – |",
         "",
-        f"{TABLE.caption}. {footnote(TABLE)}",
+        f"{TABLE.caption}. {remarks(TABLE)}",
     ]
 
 
@@ -239,14 +241,13 @@ def test_the_caption_and_the_footnote_say_what_the_numbers_are_of():
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
         "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"
     )
-    assert footnote(TABLE) == (
+    assert remarks(TABLE) == (
         "Gain: the area between Random's accuracy curve and the row's. "
         "95% intervals over images and seeds (2000 paired resamples, seed 0); place intervals hold jointly over the "
         "rows shown. Minimum detectable difference between two gains (80% power): 2.2 points. "
         "Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         "At the floor: var-grad (t = 0.9): its images tell no more than its mask. "
-        f"Computed from {TABLE.hash}. "
-        "(!) `roarbench validity --suite made-up` explains the doubts."
+        f"Computed from {TABLE.hash}."
     )
 
 
@@ -271,13 +272,13 @@ def test_checks_stand_below_all_rows_without_places():
     below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
     assert lines[below].split()[:2] == ["–", "ig~blurred"]
-    assert "checks another row" not in footnote(TABLE)
+    assert "checks another row" not in remarks(TABLE)
 
 
 def test_a_strong_mark_has_a_sign_of_its_own():
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert [strong.sign(name) for name in ("var-grad", "ig", "random")] == ["(!!)", "(!)", ""]
-    assert advice(strong).startswith("(!!), (!) `") or advice(strong).startswith("(!), (!!) `")
+    assert advice(strong).text == "(!!), (!) `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in json.loads(render(strong, "json"))["rows"]] == ["strong", None, None, None, None]
 
@@ -286,7 +287,7 @@ def test_without_matched_controls_and_masks_there_are_no_columns_of_them():
     rows = tuple(replace(row, over_other_image=NONE, other_image=None) for row in ROWS)
     plain = replace(TABLE, board=replace(BOARD, rows=rows), above_masks={}, floors={})
     heading = render(plain, "markdown").splitlines()[2]
-    assert "other image" not in heading and "masks" not in heading and "floor" not in footnote(plain)
+    assert "other image" not in heading and "masks" not in heading and "floor" not in remarks(plain)
     assert "above_masks" not in json.loads(render(plain, "json"))["rows"][0]
 
 
@@ -304,7 +305,7 @@ def test_masks_alone_give_accuracies_without_gains_and_places():
     assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
     text = printed(table)
     assert text.splitlines()[2].split() == ["estimator", "t=0.3", "t=0.9"]
-    for part in (table.caption, footnote(table), text):
+    for part in (table.caption, remarks(table), text):
         assert not any(word in part for word in ("untouched", "gain against", "places hold", "no seeds"))
     of = f"; 2 seeds; 2000 test images; unit scalar; fill mean; {suite_results.reference_words}; chance 25.0%"
     assert table.caption.endswith(of)
@@ -316,9 +317,19 @@ def test_a_table_has_the_fill_that_its_suite_names_first():
     assert "; fill zero; " in table.caption and json.loads(render(table, "json"))["fill"] == "zero"
 
 
+def test_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
+    command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
+    print_table(TABLE, TableFormat.TEXT)
+    assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
+    print_table(TABLE, TableFormat.MARKDOWN)
+    assert command in capsys.readouterr().out
+
+
 def test_latex_has_the_same_cells():
     check = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
-    lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, check))), "latex").splitlines()
+    advised = "(!) `roarbench validity --suite made-up` explains the doubts."
+    lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, check))), "latex", advised).splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
     assert lines[top : top + 2] == [
@@ -353,24 +364,24 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
 
 def test_the_footnote_says_what_is_known():
     once = replace(TABLE, board=replace(BOARD, covers=Covers.NOTHING, detectable=None), flags={}, floors={})
-    assert footnote(once) == f"One training per cell: no intervals, no verdicts. Computed from {once.hash}."
+    assert remarks(once) == f"One training per cell: no intervals, no verdicts. Computed from {once.hash}."
     nothing = replace(once, board=replace(once.board, images=0))
-    assert footnote(nothing) == "Nothing has been run yet."
+    assert remarks(nothing) == "Nothing has been run yet."
     images = replace(TABLE, board=replace(BOARD, covers=Covers.IMAGES, detectable=None), flags={}, floors={})
-    assert footnote(images) == (
+    assert remarks(images) == (
         f"{BOARD.protocol.meaning} 95% intervals over images (2000 paired resamples, seed 0); place intervals hold "
         "jointly over the rows shown. Verdicts are adjusted for all 12 comparisons of the suite's rows, shown or not. "
         f"Computed from {TABLE.hash}."
     )
     one = replace(TABLE, board=replace(BOARD, references=1), flags={}, floors={})
-    assert footnote(one).startswith(
+    assert remarks(one).startswith(
         f"{BOARD.protocol.meaning} 95% intervals over images and seeds, for this network only (2000"
     )
     three = replace(BOARD, covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
-    words = footnote(replace(TABLE, board=three, flags={}, floors={}))
+    words = remarks(replace(TABLE, board=three, flags={}, floors={}))
     assert words.startswith(f"{BOARD.protocol.meaning} 95% intervals over images, references and seeds (2000 paired")
     assert "Spread over 3 references from 5 rows (8.1 degrees of freedom)." in words
-    assert "(!)" not in footnote(replace(TABLE, flags={"not shown": FLAG}))
+    assert "(!)" not in remarks(replace(TABLE, flags={"not shown": FLAG}))
 
 
 def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from():
@@ -436,17 +447,17 @@ def made_on(machines, default):
     return suite_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
 
 
-def test_a_curve_from_two_machines_says_so_in_one_line_of_the_footnote():
+def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks():
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
-    assert "machines" not in footnote(made_on({}, epyc))
+    assert "machines" not in remarks(made_on({}, epyc))
     one = made_on({("grad", 1): card}, epyc)
     said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in footnote(one)
+    assert said in remarks(one)
     assert said in render(one, "markdown")
     assert said in " ".join(printed(one).split())
     every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
-    assert "(random, grad, var-grad): device" in footnote(every)
-    assert "machines" not in footnote(made_on({("sobel", 0): card}, epyc))  # not shown
+    assert "(random, grad, var-grad): device" in remarks(every)
+    assert "machines" not in remarks(made_on({("sobel", 0): card}, epyc))  # not shown
 
 
 def test_a_row_without_a_place_says_why_in_every_format():
@@ -461,4 +472,4 @@ def test_a_row_without_a_place_says_why_in_every_format():
     assert rows["grad"]["flag"].startswith(why)
     assert rows["var-grad"]["place"] is not None
     assert f"No place for grad: {why}." in render(shown, "markdown")
-    assert f"No place for grad: {why}." in " ".join(footnote(shown).split())
+    assert f"No place for grad: {why}." in " ".join(remarks(shown).split())

@@ -449,7 +449,7 @@ def test_lock_keeps_others_from_the_same_images(store: RankingsStore) -> None:
 
 
 def test_rankings_that_are_not_there(store: RankingsStore) -> None:
-    with pytest.raises(StoreError, match="no finished rankings in .*; `roarbench run --suite quick` makes them"):
+    with pytest.raises(StoreError, match="no finished rankings in "):
         store.open(SPEC)
     assert not store.root.exists()
 

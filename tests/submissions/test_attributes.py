@@ -8,9 +8,9 @@ import pytest
 
 from leaderboard.profile import command as command_of
 from leaderboard.profile import profile
-from roarbench.cli.choosing import chosen_estimators, with_added
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator, split_entry
+from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.conventions import _CONVENTIONS
 from roarbench.submissions.attributes import NAMES

@@ -72,7 +72,7 @@ def test_jobs_bring_values_and_a_worker_outlives_them(engine):
 def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
     seen = do(engine, find_suite, "quikc").error
     assert type(seen) is CallerError
-    assert str(seen) == "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"
+    assert str(seen) == "no suite 'quikc'; did you mean 'quick'?"
     seen = do(engine, truediv, 1, 0).error
     assert type(seen) is RunError
     assert str(seen) == "ZeroDivisionError: division by zero"

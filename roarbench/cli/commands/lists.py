@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, ReportFormat, StoreDir
-from roarbench.cli.suites import asked_suite, tried_suite
+from roarbench.cli.proposals import propose
 
 
 def suites(
@@ -24,7 +23,10 @@ def suites(
     from roarbench.report import suite_list
 
     if suite:
-        found = (tried_suite if suite.endswith(".toml") else asked_suite)(suite, STORE)
+        from roarbench.api.loading import load
+
+        asked = load(suite, STORE)
+        found = asked.fitted if suite.endswith(".toml") else asked.plan
         if format is ReportFormat.JSON:
             out.print_json(json.dumps(suite_list.one_record(found)))
         else:
@@ -34,6 +36,8 @@ def suites(
         out.print_json(json.dumps(suite_list.suite_records()))
     else:
         out.print(suite_list.suite_list(out.width), soft_wrap=True)
+        plan = propose("plan", "--suite", "NAME")
+        out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
 
 
 def new_suite(

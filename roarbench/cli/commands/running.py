@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from roarbench.calls import propose
-from roarbench.cli.choosing import chosen_estimators, chosen_protocol, table_protocol, with_added
+from roarbench.api.loading import load
 from roarbench.cli.commands.terminal import err, log_console, out, print_table
 from roarbench.cli.option_records import (
     CourseOptions,
@@ -23,10 +22,11 @@ from roarbench.cli.option_records import (
     WorkOptions,
 )
 from roarbench.cli.options import Device, LogFormat, Metrics, ReportFormat, TableFormat
-from roarbench.cli.suites import tried_suite
+from roarbench.cli.proposals import propose, worded
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.files import writing
+from roarbench.plan.choosing import chosen_estimators, chosen_protocol, table_protocol, with_added
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
@@ -55,7 +55,7 @@ def run(
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format is ReportFormat.JSON
     console = log_console() if logged else err
-    named, budget = tried_suite(asked.suite, work.store, work.db, work.trust_network), course.seconds
+    named, budget = _tried(asked, work), course.seconds
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import open_results
     from roarbench.execution.quantus import quantus_version
@@ -90,6 +90,11 @@ def run(
         raise typer.Exit(1)
 
 
+def _tried(asked: SuiteOptions, work: WorkOptions) -> Suite:
+    """Return the suite that is to be computed: one's own network is tried, before hours of work."""
+    return load(asked.suite, work.store, db=work.db, trust_network=work.trust_network).fitted
+
+
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], console: Console) -> None:
     """Print the commands that usually come after a run, and after failures what to do about them."""
     from roarbench.analysis.validity import has_checks
@@ -98,7 +103,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], con
     lines = [propose("table"), propose(doubt), propose("plot", "-o", picture), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
-        console.print(line, soft_wrap=True)
+        console.print(worded(line), soft_wrap=True)
 
 
 def _mode(submitted: SubmissionOptions, suite: Suite) -> "SubmissionMode":
@@ -167,7 +172,7 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
-    named = tried_suite(asked.suite, work.store, work.db, work.trust_network)
+    named = _tried(asked, work)
     suite = requested_suite(named, asked, work.references)
     from roarbench.analysis.load import Question, load_suite
     from roarbench.report.replication_table import compare, replication_record, replication_text
@@ -222,7 +227,7 @@ def plan(
     if asked.question:
         _answer(asked, work, format)
         return
-    named = tried_suite(asked.suite, work.store, work.db, work.trust_network)
+    named = _tried(asked, work)
     suite, seconds = requested_suite(named, asked, work.references), None
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.datasets.loading import decoded_already

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from roarbench.calls import propose
-from roarbench.cli.choosing import chosen_estimators, with_added
+from roarbench.api.loading import planned
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_records import ResultsOptions
 from roarbench.cli.options import STORE, Db, ReportFormat, Rows, StoreDir, SuiteName
-from roarbench.cli.suites import asked_suite
+from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
+from roarbench.plan.choosing import chosen_estimators, with_added
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a run, or its first digits; `keys` lists them.")]
 
@@ -24,7 +24,7 @@ def keys(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """List the runs of a suite with key and state."""
-    asked = with_added(asked_suite(suite, source.store, source.db), estimators)
+    asked = with_added(planned(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_lines, run_records
 
@@ -45,7 +45,7 @@ def retry(
     source: ResultsOptions,
 ) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
-    asked = with_added(asked_suite(suite, source.store, source.db), estimators)
+    asked = with_added(planned(suite, source.store, source.db), estimators)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_records
     from roarbench.text import counted

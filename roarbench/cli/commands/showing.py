@@ -1,14 +1,14 @@
 """Show what a store holds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roarbench.calls import propose
+from roarbench.api.loading import planned
 from roarbench.cli import completion
-from roarbench.cli.choosing import chosen_estimators, table_protocol, with_added
 from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
@@ -23,13 +23,15 @@ from roarbench.cli.options import (
     TableFormat,
     UnitName,
 )
-from roarbench.cli.suites import asked_suite
+from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
+from roarbench.plan.choosing import chosen_estimators, table_protocol, with_added
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
+    from roarbench.api.result import Result
 
 
 def status(
@@ -44,7 +46,7 @@ def status(
     """Count runs that are done, running, missing and failed."""
     if watch and format is ReportFormat.JSON:
         raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
-    asked = asked_suite(suite, source.store, source.db)
+    asked = planned(suite, source.store, source.db)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import status_lines, status_record, status_table
 
@@ -61,7 +63,7 @@ def status(
     else:
         out.print(status_table(found))
         for line in status_lines(found, suite_results.dropped):
-            out.print(line, soft_wrap=True)
+            out.print(worded(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
 
 
@@ -73,22 +75,24 @@ def table(
     format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
-    from roarbench.analysis.load import load_from, open_results
-    from roarbench.report.status import failure_lines, failures_of
-    from roarbench.report.table import suite_table
+    asked = with_added(planned(suite, source.store, source.db), board.estimators)
+    from roarbench.api.result import Result
+    from roarbench.report.status import failure_lines
 
-    with open_results(source.store, source.db, suite=asked.called) as results:
-        suite_results = load_from(results, asked, source.question)
-        failures = failures_of(suite_results, results)
-    rows = chosen_estimators(suite_results.suite, board.estimators)
-    protocol = table_protocol(suite_results.suite, board.protocol, format.plain)
-    shown = suite_table(suite_results, protocol, board.unit, rows)
+    found = Result.read(asked, source.question)
+    protocol = table_protocol(found.stored.suite, board.protocol, format.plain)
+    shown = _chosen(found, board).table(protocol, board.unit)
     print_table(shown, format)
     names = {row.estimator for row in shown.rows}
-    for line in failure_lines(failure for failure in failures if failure["estimator"] in names):
-        (out if format is TableFormat.TEXT else err).print(line, soft_wrap=True)
-    _tell_what_else(suite_results, "table")
+    for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
+        (out if format is TableFormat.TEXT else err).print(worded(line), soft_wrap=True)
+    _tell_what_else(found.stored, "table")
+
+
+def _chosen(found: "Result", board: BoardOptions) -> "Result":
+    """Return the rows of a result that `--estimators` names; all of them without it."""
+    rows = chosen_estimators(found.stored.suite, board.estimators)
+    return replace(found, rows=tuple(rows) if rows else None)
 
 
 def validity(
@@ -107,7 +111,7 @@ def validity(
     format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
-    asked, *others = (asked_suite(name, source.store, source.db) for name in (suite, *(against or ())))
+    asked, *others = (planned(name, source.store, source.db) for name in (suite, *(against or ())))
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity_panel
@@ -139,19 +143,16 @@ def plot(
 
     Name twins and other checks in --estimators to draw them.
     """
-    asked = with_added(asked_suite(suite, source.store, source.db), board.estimators)
-    from roarbench.analysis.load import load_suite, what_else
-    from roarbench.report.curve_chart import chart
-    from roarbench.report.figures import draw_curves
-    from roarbench.report.table import suite_table
+    asked = with_added(planned(suite, source.store, source.db), board.estimators)
+    from roarbench.api.result import Result
 
-    suite_results = load_suite(asked, source.question)
-    if not suite_results.results and (others := what_else(suite_results, "plot")):
+    found = Result.read(asked, source.question)
+    if not found.stored.results and (others := what_else(found.stored, "plot")):
         raise CallerError(others)
-    rows = chosen_estimators(suite_results.suite, board.estimators) or suite_results.suite.placed
-    draw_curves(chart(suite_table(suite_results, board.protocol, board.unit, rows), published), output)
+    chosen = _chosen(found, board)
+    replace(chosen, rows=chosen.rows or found.stored.suite.placed).plot(output, board.protocol, board.unit, published)
     err.print(f"drawn: {output}", soft_wrap=True)
-    _tell_what_else(suite_results, "plot")
+    _tell_what_else(found.stored, "plot")
 
 
 def claims(
@@ -170,7 +171,7 @@ def claims(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
-    asked = asked_suite(suite, source.store, source.db) if suite else None
+    asked = planned(suite, source.store, source.db) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claim_table
@@ -203,7 +204,7 @@ def report(
     from leaderboard.views import SuiteView
     from roarbench.analysis.load import load_suite
 
-    view = SuiteView(load_suite(asked_suite(suite, source.store, source.db), source.question), source.store, dict)
+    view = SuiteView(load_suite(planned(suite, source.store, source.db), source.question), source.store, dict)
     write_report(view, out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
@@ -233,7 +234,5 @@ def leaderboard(
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
     """Say what else the store has, after what was asked for: an error found on the way must be the only line."""
-    from roarbench.analysis.load import what_else
-
     if others := what_else(suite_results, command):
         err.print(others, soft_wrap=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roarbench.calls import propose
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers
+from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:

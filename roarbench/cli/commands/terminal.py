@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from roarbench.cli.options import TableFormat
+from roarbench.cli.proposals import worded
 from roarbench.errors import CallerError
 from roarbench.text import printable
 from roarbench.workers.logs import write_log
@@ -85,8 +86,13 @@ def log_console() -> Console:
 def print_table(shown: "SuiteTable", format: TableFormat) -> None:
     """Print a table, on a terminal as wide as that is."""
     from roarbench.report import table_formats
+    from roarbench.report.table_notes import advice
 
-    if format is TableFormat.TEXT:
-        out.print(table_formats.as_text(shown, out.width), crop=False)
-    else:
-        print(table_formats.render(shown, format))
+    hint = advice(shown)
+    said = worded(hint) if hint else ""
+    if format is not TableFormat.TEXT:
+        print(table_formats.render(shown, format, said))
+        return
+    out.print(table_formats.as_text(shown, out.width), crop=False)
+    if said:
+        out.print(said, soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.live import Live
 
 from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.proposals import worded
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
@@ -41,10 +42,12 @@ def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> N
 
 def _draw(glances: Iterator[Glance]) -> None:
     from roarbench.report.activity import activity_view
+    from roarbench.report.status import status_lines
 
     with Live(console=out, auto_refresh=False) as live:
         for glance in glances:
-            live.update(activity_view(glance.status, glance.suite_results.dropped), refresh=True)
+            below = map(worded, status_lines(glance.status, glance.suite_results.dropped))
+            live.update(activity_view(glance.status, below), refresh=True)
 
 
 def _tell(glances: Iterator[Glance]) -> None:

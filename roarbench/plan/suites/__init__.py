@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from roarbench.calls import propose
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Block, Suite
@@ -56,7 +55,7 @@ def find_suite(name: str) -> Suite:
     """
     versions = {f"{suite.name}@{suite.version}": suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
-        raise UnknownName("suite", name, versions if "@" in name else SUITES, propose("suites"))
+        raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES.get(name) or versions[name]
 
 

@@ -7,13 +7,21 @@ import shutil
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roarbench.errors import Hint, RoarbenchError
+
+if TYPE_CHECKING:
+    from roarbench.analysis.boards import Other, SuiteResults
+    from roarbench.plan.suite import Suite
 
 _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
 STORE = ("--store", "--db")
 TAKEN = {  # which options of the call under way a proposed command takes over
     **dict.fromkeys(("run", "replicate", "plan", "status", "retry", "keys", "table", "validity", "claims"), _SUITE),
-    "plot": (*_SUITE, "-o"),
+    **dict.fromkeys(("plot", "report"), (*_SUITE, "-o")),
+    "submit": ("--suite", *STORE),
     **dict.fromkeys(("show", "forget", "export", "import"), STORE),
     "leaderboard": (*STORE, "--data", "--reference"),
     "reproduce": (*STORE, "--data", "--reference"),
@@ -34,6 +42,37 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
     taken = [option for option in TAKEN.get(command, ()) if option in (*carried, "-o") and option not in own]
     kept = [word for option in taken if option in options for word in options[option]]
     return shlex.join([program_name(), command, *own, *kept])
+
+
+def worded(said: "str | Hint | RoarbenchError") -> str:
+    """Return a line as it is printed: a hint, or that of an error, with the command that it proposes."""
+    if isinstance(said, Hint):
+        return said.text.format(propose(said.command, *said.words))
+    if isinstance(said, RoarbenchError) and said.hint:
+        return f"{said}{worded(said.hint)}"
+    return str(said)
+
+
+def what_else(suite_results: "SuiteResults", command: str) -> str:
+    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused.
+
+    Args:
+        suite_results: What is shown.
+        command: What shows it, such as `table`.
+    """
+    confused = [
+        other for other in suite_results.others if not suite_results.results or other.limit == suite_results.limit
+    ]
+    calls = [f"{_call(suite_results.suite, command, other)} ({other.called})" for other in confused]
+    first = (
+        "this store also has" if suite_results.results else f"nothing of {suite_results.title} is in this store, but"
+    )
+    return f"{first}: {'; '.join(calls)}" if calls else ""
+
+
+def _call(suite: "Suite", command: str, other: "Other") -> str:
+    small = ("--limit", other.limit) if other.limit else ()
+    return propose(command, "--suite", suite.called, *small, *other.asked, carried=STORE)
 
 
 def program_name() -> str:

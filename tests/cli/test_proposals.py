@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from roarbench.calls import TAKEN, propose
 from roarbench.cli import main
+from roarbench.cli.proposals import TAKEN, propose
 
 COMMANDS = typer.main.get_command(main.app).commands
 

@@ -1,0 +1,116 @@
+"""How a network's accuracy falls as features go, without any training: for any torch model, in seconds."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.primitives import masks_of, tensor
+from roarbench.errors import CallerError
+from roarbench.kernels.degrade import degrade
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.curves import area_weights
+from roarbench.stats.draws import image_weights
+from roarbench.terms import PAPER_LEVELS
+
+if TYPE_CHECKING:
+    import pandas
+
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracy of a network by the fraction of features removed.
+
+    Attributes:
+        order: `morf` or `lerf`: which features go first.
+        levels: Fractions of features removed, 0 among them.
+        accuracy: In [0, 1], with intervals of 95% over the images.
+        probability: Mean softmax probability of the class that is predicted for the untouched image, in [0, 1].
+        area: Mean accuracy over the levels, by the trapezoid rule, with its interval.
+    """
+
+    order: str
+    levels: tuple[float, ...]
+    accuracy: tuple[Estimate, ...]
+    probability: tuple[float, ...]
+    area: Estimate
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """Return one row for each level."""
+        import pandas
+
+        rows = zip(self.levels, self.accuracy, self.probability, strict=True)
+        frame = pandas.DataFrame(
+            [{"t": t, "accuracy": one.value, "low": one.low, "high": one.high, "probability": p} for t, one, p in rows]
+        )
+        frame.attrs["order"] = self.order
+        return frame
+
+
+def curve(
+    model: nn.Module,
+    images: Any,
+    labels: Any,
+    maps: Any,
+    order: str = "morf",
+    levels: tuple[float, ...] = PAPER_LEVELS,
+    fill: Any = None,
+) -> Curve:
+    """Measure how a network's accuracy falls as the features go that maps call most, or least, important.
+
+    Nothing is trained, so that what is measured is also how the network takes damage that it has never seen.
+
+    Args:
+        model: Any network, logits out; it is put into eval mode and back.
+        images: Float (n, c, h, w), as the network takes them.
+        labels: Int (n,), the true classes.
+        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), larger is more important.
+        order: `morf` removes the most important features first, `lerf` the least important.
+        levels: Fractions of features to remove, ascending in (0, 1].
+        fill: What replaces a removed feature, (c,); the mean of these images' channels if None.
+
+    Raises:
+        CallerError: These do not fit together.
+    """
+    pixels, classes = tensor(images).float(), tensor(labels).long()
+    if classes.shape != (len(pixels),):
+        raise CallerError(f"labels have shape {tuple(classes.shape)}, expected ({len(pixels)},)")
+    value = pixels.mean((0, 2, 3)) if fill is None else tensor(fill).float()
+    steps = (0.0, *levels)
+    training = model.training
+    model.eval()
+    try:
+        logits = torch.stack([_logits(model, pixels, masks_of(maps, pixels.shape, t, order), value) for t in steps])
+    finally:
+        model.train(training)
+    correct = (logits.argmax(2) == classes).double().numpy()
+    predicted = logits[0].argmax(1)
+    probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
+    samples = _samples(correct)
+    area = area_weights(steps)
+    joined = Sample(
+        float(sum(w * one.value for w, one in zip(area, samples, strict=True))),
+        np.sum([w * one.draws for w, one in zip(area, samples, strict=True)], 0),
+    )
+    found = tuple(estimate(one, Bootstrap().confidence) for one in samples)
+    return Curve(order, steps, found, tuple(probability.tolist()), estimate(joined, Bootstrap().confidence))
+
+
+def _logits(model: nn.Module, pixels: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
+    """Return the logits of degraded images, on the processor, float32 (n, classes)."""
+    device = next((one.device for one in model.parameters()), torch.device("cpu"))
+    parts = [slice(start, start + _BATCH) for start in range(0, len(pixels), _BATCH)]
+    with torch.inference_mode():
+        return torch.cat([model(degrade(pixels[part], removed[part], fill).to(device)).cpu().float() for part in parts])
+
+
+def _samples(correct: NDArray[np.float64]) -> list[Sample]:
+    """Return the accuracy at each level with its draws; the same images are drawn for all levels."""
+    weights = np.concatenate(list(image_weights(correct.shape[1], Bootstrap())))
+    draws = weights @ correct.T / correct.shape[1]
+    return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(correct)]

@@ -1,0 +1,82 @@
+"""From the name of a suite, its TOML file or a store to a suite."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from roarbench.api.suites import Suite, default_store
+from roarbench.errors import EmptyStore, UnknownName
+from roarbench.plan.suite import Suite as Plan
+from roarbench.plan.suites import find_suite
+
+
+def load(
+    suite: str | Path,
+    store: str | Path | None = None,
+    *,
+    db: str = "",
+    data: str | Path | None = None,
+    limit: int | None = None,
+    reference: str | Sequence[str] = (),
+    trust_network: str = "",
+) -> Suite:
+    """Return a suite; nothing is computed, and nothing is read but its description.
+
+    Args:
+        suite: A name, such as `quick-matched` (`quick@1` for an older version); a TOML file; or the name of one's own
+            suite whose results the store has.
+        store: Folder of images, references, rankings and results; the user's data folder if None.
+        db: URL of the database of results; an SQLite file in the store if empty.
+        data: Folder to read the images from, in the hub's layout.
+        limit: Images of each split; all if None.
+        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; several are
+            several references.
+        trust_network: SHA-256 of the file of a network that came with imported results, to run it.
+
+    Raises:
+        CallerError: There is no such suite, or the file describes none.
+    """
+    folder = default_store() if store is None else Path(store)
+    weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
+    named, images = str(suite), None if data is None else Path(data)
+    return Suite(planned(named, folder, db), folder, db, images, limit, weights, named, trust_network)
+
+
+def planned(name: str, store: Path, db: str = "") -> Plan:
+    """Return the suite of a name, a TOML file or a store, as far as it is known without its network.
+
+    Args:
+        name: As `load` takes it; `NAME@VERSION` of one's own suite, whose NAME alone is the newest in the store.
+        store: Folder of the store.
+        db: URL of its database, if that is named.
+
+    Raises:
+        CallerError: There is no such suite, or the file describes none.
+    """
+    if name.endswith(".toml"):
+        from roarbench.plan.custom_suite import without
+        from roarbench.plan.suite_file import read_suite
+
+        plan = read_suite(Path(name))
+        known = [kept for kept in _kept(store, db) if kept.called == plan.called]
+        return without(plan, known[0].left_out) if known else plan
+    try:
+        return find_suite(name)
+    except UnknownName:
+        kept = _kept(store, db)
+        found = [plan for plan in kept if name in (plan.called, plan.name)]
+        if not found:
+            if kept:
+                raise UnknownName("suite", name, [plan.called for plan in kept], "suites") from None
+            raise
+        return found[-1]
+
+
+def _kept(store: Path, db: str) -> Iterable[Plan]:
+    from roarbench.analysis.load import open_results
+    from roarbench.store.kept_suites import kept_suites
+
+    try:
+        with open_results(store, db) as results:
+            return kept_suites(results.database)
+    except EmptyStore:
+        return []

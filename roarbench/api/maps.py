@@ -1,0 +1,133 @@
+"""Maps that somebody has already become rankings in the store; no function is known that makes them again."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from roarbench.api.functions import row_name
+from roarbench.datasets.superpixel_files import superpixels
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.execution.context import RunContext
+from roarbench.execution.importance import TimedMap, image_ids
+from roarbench.execution.shards import ranked, seal
+from roarbench.kernels.ranking import tie_order
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.submissions.file import Submission, check_source
+from roarbench.terms import Split, Unit
+
+Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array for each reference
+_AT_ONCE = 512  # images that are ranked at once
+_STUB = '''\
+"""Maps that were handed in as arrays; these are their checksums, one for each reference."""
+
+NAME = {name}
+DESCRIPTION = "maps that were handed in as arrays"
+MAPS = {sums}
+
+
+def estimate(model, images, targets, generator):
+    raise RuntimeError("these maps were handed in as arrays; no function makes them again")
+'''
+
+
+def read_maps(name: str, given: object) -> Maps:
+    """Return maps as arrays, one for each reference: of the test images, or by split.
+
+    Args:
+        name: Of the row.
+        given: A list with one array or tensor for each reference, (n, c, h, w), (n, 1, h, w) or (n, h, w); or such
+            lists under `test` and `train`; or an array alone, of a suite with one reference.
+
+    Raises:
+        CallerError: It is none of these.
+    """
+    by_split = given if isinstance(given, Mapping) else {"test": given}
+    if unknown := [str(key) for key in by_split if key not in list(Split)]:
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; write test, and train where training images are ranked")
+    return {Split(key): [_array(name, one) for one in _listed(found)] for key, found in by_split.items()}
+
+
+def _listed(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, list | tuple) else [found]
+
+
+def _array(name: str, found: Any) -> NDArray[np.float32]:
+    array = np.asarray(found.detach().cpu() if isinstance(found, torch.Tensor) else found)
+    if array.ndim not in (3, 4) or not np.issubdtype(array.dtype, np.number):
+        seen = f"an array of shape {array.shape} and type {array.dtype}"
+        raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    array = array[:, 0] if array.ndim == 4 and array.shape[1] == 1 else array
+    return np.ascontiguousarray(array, np.float32)
+
+
+def maps_file(name: str, maps: Maps) -> Submission:
+    """Return the submission that stands for maps: it says which they are, and cannot make them."""
+    sums = {split.value: [_checksum(one) for one in found] for split, found in maps.items()}
+    return check_source(_STUB.format(name=json.dumps(row_name(name)), sums=json.dumps(sums)).encode())
+
+
+def _checksum(one: NDArray[np.float32]) -> str:
+    return hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest()
+
+
+def check_maps(name: str, maps: Maps, context: RunContext) -> None:
+    """Refuse maps that are not of a suite's images, or not one set for each reference.
+
+    Raises:
+        CallerError: They are not.
+    """
+    shape = context.data.record.shape
+    for split, found in maps.items():
+        n, references = len(context.images(split).labels), context.suite.references
+        if len(found) != references:
+            raise CallerError(
+                f"{name} has {len(found)} sets of maps of {split} images, expected {references}: one for each reference"
+            )
+        for number, one in enumerate(found):
+            if one.shape not in ((n, *shape), (n, *shape[1:])):
+                wanted = f"{(n, *shape)}, {(n, 1, *shape[1:])} or {(n, *shape[1:])}"
+                raise CallerError(f"maps {number} of {name} have shape {one.shape}, expected {wanted}")
+            if not np.isfinite(one).all():
+                raise CallerError(
+                    f"maps {number} of {name} have values that are NaN or infinite; expected finite numbers"
+                )
+
+
+def keep_maps(row: str, maps: Maps, context: RunContext) -> None:
+    """Rank the features of all images by maps, for each reference and unit, as far as that was not done.
+
+    Args:
+        row: Id of the submission that stands for them.
+        maps: Of every split that the context's suite ranks.
+        context: Of the part of the suite that they can be asked; its references are there.
+    """
+    units = dict.fromkeys(block.unit for block in context.suite.blocks)
+    for number in range(context.suite.references):
+        own = context.explaining(number)
+        for spec in (own.ranking_spec(find_estimator(row), unit) for unit in units):
+            if not own.rankings.has(spec):
+                for split in spec.splits:
+                    _rank(own, spec, split, maps[split][number])
+                seal(own, spec)
+
+
+def _rank(context: RunContext, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+    weights = context.references.checksum(context.reference)
+    for start in range(0, len(maps), _AT_ONCE):
+        stop = min(start + _AT_ONCE, len(maps))
+        made = MapProvenance(0.0, weights, [ExplainedBatches(stop - start, 0, "")])
+        ties = torch.from_numpy(tie_order(image_ids(split, start, stop).numpy(), spec.layout.features))
+        labels = None
+        if spec.unit is Unit.SUPERPIXEL:
+            labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
+        found = ranked(spec, TimedMap(torch.from_numpy(maps[start:stop]), made), ties, labels)
+        if isinstance(found, Exception):
+            raise found
+        context.rankings.write_part(spec, split, start, stop, found.planes, made)

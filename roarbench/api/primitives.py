@@ -1,0 +1,154 @@
+"""The steps of a suite one at a time, on arrays or tensors: rank, remove, fill, match, and draw again."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.errors import CallerError, UnknownName
+from roarbench.kernels import fill as fills
+from roarbench.kernels import matching, ranking
+from roarbench.kernels.degrade import degrade
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.draws import image_weights
+from roarbench.terms import FILLS, Order, Unit
+
+
+def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
+    """Return the features of each image, most important first, ties broken at random for each image.
+
+    Args:
+        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), finite.
+        shape: Channels, height and width of an image; those of the maps if None.
+        seed: Of the chance that breaks ties.
+
+    Returns:
+        int64 (n, c h w), indices into each image's numbers, flattened.
+
+    Raises:
+        RunError: A value is not finite, or the maps have another shape.
+    """
+    flat = _features(maps, shape)
+    return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
+
+
+def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
+    """Replace the fraction t of each image's features that a map calls most, or least, important.
+
+    Args:
+        images: (n, c, h, w), any range.
+        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), larger is more important.
+        t: Fraction to remove, in [0, 1].
+        order: `morf` removes the most important features, `lerf` the least important.
+        fill: What replaces them, (c,); the mean of these images' channels if None.
+
+    Returns:
+        float32 (n, c, h, w), a new tensor; kept values are exact.
+    """
+    pixels = tensor(images).float()
+    value = pixels.mean((0, 2, 3)) if fill is None else tensor(fill).float()
+    return degrade(pixels, masks_of(maps, pixels.shape, t, order), value)
+
+
+def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
+    """Replace removed features by something other than a constant.
+
+    Args:
+        images: uint8 (n, c, h, w).
+        removed: bool (n, c, h, w) or (n, 1, h, w), True where a feature goes.
+        by: `mean`, `zero`, `blur`, `noise`, `linear` (the interpolation of ROAD, Rong et al. 2022) or `neighbours`.
+        mean: (c,), in [0, 255], for `mean` and where nothing of a channel is left; that of these images if None.
+
+    Returns:
+        float32 (n, c, h, w), in [0, 255].
+    """
+    if by not in FILLS:
+        raise UnknownName("fill", by, FILLS)
+    pixels, gone = tensor(images), tensor(removed).bool()
+    if pixels.dtype != torch.uint8:
+        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
+    value = pixels.float().mean((0, 2, 3)) if mean is None else tensor(mean).float()
+    return fills.replaced(pixels, gone, by, value, torch.arange(len(pixels)))
+
+
+def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
+    """Return masks that follow another image's map, and change each image as much as its own mask does.
+
+    Args:
+        images: uint8 (n, c, h, w).
+        maps: Each image's own map, (n, c, h, w), (n, 1, h, w) or (n, h, w).
+        others: The map of another image for each, of the same shape.
+        t: Fraction to remove, in [0, 1].
+        order: `morf` or `lerf`.
+        fill: What replaces a removed feature, (c,), in [0, 255]; the mean of these images' channels if None.
+
+    Returns:
+        bool (n, c, h, w), True where removed: in each of the 64 strata as many as the own mask removes.
+    """
+    pixels = tensor(images)
+    if pixels.dtype != torch.uint8:
+        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
+    shape = tuple(pixels.shape)
+    value = pixels.float().mean((0, 2, 3)) if fill is None else tensor(fill).float()
+    replaced = value[:, None, None].expand(pixels.shape)
+    strata = matching.strata(fills.change_numbers(pixels, replaced, Unit.SCALAR))
+    own = masks_of(maps, shape, t, order).flatten(1).numpy()
+    ranked = rank(others, shape[1:])
+    n, d = ranked.shape
+    places = np.empty((n, d), np.int64)
+    np.put_along_axis(places, ranked, np.arange(d)[None], 1)
+    bins = (places * 256 // d).astype(np.uint8)
+    ties = ranked if _order(order) is Order.MORF else ranked[:, ::-1]
+    return torch.from_numpy(matching.matched(own, bins, strata, _order(order), ties)).view(shape)
+
+
+def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = None) -> Estimate:
+    """Return a mean over images with its interval, or the mean difference of two, paired.
+
+    Args:
+        correct: (n,) or (seeds, n), answers as bool or numbers.
+        other: The same shape; subtracted image by image.
+        bootstrap: Resamples, seed and confidence; 2,000 from seed 0 and 95% if None.
+
+    Returns:
+        Value, low and high; images are drawn with replacement, seeds are averaged.
+    """
+    asked = bootstrap or Bootstrap()
+    values = np.atleast_2d(np.asarray(correct, np.float64))
+    values = (values if other is None else values - np.atleast_2d(np.asarray(other, np.float64))).mean(0)
+    draws = np.concatenate([weights @ values for weights in image_weights(len(values), asked)]) / len(values)
+    return estimate(Sample(float(values.mean()), draws), asked.confidence)
+
+
+def masks_of(maps: Any, shape: tuple[int, ...], t: float, order: str) -> Tensor:
+    """Return what goes at a level, bool of the images' shape (n, c, h, w), True where removed."""
+    ranked, (n, *rest) = rank(maps, (shape[1], shape[2], shape[3])), shape
+    if len(ranked) != n:
+        raise CallerError(f"there are {len(ranked)} maps of {n} images; expected one for each")
+    count = ranking.removed_count(t, ranked.shape[1])
+    gone = ranked[:, :count] if _order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
+    removed = np.zeros(ranked.shape, np.bool_)
+    np.put_along_axis(removed, gone, True, 1)
+    return torch.from_numpy(removed).view(n, *rest)
+
+
+def tensor(given: Any) -> Tensor:
+    """Return an array or a tensor as a tensor on the processor."""
+    return given.detach().cpu() if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+
+
+def _features(maps: Any, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
+    found = tensor(maps).numpy()
+    if found.ndim not in (3, 4):
+        raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    found = found[:, 0] if found.ndim == 4 and found.shape[1] == 1 else found
+    c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
+    return ranking.features(found, (c, h, w), Unit.SCALAR)
+
+
+def _order(name: str) -> Order:
+    if name not in list(Order):
+        raise UnknownName("order", name, Order)
+    return Order(name)

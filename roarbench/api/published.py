@@ -1,0 +1,62 @@
+"""Rows that were published: those that come with the package, or of a folder or an address, without any run."""
+
+import shutil
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from roarbench.analysis.load import Question, open_results
+from roarbench.api.result import Result
+from roarbench.errors import UnknownName
+from roarbench.files import sha256
+from roarbench.plan.suites import find_suite
+from roarbench.store.published import fetched, read_index
+from roarbench.store.transfer import import_results
+
+_SHIPPED = (  # in a checkout, and where the package is installed
+    Path(__file__).parents[2] / "results",
+    Path(sysconfig.get_path("data")) / "share" / "roarbench" / "results",
+)
+
+
+def results(suite: str, source: str | Path | None = None) -> Result:
+    """Return the published rows of a suite; nothing is run, and nothing written but a copy in the user's cache.
+
+    Nobody reproduced them here, and their table says so.
+
+    Args:
+        suite: Its name, `quick`, or an older version of it, `quick@1`.
+        source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
+            with the package if None.
+
+    Raises:
+        UnknownName: There are no published rows of it.
+        StoreError: The source cannot be read, or does not pass its checks.
+    """
+    plan = find_suite(suite)
+    folder = next((place for place in _SHIPPED if place.is_dir()), None) if source is None else None
+    if folder:
+        entries = {file.suite: folder / file.path for file in read_index(folder)}
+        if (called := f"{plan.name}@{plan.version}") not in entries:
+            raise UnknownName("published suite", called, entries)
+        return Result.read(plan, Question(_cached([entries[called]])))
+    with fetched(str(source or "")) as files:
+        return Result.read(plan, Question(_cached(files)))
+
+
+def _cached(files: list[Path]) -> Path:
+    """Return a store that has these files' rows; made once."""
+    place = user_cache_path("roarbench") / "published" / "-".join(sha256(file)[:16] for file in files)
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=place.parent))
+        with open_results(made, "", read_only=False) as store:
+            for file in files:
+                import_results(store, file)
+        try:
+            made.rename(place)
+        except OSError:  # another process was first
+            shutil.rmtree(made)
+    return place

@@ -1,0 +1,81 @@
+"""A suite of a network and arrays: both come back from the store as they were."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import roarbench
+from roarbench.api.arrays import network_file
+from roarbench.models.build import build
+
+SCALE = 0.5
+
+
+class Scaled(nn.Module):
+    """A layer of these tests, with a parameter that no layer of torch owns."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.factor = nn.Parameter(torch.full((channels, 1, 1), SCALE))
+
+    def forward(self, images):
+        return SCALE * self.factor * images
+
+
+def network():
+    torch.manual_seed(0)
+    layers = (Scaled(3), nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4, 2))
+
+
+def arrays(n, seed):
+    generator = np.random.default_rng(seed)
+    return generator.uniform(-1, 1, (n, 3, 8, 8)).astype(np.float32), np.arange(n) % 2
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory, inline):
+    store = tmp_path_factory.mktemp("arrays")
+    settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,), "store": store}
+    return roarbench.Suite.from_arrays(network(), arrays(12, 0), arrays(6, 1), **settings)
+
+
+def test_the_network_is_built_again_from_its_file_with_other_weights(own):
+    source = network_file(network())
+    made = [build("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
+    one, again, other = (model.state_dict() for model in made)
+    assert {name: value.shape for name, value in one.items()} == {
+        name: value.shape for name, value in network().state_dict().items()
+    }
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not torch.equal(one["0.factor"], other["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
+    assert torch.equal(one["2.running_mean"], torch.zeros(4))
+
+
+def test_the_reference_is_the_network_itself_on_the_images_as_they_were(own):
+    (reference,) = own.references
+    images, labels = arrays(6, 1)
+    torch.testing.assert_close(own.test.images, torch.from_numpy(images), atol=0.02, rtol=0)  # a step is 2 / 255
+    assert own.test.labels.tolist() == labels.tolist()
+    torch.testing.assert_close(reference.model(own.test.images), network().eval()(own.test.images))
+
+
+def test_it_runs(own):
+    result = roarbench.evaluate(own, quiet=True)
+    assert {"grad", "random"} <= set(result.to_dataframe()["name"])
+    assert result.to_dataframe().attrs["protocol"] == "morf"
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        ((np.zeros((4, 3, 8, 8), np.uint8), [0, 1, 0, 1]), "expected floats"),
+        ((np.zeros((4, 3, 8, 9)), [0, 1, 0, 1]), "square"),
+        ((np.full((4, 3, 8, 8), np.nan), [0, 1, 0, 1]), "NaN"),
+        ((np.zeros((4, 3, 8, 8)), [0, 1]), r"labels have shape \(2,\), expected \(4,\)"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused_in_words(tmp_path, train, words):
+    with pytest.raises(roarbench.CallerError, match=words):
+        roarbench.Suite.from_arrays(network(), train, arrays(6, 1), store=tmp_path)

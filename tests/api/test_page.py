@@ -1,0 +1,55 @@
+"""The page on Python and the notebooks run as they stand, with a suite of seconds in the place of the named ones."""
+
+import json
+import linecache
+import re
+from pathlib import Path
+
+import pytest
+
+import roarbench
+from tests.api.test_arrays import arrays, network
+
+DOCS = Path(__file__).parents[2] / "docs"
+pytestmark = pytest.mark.slow
+_FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seconds has no other row
+
+
+@pytest.fixture
+def small(suite, inline, monkeypatch, tmp_path):
+    """Let `load` return the suite of seconds, and everything be written to folders of this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    evaluate = roarbench.evaluate
+    monkeypatch.setattr(roarbench, "load", lambda name, store=None: suite, raising=False)
+    monkeypatch.setattr(roarbench, "evaluate", lambda *given, store=None: evaluate(*given, quiet=True), raising=False)
+
+
+def run(text, name, held):
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(text, name, "exec"), held)
+
+
+def test_every_line_of_the_page_runs(suite, small, capsys):
+    (x_train, y_train), (x_test, y_test) = arrays(12, 0), arrays(6, 1)
+    held = {"model": network(), "x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+    for number, block in enumerate(
+        re.findall(r"```python\n(.*?)```", (DOCS / "python.md").read_text("utf-8"), re.DOTALL)
+    ):
+        if "curve" in block:
+            held |= {"images": suite.test.images, "labels": suite.test.labels, "model": suite.references[0].model}
+        run(block, f"<block {number}>", held)
+    assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
+    assert "saved" in set(held["result"].to_dataframe("morf")["name"])
+    assert held["own"].name == "mine" and len(held["published"]) == 8
+    assert "mine@" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_cell_of_a_notebook_runs(small, path):
+    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    held = {}
+    for number, cell in enumerate(cells):
+        run("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
+    assert len(cells) > 1 and not any(cell["outputs"] for cell in cells)

@@ -1,0 +1,100 @@
+"""The steps one at a time, and curves without training, against cases made by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import roarbench
+from roarbench.stats.bootstrap import Bootstrap
+
+IMAGES = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]], [[[1.0, 2.0], [3.0, 4.0]]]])  # (2, 1, 2, 2)
+MAPS = torch.tensor([[[4.0, 3.0], [2.0, 1.0]], [[-1.0, 0.0], [5.0, 2.0]]])  # (2, 2, 2)
+
+
+@pytest.mark.parametrize("form", [MAPS, MAPS[:, None], MAPS.numpy()], ids=["nhw", "n1hw", "array"])
+def test_features_are_ranked_most_important_first(form):
+    assert roarbench.rank(form).tolist() == [[0, 1, 2, 3], [2, 3, 1, 0]]
+
+
+def test_ties_are_broken_at_random_for_each_image():
+    found = roarbench.rank(np.zeros((3, 8, 8)))
+    assert sorted(found[0]) == list(range(64)) and not (found[0] == found[1]).all()
+    assert (found == roarbench.rank(np.zeros((3, 8, 8)))).all()
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("morf", [[-1, -1, 30, 40], [1, 2, -1, -1]]), ("lerf", [[10, 20, -1, -1], [-1, -1, 3, 4]])],
+)
+def test_half_of_the_features_are_removed_from_either_end(order, expected):
+    before = IMAGES.clone()
+    assert roarbench.remove(IMAGES, MAPS, 0.5, order, fill=[-1.0]).flatten(1).tolist() == expected
+    assert torch.equal(IMAGES, before)
+
+
+def test_without_a_fill_the_images_own_mean_is_taken():
+    assert roarbench.remove(IMAGES, MAPS, 1.0).unique().tolist() == [IMAGES.mean().item()]
+
+
+def test_a_fill_keeps_what_is_not_removed():
+    pixels, removed = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8), torch.zeros(2, 1, 8, 8, dtype=torch.bool)
+    removed[:, :, 2:5] = True
+    for by in ("zero", "linear", "neighbours"):
+        found = roarbench.fill(pixels, removed, by)
+        assert torch.equal(found[~removed.expand_as(found)], pixels[~removed.expand_as(found)].float())
+    assert roarbench.fill(pixels, removed, "zero")[removed.expand_as(found)].abs().sum() == 0
+
+
+def test_with_the_own_map_in_the_other_s_place_the_matched_mask_is_the_own_one():
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (2, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    maps = torch.randn(2, 3, 8, 8, generator=generator)
+    for order in ("morf", "lerf"):
+        own = roarbench.remove(pixels, maps, 0.3, order, fill=[-1.0] * 3) < 0
+        assert torch.equal(roarbench.matched(pixels, maps, maps, 0.3, order), own)
+        other = roarbench.matched(pixels, maps, maps.flip(0), 0.3, order)
+        assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
+
+
+def test_a_paired_difference_is_drawn_over_the_same_images():
+    one, two = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
+    found = roarbench.bootstrap(one, two)
+    assert found.value == 0.25 and found.low < 0.25 < found.high
+    assert roarbench.bootstrap(one, one) == (0, 0, 0)
+    assert roarbench.bootstrap(np.stack([one, two]), bootstrap=Bootstrap(resamples=50)).value == 0.625
+
+
+class First(nn.Module):
+    """Class 1 where the first number is above 5."""
+
+    def forward(self, images):
+        first = images.flatten(1)[:, 0]
+        return torch.stack([torch.full_like(first, 5.0), first], 1)
+
+
+def test_a_curve_falls_where_the_feature_that_counts_goes_first():
+    model, labels = First(), torch.tensor([1, 0])
+    model.train()
+    found = roarbench.curve(model, IMAGES, labels, MAPS, levels=(0.25, 1.0), fill=[0.0])
+    assert [one.value for one in found.accuracy] == [1.0, 0.5, 0.5] and model.training
+    lerf = roarbench.curve(model, IMAGES, labels, MAPS, "lerf", levels=(0.25, 0.75), fill=[0.0])
+    assert [one.value for one in lerf.accuracy] == [1.0, 1.0, 1.0]
+    assert found.area.value == pytest.approx(0.25 * 0.75 + 0.75 * 0.5)
+    assert found.to_dataframe()["accuracy"].tolist() == [1.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: roarbench.curve(First(), IMAGES, [1], MAPS), r"labels have shape \(1,\), expected \(2,\)"),
+        (lambda: roarbench.remove(IMAGES, MAPS[:1], 0.5), "there are 1 maps of 2 images"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
+        (lambda: roarbench.rank(MAPS[0]), r"maps have shape \(2, 2\)"),
+        (lambda: roarbench.rank(MAPS / 0), "not finite"),
+        (lambda: roarbench.fill(IMAGES, IMAGES > 0), "expected uint8"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(call, words):
+    with pytest.raises(roarbench.RoarbenchError, match=words):
+        call()
