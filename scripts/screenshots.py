@@ -22,6 +22,8 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from leaderboard.render import PAGES
+
 CLI = (sys.executable, "-c", "from roarbench.cli.main import main; main()")
 WIDTHS = (1280, 390)
 TALLEST = 1600  # pixels of a picture
@@ -38,7 +40,6 @@ FLAGS = (
     "--force-color-profile=srgb",
     "--allow-file-access-from-files",
 )
-APP_PAGES = ("Board", "Curves", "Entry", "Compare", "Gallery", "Cost", "Claims", "About", "Runs")
 
 
 @contextmanager
@@ -139,9 +140,9 @@ return all("h1").length > 0
 
 
 def static_pages(site: Path) -> list[Path]:
-    """List the pages of a site; one entry stands for all entries."""
-    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith(("entry-", "index"))]
-    return [*pages, *sorted(site.glob("entry-*.html"))[:1]]
+    """List the pages of a site; one estimator's page stands for all of them."""
+    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("method-")]
+    return [*pages, *sorted(site.glob("method-*.html"))[:1]]
 
 
 def main(store: Path, folder: Path) -> None:
@@ -155,10 +156,11 @@ def main(store: Path, folder: Path) -> None:
                 shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
         shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True)
         with server(store) as address:
-            for name in APP_PAGES:
+            for name in PAGES:
                 for width in WIDTHS:
-                    shoot(driver, f"{address}/?page={name}", width, folder / f"app-{name.lower()}-{width}.webp")
-            shoot(driver, f"{address}/?page=Board", 1280, folder / "app-board-1280-dark.webp", dark=True)
+                    asked = "&estimator=grad" * (name == "method")
+                    shoot(driver, f"{address}/?page={name}{asked}", width, folder / f"app-{name}-{width}.webp")
+            shoot(driver, f"{address}/?page=board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,10 @@ if (!window.roarbenchBoard) {
     if (button) choose("sort", asked().get("sort") === button.dataset.sort ? "" : button.dataset.sort);
   });
   addEventListener("hashchange", show);
-  show();
+  let seen = null;  // the app brings its table later, and another one when results came
+  const look = () => { if (table() !== seen) { seen = table(); show(); } };
+  new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
+  look();
 
   // Images: another row's sheet and answers; keys go from image to image.
   const pictures = () => document.querySelector(".pictures");

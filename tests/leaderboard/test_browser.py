@@ -55,7 +55,9 @@ def watched(driver: webdriver.Chrome) -> Iterator[None]:
 
 def at_home(url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme in ("file", "data", "blob", "about") or (parts.hostname == "127.0.0.1" and parts.port != 9)
+    return parts.scheme in ("file", "data", "blob", "about", "chrome") or (
+        parts.hostname == "127.0.0.1" and parts.port != 9
+    )
 
 
 @pytest.fixture(scope="module")
