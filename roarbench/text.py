@@ -5,6 +5,7 @@ import io
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from textwrap import fill
 from typing import TextIO, TypeAlias
 
 SAME = "≈"  # not significantly different
@@ -58,6 +59,16 @@ def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...]] | 
 def printable(text: str) -> str:
     """Return a text with a space for every control, format and private character: none can move or hide a letter."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
+
+
+def folded(text: str, width: int) -> str:
+    """Return a text whose lines are no wider than this, as far as words allow; the rest of a line is indented by 4."""
+
+    def fold(line: str) -> str:
+        rest = " " * (len(line) - len(line.lstrip()) + 4)
+        return fill(line, width, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
+
+    return "\n".join(line if len(line) <= width else fold(line) for line in text.split("\n"))
 
 
 def one_line(text: str, longest: int | None = None) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
-from roarbench.text import decimals, interval, markdown_table, one_line, percent, place_interval, printable
+from roarbench.text import decimals, folded, interval, markdown_table, one_line, percent, place_interval, printable
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,9 @@ def test_text_from_outside_is_one_line_that_hides_nothing():
 
 def test_a_markdown_table():
     assert markdown_table(("a", "b"), [("1", "2"), ("3", "4")]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |"
+
+
+def test_wide_lines_are_folded_at_words_and_go_on_further_in():
+    assert folded("as it is\n  one two three four\nunbreakable-and-long", 12) == (
+        "as it is\n  one two\n      three\n      four\nunbreakable-and-long"
+    )

@@ -47,7 +47,7 @@ from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import Pace
 from roarbench.terms import Split
-from roarbench.text import duration
+from roarbench.text import duration, folded
 
 Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
 
@@ -126,7 +126,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     def planned(engine: DeviceEngine) -> Rates:
         measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
         plan = make_plan(suite_results, workers, measure, submission=request.pace and request.pace.of(suite))
-        console.print(plan.text(), soft_wrap=True)
+        console.print(folded(plan.text(), console.width), soft_wrap=True)
         return plan.estimates[0]
 
     failed = 0

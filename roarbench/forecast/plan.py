@@ -74,11 +74,15 @@ class Plan:
     def _lines(self) -> Iterator[str]:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
-        yield _row("", "", [rates.device for rates in self.estimates])
         seconds = [rates.seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted}
+        rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
-            yield _row(part, self._what(part), [_duration(parts[part]) for parts in seconds])
+            rows.append([part, self._what(part), *(_duration(parts[part]) for parts in seconds)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for part, what, *times in rows:
+            right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
+            yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
             unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
             yield f"  together {_together(self.wall(rates))} with {self._by(rates)}{unknown}"
@@ -113,10 +117,6 @@ class Plan:
 
 def _duration(seconds: float | None) -> str:
     return "not measured" if seconds is None else duration(seconds)
-
-
-def _row(part: str, what: str, times: list[str]) -> str:
-    return f"  {part:<12} {what:<44}" + "".join(f"{time:>20}" for time in times)
 
 
 def _together(seconds: float) -> str:

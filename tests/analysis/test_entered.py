@@ -89,7 +89,7 @@ def test_one_run_under_a_protocol_makes_the_others_missing(
 
 def test_a_run_that_is_under_way_is_shown(store: ResultsStore, tmp_path: Path) -> None:
     points = [point for point in expand(with_entries(SECOND, [MINE])) if mine(point)]
-    scored = next(point for point in points if (point.cell.order, point.cell.retrain) == MORF[1:3])
+    scored = next(point for point in points if (point.cell.order, point.cell.retrain) == (MORF.order, MORF.retrain))
     data = next(iter(store.versions(SECOND.dataset, SECOND.model)))[0]
     lease(store, [bind(SECOND, scored, data, None).key], Owner.here())
     assert standing(read(store, 2, tmp_path)) == {SPECIFIC, AUGMENTED, MORF}

@@ -11,6 +11,7 @@ from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import PARTS, Work
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
+from roarbench.text import folded
 
 WORK = Work(
     trainings=9,
@@ -54,6 +55,12 @@ def test_a_plan_in_words():
         " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
         "  1.8e+21 floating-point operations",
     ]
+
+
+def test_a_plan_for_both_kinds_of_machines_fits_sixty_columns():
+    text = folded(replace(PLAN, estimates=(HERE, replace(HERE, device="one GPU"))).text(), 60)
+    assert max(map(len, text.splitlines())) <= 60
+    assert "  retraining  8 trainings, 3,600 images    60 min   60 min" in text.splitlines()
 
 
 def test_noise_is_drawn_by_the_cores():

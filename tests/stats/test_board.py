@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import Board, Covers, unjudged
-from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
@@ -55,16 +54,6 @@ def test_numbers_of_a_row_by_loops() -> None:
     for accuracy, difference, t in zip(good.accuracies, good.differences, scores.levels, strict=True):
         assert accuracy.value == pytest.approx(mean["good", t], rel=1e-12)
         assert difference.value == pytest.approx(mean["good", t] - mean["random", t], rel=1e-9)
-
-
-def test_keeping_turns_the_sign() -> None:
-    scores = synthetic(2)
-    removed, kept = board(scores, ROAR, BOOTSTRAP), board(scores, KAR, BOOTSTRAP)
-    assert [one.gain.value for one in kept.rows] == [
-        -one.gain.value for one in removed.rows if one.gain.value is not None
-    ]
-    assert row(kept, "good").random.verdict is Verdict.WORSE  # type: ignore[union-attr]
-    assert [one.accuracies for one in kept.rows] == [one.accuracies for one in removed.rows]
 
 
 def test_a_missing_cell_is_missing() -> None:
@@ -143,18 +132,6 @@ def test_the_order_of_estimators_changes_nothing() -> None:
     assert before.rows == after.rows[::-1]
     # levels, protocol, draws and all else are the same
     assert replace(before, rows=()) == replace(after, rows=())
-
-
-def test_the_order_of_images_changes_no_value_and_hardly_an_interval() -> None:
-    scores = synthetic(2)
-    turn = np.random.default_rng(0).permutation(IMAGES)
-    turned = replace(scores, correct={point: bits[:, turn] for point, bits in scores.correct.items()})
-    many = Bootstrap(4000)
-    for one, other in zip(board(scores, ROAR, many).rows, board(turned, ROAR, many).rows, strict=True):
-        assert one.gain.value == other.gain.value and one.clean.value == other.clean.value
-        assert one.gain.low is not None and other.gain.low is not None and one.gain.value is not None
-        # each half width is known to about 1.5%
-        assert one.gain.value - one.gain.low == pytest.approx(other.gain.value - other.gain.low, rel=0.08)
 
 
 def test_choosing_rows_changes_their_places_alone() -> None:

@@ -66,59 +66,6 @@ def test_the_interval_of_one_seed_is_the_normal_one() -> None:
     assert value - low == pytest.approx(high - value, rel=1e-9)
 
 
-def spread_by_loops(scores: Scores) -> tuple[float, float, int]:
-    """Two-way analysis of variance, cell by cell, answer by answer."""
-    between = noise = 0.0
-    freedom = 0
-    for bits in scores.correct.values():
-        seeds, images = bits.shape
-        whole = bits.mean()
-        for s in range(seeds):
-            between += (bits[s].mean() - whole) ** 2
-            for i in range(images):
-                rest = float(bits[s, i]) - bits[s].mean() - bits[:, i].mean() + whole
-                noise += rest**2 / (images - 1) / images
-        freedom += seeds - 1
-    return between / freedom, noise / freedom, freedom
-
-
-def test_the_spread_over_seeds_is_the_analysis_of_variance() -> None:
-    cells = {("a", 0.5): random_bits(0, 2, 30, 0.5), ("b", 0.5): random_bits(1, 5, 30, 0.5)}
-    scores = Scores(("a", "b"), (0.5,), cells)
-    spread = trainings_of([scores])
-    variance, noise, freedom = spread_by_loops(scores)
-    assert (spread.variance, spread.noise) == (pytest.approx(variance, rel=1e-12), pytest.approx(noise, rel=1e-12))
-    assert spread.freedom == freedom == 5
-    assert spread.deviation == pytest.approx(np.sqrt(variance - noise), rel=1e-12)
-    raw = []
-    for bits in cells.values():  # a mean over S seeds takes 1 / S of the variance out of their deviations
-        raw += [(row.mean() - bits.mean()) * np.sqrt(len(bits) / (len(bits) - 1)) for row in bits]
-    size = np.sqrt(sum(deviation**2 for deviation in raw) / 7)
-    np.testing.assert_allclose(np.sort(spread.deviations), np.sort(np.array(raw) / size), rtol=1e-9)
-    assert spread.deviations.mean() == pytest.approx(0, abs=1e-12)
-    assert np.mean(spread.deviations**2) == pytest.approx(1, rel=1e-12)
-
-
-def test_the_spread_is_found_again() -> None:
-    """Luck of .05 on a hidden normal of variance 2 moves accuracy by .05 * pdf(0) / sqrt(2)."""
-    spread = trainings_of([board_of(100, 3, 1000, luck=0.05)])
-    true = (0.05 * 0.39894 / np.sqrt(2)) ** 2
-    found = spread.variance - spread.noise
-    assert abs(found - true) < 4 * spread.variance * np.sqrt(2 / spread.freedom)
-
-
-def test_without_luck_the_spread_is_the_noise_of_images_alone() -> None:
-    spread = trainings_of([board_of(100, 3, 1000)])
-    assert abs(spread.variance / spread.noise - 1) < 4 * np.sqrt(2 / spread.freedom)
-
-
-def test_one_seed_everywhere_has_no_spread_and_the_same_training_counts_once() -> None:
-    assert spread_of([board_of(3, 1, 30)]) is None
-    bits = random_bits(0, 2, 30)
-    scores = Scores(("a", "b"), (0.5,), {("a", 0.5): bits, ("b", 0.5): bits.copy()})
-    assert trainings_of([scores, scores]).freedom == 1
-
-
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> None:
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""

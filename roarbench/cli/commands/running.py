@@ -30,6 +30,7 @@ from roarbench.plan.choosing import chosen_estimators, chosen_protocol, table_pr
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
+from roarbench.text import folded
 
 if TYPE_CHECKING:
     from roarbench.execution.entering import SubmissionMode
@@ -250,7 +251,7 @@ def plan(
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(made.record()))
     else:
-        out.print(made.text(), soft_wrap=True)
+        out.print(folded(made.text(), out.width), soft_wrap=True)
 
 
 def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:

@@ -28,6 +28,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, table_protocol, with_added
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
+from roarbench.text import folded
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
@@ -188,7 +189,8 @@ def claims(
         out.print_json(json.dumps({"ours": described, "claims": found, "published_gains": gains}))
     else:
         ours = claim_table.results_title(evidence) if evidence else ""
-        out.print(f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}", soft_wrap=True)
+        text = f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}"
+        out.print(folded(text, out.width), soft_wrap=True)
     if suite_results:
         _tell_what_else(suite_results, "claims")
 
