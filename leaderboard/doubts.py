@@ -19,7 +19,7 @@ _WEAKER = {  # what has a share of a gain under ROAR, within a few words
     "blurred": "its own blur",
     "untrained": "untrained network",
     OTHER_IMAGE: "another image’s map",
-    "random-blurred": "blurred random map",
+    "random-blurred": "blurred random",
 }
 _TWINS = {  # what a twin explains instead, and what a gain owes nothing to where the twin has as much
     "untrained": ("untrained network", "to training"),

@@ -59,7 +59,12 @@ def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -
         selection: Which boards are shown.
     """
     found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
-    return {slug(each): each for each in sorted(found, key=lambda each: not each.has_rows)}
+    return {slug(each): each for each in sorted(found, key=shown_first)}
+
+
+def shown_first(results: SuiteResults) -> tuple[bool, bool]:
+    """Return what suites are sorted by: with rows, then those whose first question is what only a network can know."""
+    return not results.has_rows, results.leading != MATCHED
 
 
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:

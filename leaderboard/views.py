@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from leaderboard.judged import NOWHERE, Places, board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord, BoardRow
-from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_order, slug, units
+from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -233,7 +233,7 @@ class LiveStore:
 
 
 def _ordered(views: Iterable[SuiteView]) -> Views:
-    return {view.slug: view for view in sorted(views, key=lambda view: not view.results.has_rows)}
+    return {view.slug: view for view in sorted(views, key=lambda view: shown_first(view.results))}
 
 
 @cache

@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,16 @@ def again(cells: Cells) -> tuple[str, str]:
     )
 
 
+def matched_again(cells: Cells) -> tuple[str, str]:
+    """Count verdicts beside every control that came out the same in another run by matched gain."""
+    verdicts = [row[1:] for row in cells(0, "", "`") if len(row) == 4 and (row[1] == "yes" or row[1][0] in "<≈")]
+    pairs = [pair for row in verdicts for pair in combinations(row, 2)]
+    return f"{sum(one == other for one, other in pairs)} of {len(pairs)}", (
+        f"answers to “does it beat every control?” are the same in pairs of {len(verdicts[0])} runs by matched gain, "
+        "one of them on another kind of processor."
+    )
+
+
 def coverage(cells: Cells) -> tuple[str, str]:
     """Say how often the intervals hold the truth where it is known."""
     row = cells(0, "3 references x 1 training", "")[0]
@@ -109,14 +120,20 @@ FINDINGS = (
     ),
     Finding("corpus", "Can a map win without asking a network?", "python studies/corpus/run.py", corpus),
     Finding("replication", "Does it come out the same again?", "python -m studies.replication.run --store DIR", again),
+    Finding(
+        "replication",
+        "Does it come out the same again?",
+        "python -m studies.replication.matched --store A --store B",
+        matched_again,
+    ),
     Finding("coverage", "Do the intervals hold?", "python -m studies.coverage.run", coverage),
 )
 
 
 def cells_of(page: str) -> Cells:
-    """Return a function that finds the rows of a page's tables: by a cell, and how the first one begins."""
+    """Return a function that finds rows of a page's tables: by a cell, if a text is given, and how the first begins."""
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    return lambda at, text, first: [r for r in rows if len(r) > at and r[at] == text and r[0].startswith(first)]
+    return lambda at, text, first: [r for r in rows if len(r) > at and text in ("", r[at]) and r[0].startswith(first)]
 
 
 def trust() -> dict[str, Any]:

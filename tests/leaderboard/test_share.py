@@ -15,14 +15,17 @@ from leaderboard.judged import board_record
 from leaderboard.page import cite, submit
 from leaderboard.records import BoardRecord
 from leaderboard.render import templates
+from leaderboard.source import shown_first
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.suites import VERSIONS
+from roarbench.protocols import SHOWN
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import table_of
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Unit
 from tests.helpers.made_up import held
 
+ROWS = {"augmented": False, "roar": True, "specific": True, "matched": True}  # by protocol: whether there are any
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 
@@ -82,3 +85,8 @@ def test_the_commands_are_those_of_the_readme_and_the_link_holds_the_file() -> N
     asked = parse_qs(urlsplit(fields["pull"]).query)
     assert asked["value"] == [submit.template()] and asked["filename"] == ["my_estimator.py"]
     assert fields["row"] is None and len(fields["commands"]) == 5
+
+
+def test_the_suite_of_what_only_a_network_can_know_is_the_first_page() -> None:
+    suites = {name: SimpleNamespace(has_rows=rows, leading=SHOWN[name]) for name, rows in ROWS.items()}
+    assert sorted(suites, key=lambda name: shown_first(suites[name])) == ["matched", "roar", "specific", "augmented"]
