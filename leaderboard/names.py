@@ -4,39 +4,10 @@ from typing import NamedTuple
 
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain
-from roarbench.estimators.catalogue import shown_name, split_entry
+from roarbench.estimators.catalogue import ESTIMATORS, shown_name
+from roarbench.estimators.ids import EstimatorId
 from roarbench.estimators.parameters import written
 
-_BASES = {
-    "random": "Random",
-    "sobel": "Sobel edges",
-    "grad": "Gradient",
-    "gb": "Guided Backprop",
-    "ig": "Integrated Gradients",
-    "input-x-grad": "Input × Gradient",
-    "deeplift": "DeepLIFT",
-    "lrp": "LRP",
-    "gradient-shap": "GradientSHAP",
-    "gradcam": "Grad-CAM",
-    "guided-gradcam": "Guided Grad-CAM",
-    "hires-cam": "HiResCAM",
-    "layer-cam": "LayerCAM",
-    "score-cam": "Score-CAM",
-    "occlusion": "Occlusion",
-    "feature-ablation": "Feature Ablation",
-    "kernel-shap": "KernelSHAP",
-    "rise": "RISE",
-    "shapley": "Shapley values",
-    "truth": "The truth",
-    "leak": "Leaked classes",
-    "random-smooth": "Smooth random",
-    "centre": "Nearness to centre",
-    "contrast": "Local contrast",
-    "deviation": "Deviation from the mean",
-    "deviation-blurred": "Blurred deviation",
-    "colour-deviation": "Colour deviation",
-    "saturation-deviation": "Saturation",
-}
 _FORMS = {  # name of an ensemble, and what is said of its sign
     "smooth": ("SmoothGrad", ""),
     "smooth-squared": ("SmoothGrad", "squared"),
@@ -57,10 +28,10 @@ def human_name(estimator: str) -> Name:
     """Return how an estimator is called; what nobody named is called by its id."""
     row = lookup_estimator(estimator)
     if row.submitted:
-        return Name(plain(split_entry(estimator)[0].partition("@")[0], 60), "submission")
-    if row.base not in _BASES:
+        return Name(plain(EstimatorId.read(estimator).name, 60), "submission")
+    if row.base not in ESTIMATORS:
         return Name(plain(estimator, 60), "")
-    base = _BASES[row.base]
+    base = ESTIMATORS[row.base].title
     name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of = base[0].lower() + base[1:] if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
@@ -70,7 +41,7 @@ def human_name(estimator: str) -> Name:
         *(f"from {v}" if k == "baseline" else f"{k} {written(v)}" for k, v in values.items()),
     ]
     if estimator == "random-blurred":
-        name = "Blurred random"
+        name = row.title
     if shown_name(estimator) != estimator:
         parts.append(shown_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     detail = ", ".join(filter(None, parts))

@@ -4,27 +4,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaderboard.papers import papers
 from leaderboard.source import lookup_estimator
 from leaderboard.text import plain, plain_lines
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import CUDA, METHODS, NOISY, TRUSTED, Estimator
-from roarbench.estimators.catalogue import split_entry
+from roarbench.estimators import NOISY, Estimator
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.submissions.file import Submission
-
-_SOURCES = {
-    **dict.fromkeys(METHODS, "roarbench/estimators/through_captum.py"),
-    **dict.fromkeys(("gradient-shap", "kernel-shap", "rise"), "roarbench/estimators/sampled.py"),
-    "shapley": "roarbench/estimators/coalitions.py",
-    "deeplift": "roarbench/estimators/rescaled.py",
-    **dict.fromkeys(("layer-cam", "score-cam"), "roarbench/estimators/blocks.py"),
-    **dict.fromkeys(("random-smooth", "centre", "contrast"), "roarbench/estimators/controls.py"),
-    "random": "roarbench/estimators/controls.py",
-    "sobel": "roarbench/estimators/controls.py",
-    "leak": "roarbench/estimators/controls.py",
-    "truth": "roarbench/datasets/planted.py",
-}
 
 
 @dataclass(frozen=True)
@@ -84,8 +70,7 @@ def _submitted(name: str, submission: Submission) -> Profile:
 
 def _built_in(name: str) -> Profile:
     row = lookup_estimator(name)
-    published = () if row.twin else papers(row.base, row.form)  # a blurred random map is no one's proposal
-    source = _SOURCES.get(row.base) or f"roarbench/estimators/{'gradients' if row.form == 'base' else 'ensembles'}.py"
+    published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
     return Profile(
         estimator=plain(name),
         about=row.about[:1].upper() + plain(row.about)[1:],
@@ -93,7 +78,7 @@ def _built_in(name: str) -> Profile:
         authors=", ".join(dict.fromkeys(author for paper in published for author in paper.authors)),
         papers=tuple(paper.text for paper in published),
         bibtex="\n\n".join(paper.bibtex for paper in published),
-        source=source if row.base and not row.submitted else "",
+        source=row.source,
         settings=_settings(row),
     )
 
@@ -103,7 +88,7 @@ def _settings(row: Estimator) -> str:
     parts = [f"{value('steps')} steps from {value('baseline')}"] if row.base == "ig" else []
     if row.form in NOISY:
         parts.append(f"{value('samples')} noisy copies, noise {written(value('noise'))} of the image's range")
-    if row.base in METHODS:
+    if row.own_passes:
         parts += [f"{name} {written(value(name))}: {PARAMETERS[name].about}" for name in row.parameters]
     return "; ".join(parts)
 
@@ -111,7 +96,7 @@ def _settings(row: Estimator) -> str:
 def command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
     row = lookup_estimator(name)
-    listed = split_entry(plain(name))[1] if row.submitted else ""
+    listed = EstimatorId.read(plain(name)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
     asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(plain(name))}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""

@@ -11,8 +11,9 @@ from roarbench.analysis.load import fits, only_part
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError
-from roarbench.estimators import TRUSTED, Estimator
+from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN

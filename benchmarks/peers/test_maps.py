@@ -12,12 +12,11 @@ from peers.beside import Beside, Figure, core_seconds
 from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
-from roarbench.estimators import IG_STEPS, SAMPLES, SEED
+from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Passes
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
 from roarbench.estimators.folding import folded
-from roarbench.estimators.methods import Passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.estimators.stem import Divided, divided
 from roarbench.models.build import build

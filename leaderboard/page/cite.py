@@ -5,12 +5,12 @@ from typing import Any
 
 from leaderboard.asked import Asked
 from leaderboard.links import Address, address, file_name
-from leaderboard.papers import HOOKER
 from leaderboard.profile import profile
 from leaderboard.records import BEATS, BoardRecord, BoardRow
 from leaderboard.text import plain
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import REPOSITORY, question
+from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
 from roarbench.text import interval, some

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.estimators.ids import twin_id
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
@@ -140,7 +141,7 @@ def row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
     """
     roar = evidence.roar
     own = roar.areas.get(name)
-    others = {kind: roar.areas.get(f"{name}~{kind}") for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    others = {kind: roar.areas.get(twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
     gains = {kind: _mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
     masks = _masks(evidence, name)

@@ -15,6 +15,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
+from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
@@ -175,7 +176,7 @@ def _row(evidence: Evidence, name: str) -> Validity:
 def _twins(main: Drawn, name: str) -> dict[str, Twin]:
     own, twins = main.areas.get(name), {}
     for kind in KINDS:
-        twin = f"random-{kind}" if name == RANDOM else f"{name}~{kind}"
+        twin = f"random-{kind}" if name == RANDOM else twin_id(name, kind)
         if twin in main.scores.estimators:
             gain = main.areas.get(twin)
             twins[kind] = Twin(main.estimate(gain), main.estimate(gain.minus(own) if gain and own else None))

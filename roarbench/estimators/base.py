@@ -1,11 +1,12 @@
-"""What an estimator is given."""
+"""What an estimator is given. Nothing here imports torch before a map is made."""
+
+from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
-
 from roarbench.estimators import IG_STEPS, NOISE, SAMPLES, Estimator
+from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.lazy import Tensor, nn, torch
 
 
 class Batch(NamedTuple):
@@ -25,12 +26,12 @@ class Batch(NamedTuple):
     truth: Tensor | None = None
     labels: Tensor | None = None
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; numbers and labels stay on the CPU, where their chance is drawn."""
         truth = None if self.truth is None else self.truth.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels)
 
-    def part(self, rows: slice) -> "Batch":
+    def part(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         labels = None if self.labels is None else self.labels[rows]
@@ -56,25 +57,38 @@ class Settings(NamedTuple):
 PAPERS = Settings()
 
 
-class MethodInput(NamedTuple):
-    """Input of an estimator with passes of its own.
+class MapInput(NamedTuple):
+    """Input of the function that makes an estimator's maps.
 
     Attributes:
-        estimator: With its parameters; of those in `METHODS`.
-        model: Logits out, eval mode; it is left as it is.
-        batch: The images and the classes to explain.
+        estimator: With its parameters.
+        batch: The images, and the classes to explain.
         black: Float (c, 1, 1), the black pixel, normalised.
+        network: Logits out, eval mode; it is left as it is. None for controls.
     """
 
     estimator: Estimator
-    model: nn.Module
     batch: Batch
     black: Tensor
+    network: nn.Module | None = None
 
-    def whole(self, name: str) -> int:
-        """Return the value of a parameter that is a whole number."""
-        return int(self.estimator.value(name))
+    @property
+    def images(self) -> Tensor:
+        """Return the images, float (n, c, h, w), normalised."""
+        return self.batch.images
 
-    def word(self, name: str) -> str:
-        """Return the value of a parameter that is a word."""
-        return str(self.estimator.value(name))
+    @property
+    def model(self) -> nn.Module:
+        """Return the network."""
+        assert self.network is not None, "a control never sees the network"
+        return self.network
+
+    @property
+    def baseline(self) -> Tensor:
+        """Return each image without its features, as the estimator's `baseline` says, like the images."""
+        return baseline_images(str(self.estimator.value("baseline")), self.images, self.black)
+
+    def logit(self, images: Tensor) -> Tensor:
+        """Return the logit of the class to explain, (n, 1), for images that stand in for the batch's."""
+        found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
+        return found

@@ -1,9 +1,7 @@
-"""Images without their features, which a path begins at and which stand for what is taken away from an image."""
+"""The blur that makes a twin of any map, and images without their features, which a path begins at."""
 
-import torch
-from torch import Tensor
-
-from roarbench.estimators.controls import blurred
+from roarbench.estimators import BLUR
+from roarbench.estimators.lazy import F, Tensor, torch
 
 
 def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
@@ -18,3 +16,29 @@ def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
     if name == "black":
         return torch.empty_like(images).copy_(black)
     return torch.zeros_like(images) if name == "mean" else blurred(images)
+
+
+def blurred(importance: Tensor, width: float = BLUR) -> Tensor:
+    """Blur each channel of the map by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
+
+    The kernel ends at 4 standard deviations, and beyond the border the map is mirrored about its outermost features.
+
+    Args:
+        importance: Float (n, c, h, w).
+        width: Standard deviation as a share of the side, at most 0.2.
+
+    Returns:
+        Float (n, c, h, w).
+    """
+    h, w = importance.shape[2:]
+    return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
+
+
+def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
+    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
+    sigma = width * side
+    radius = round(4 * sigma)
+    offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
+    kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
+    lines = F.pad(torch.eye(side, dtype=torch.float64)[:, None], (radius, radius), mode="reflect")
+    return F.conv1d(lines, (kernel / kernel.sum())[None, None])[:, 0].to(like)

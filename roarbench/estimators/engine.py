@@ -10,12 +10,10 @@ from torch import Tensor, nn
 
 from roarbench.devices import out_of_memory
 from roarbench.errors import MachineError
-from roarbench.estimators import METHODS, NOISY, Estimator
-from roarbench.estimators.base import Batch, MethodInput, Settings
-from roarbench.estimators.baselines import baseline_images
-from roarbench.estimators.controls import blurred, control_map
+from roarbench.estimators import FEATURES, NOISY, Estimator, Passes
+from roarbench.estimators.base import Batch, MapInput, Settings
+from roarbench.estimators.baselines import blurred
 from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
-from roarbench.estimators.methods import FEATURES, Passes, method_map, method_passes
 from roarbench.estimators.stem import in_precision
 from roarbench.terms import Precision
 
@@ -151,8 +149,8 @@ def passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
     variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
     for e in estimators:
-        if e.base in METHODS:
-            own[e.variant, e.base, e.values] = method_passes(e, features)
+        if e.cost:
+            own[e.variant, e.base, e.values] = e.passes(features)
         elif not e.control:
             variants.setdefault((e.variant, settings_of(e)), set()).add((e.base, e.form))
     costs = list(own.values())
@@ -169,7 +167,7 @@ def _cost(bases: Set[str], settings: Settings) -> Passes:
 
 def settings_of(estimator: Estimator) -> Settings:
     """Return what an estimator asks of the shared pass."""
-    return Settings(*(estimator.value(name) for name in Settings._fields))  # type: ignore[arg-type]
+    return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]
 
 
 def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
@@ -192,33 +190,32 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
 
 def _named(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by the estimator's id; `found` has those of its model, by their settings."""
-    drawn = {(e.base, e.form, e.values): e for e in subject.estimators if e.control}
-    controls = {key: _control(e, subject) for key, e in drawn.items()}
-    own = {(e.base, e.values): e for e in subject.estimators if e.base in METHODS}  # a blurred twin needs no other
-    made = {key: _own_map(e, subject) for key, e in own.items()}
+    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}  # a blurred twin needs no other
+    made = {key: own_map(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
-        if e.control:
-            return controls[e.base, e.form, e.values]
-        return found[settings_of(e)].maps[e.base, e.form] if e.shared else made[e.base, e.values]
+        return found[settings_of(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
 
     maps = {e.id: map_of(e) for e in subject.estimators}
     return maps | {e.id: blurred(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
 
 
-def _control(estimator: Estimator, subject: Subject) -> Tensor:
-    batch, width = subject.batch, (float(estimator.value("width")),) if "width" in estimator.parameters else ()
-    if "baseline" in estimator.parameters:
-        start = baseline_images(str(estimator.value("baseline")), batch.images, subject.black)
-        batch = batch._replace(images=batch.images - start)
-    return control_map(estimator.base, estimator.form, batch, *width)
+@torch.no_grad()
+def own_map(estimator: Estimator, subject: Subject) -> Tensor:
+    """Return the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
+    It is made in the type of the images: differences of logits need all digits. One number stands for all channels
+    where the estimator has no more.
 
-def _own_map(estimator: Estimator, subject: Subject) -> Tensor:
-    """Return the map of an estimator with passes of its own: in float32, differences of logits need all digits."""
-    assert subject.model is not None, "only controls do without"
-    images = subject.batch.images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
-    return method_map(MethodInput(estimator, subject.model, subject.batch._replace(images=images), subject.black))
+    Raises:
+        RunError: The network lacks what the estimator needs.
+    """
+    assert estimator.maps is not None, "the shared pass makes the others"
+    images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
+    if not estimator.control:
+        contiguous = images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
+        asked = asked._replace(batch=subject.batch._replace(images=contiguous), network=subject.model)
+    return estimator.maps(asked).detach().expand_as(images).to(images.dtype).contiguous()
 
 
 def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
@@ -252,6 +249,6 @@ def job_group(estimator: Estimator) -> str:
     A submission, and what has passes of its own, has its own jobs, so that it fails alone; one call gives its map and
     its blurred twin's.
     """
-    if estimator.alone:
+    if estimator.own_passes:
         return estimator.parent if estimator.variant == "trained" else estimator.id
     return "controls" if estimator.control else estimator.variant

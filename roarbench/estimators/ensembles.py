@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from roarbench.estimators import SEED
 from roarbench.estimators.base import PAPERS, Batch, Settings
-from roarbench.estimators.gradients import Note, base_maps, ignore
+from roarbench.estimators.families.gradients import base_maps, ignore
 from roarbench.estimators.noise import noise_draws, noise_scale
 
 Form = tuple[str, str]  # (base, form), as in the table of estimators
@@ -135,7 +135,7 @@ class _RunningMaps:
         for base, sample in self._bases(copies, self._repeated, self._count).items():
             self._moments[base].add(sample)
 
-    def _bases(self, images: Tensor, bases: Set[str], note: Note = ignore) -> dict[str, Tensor]:
+    def _bases(self, images: Tensor, bases: Set[str], note: Callable[[Tensor], object] = ignore) -> dict[str, Tensor]:
         model, batch, black = self._look.model, self._look.batch, self._look.black
         return base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 

@@ -1,6 +1,5 @@
 """Guided backprop as a ReLU with a backward pass of its own: nothing is hooked, so that it may be compiled."""
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,13 +26,7 @@ class Guided(TorchFunctionMode):
         super().__init__()
         self.on, self.met = on, False
 
-    def __torch_function__(
-        self,
-        call: Callable[..., Any],
-        types: Sequence[type],
-        arguments: Sequence[Any] = (),
-        options: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or the ReLU here instead of torch's."""
         named = dict(options or {})
         if call in _IN_PLACE:

@@ -1,10 +1,10 @@
-"""DeepLIFT by its rescale rule (Shrikumar et al. 2017), its nonlinear steps with backward passes of their own.
+"""The rescale rule of DeepLIFT (Shrikumar et al. 2017): nonlinear steps with backward passes of their own.
 
 Captum has the same rule, but lets overlapping windows of a max-pool overwrite each other, and finds modules alone, each
 of which may be used once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -12,42 +12,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from roarbench.errors import RunError
-from roarbench.estimators.base import MethodInput
-from roarbench.estimators.baselines import baseline_images
-
 _POOLS = {F.max_pool2d, torch.max_pool2d}
 _ELEMENTWISE = {
     *(F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
 _NONE = 1e-10  # inputs that differ by less do not, and the slope between them is the derivative; captum's number
-_MISSED = 1e-3  # share of the contributions; float32 misses less than 1e-5
-_ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
-
-
-def deeplift(asked: MethodInput) -> Tensor:
-    """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
-
-    Raises:
-        RunError: They do not, since the network has a nonlinear step that no rule is known for.
-    """
-    images, targets = asked.batch.images, asked.batch.targets
-    start = baseline_images(asked.word("baseline"), images, asked.black)
-    with torch.enable_grad():
-        inputs = torch.cat([images, start]).detach().requires_grad_()
-        with Rescaled():
-            logits = asked.model(inputs).gather(1, targets.repeat(2)[:, None])
-        (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
-    contributions = multipliers[: len(images)] * (images - start)
-    _check_sums(contributions, logits.detach().view(2, -1))
-    return contributions
-
-
-def _check_sums(contributions: Tensor, logits: Tensor) -> None:
-    missed = (contributions.sum((1, 2, 3)) - (logits[0] - logits[1])).abs().sum()
-    if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
-        raise RunError("deeplift does not add up: it has no rule for a step that the network has; leave it out")
 
 
 class Rescaled(TorchFunctionMode):
@@ -58,13 +28,7 @@ class Rescaled(TorchFunctionMode):
     by their derivative.
     """
 
-    def __torch_function__(
-        self,
-        call: Callable[..., Any],
-        types: Sequence[type],
-        arguments: Sequence[Any] = (),
-        options: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or the step here instead of torch's."""
         named = dict(options or {})
         if arguments and call in _ELEMENTWISE:

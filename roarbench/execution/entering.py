@@ -1,6 +1,7 @@
 """From a submitted file to an entry of a store."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import torch
 from rich.console import Console
 
 from roarbench.errors import CallerError
-from roarbench.estimators import CUDA, TRUSTED
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.execution.progress import Stages
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES
@@ -114,5 +115,5 @@ def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Seq
 
 def _id(submission: Submission, mode: SubmissionMode) -> str:
     """Return the id of a submission that is run like this."""
-    marks = [mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked]
-    return "~".join([submission.id, *marks])
+    marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
+    return str(replace(EstimatorId.read(submission.id), marks=marks))

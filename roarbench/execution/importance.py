@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import RunError
-from roarbench.estimators import CUDA, TRUSTED, Estimator
+from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
-from roarbench.estimators.catalogue import find_estimator, split_entry
-from roarbench.estimators.controls import blurred
+from roarbench.estimators.baselines import blurred
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.folding import folded
+from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided
 from roarbench.execution.context import RunContext
 from roarbench.execution.twins import twin_network, twin_targets
@@ -150,7 +151,7 @@ def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> T
     network = Network(
         context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
     )
-    file, listed = split_entry(estimator.id)
+    file, listed = estimator.parts.file, estimator.parts.listed or ""
     source = check_source(context.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
     model = twin_network(context, estimator.variant)

@@ -14,6 +14,7 @@ from roarbench.devices import device
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator, ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.context import RunContext
@@ -128,7 +129,8 @@ def _common_name(common: CommonNetwork) -> str:
 
 
 def _tuning_name(run: Run, estimator: Estimator) -> str:
-    lent = f"~{OTHER_REFERENCE}" * (f"~{OTHER_REFERENCE}" in run.cell.estimator)  # the same rankings, another network
+    asked = EstimatorId.read(run.cell.estimator)
+    lent = twin_id("", OTHER_REFERENCE) if asked.explains_next else ""  # the same rankings, another network
     return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit}{_fill(run.cell.fill)} {run.seed}"
 
 
@@ -151,7 +153,7 @@ def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, 
             job = Job(f"rank {group} {split} {start}", shards.rank_shard, (context, todo, split, start, stop))
             explained = {lacking[spec][1].number for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
-            yield Step("rank", job, needs, group=group if todo[0].estimator_record.alone else "")
+            yield Step("rank", job, needs, group=group if todo[0].estimator_record.own_passes else "")
 
 
 def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:

@@ -12,8 +12,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
-from roarbench.estimators import TRUSTED
-from roarbench.estimators.catalogue import find_estimator, split_entry
+from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
@@ -143,7 +142,7 @@ def check_trust(store: ResultsStore, key: str) -> None:
         CallerError: It is one, or there is no such row.
     """
     estimator = _find(store, key).run.cell.estimator
-    if "@" in estimator and TRUSTED in find_estimator(estimator).marks:
+    if TRUSTED in EstimatorId.read(estimator).marks:
         raise CallerError(
             f"{estimator} is run without the sandbox, with your rights; read its source and write --trust-submission"
         )
@@ -201,11 +200,11 @@ def _weights(given: str, reference: str) -> str:
 
 
 def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
-    name = run.cell.estimator
-    if "@" in name:
-        if TRUSTED not in find_estimator(name).marks:
+    asked = EstimatorId.read(run.cell.estimator)
+    if asked.submitted:
+        if TRUSTED not in asked.marks:
             check_sandbox()
-        entry = find_entries(store.database)[split_entry(name)[0]]
+        entry = find_entries(store.database)[asked.file]
         workspace.keep_submission(entry.id, entry.source)
 
 

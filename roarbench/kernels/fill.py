@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from roarbench.estimators.controls import blurred
+from roarbench.estimators.baselines import blurred
 from roarbench.estimators.noise import fill_draws
 from roarbench.kernels.degrade import degrade
 from roarbench.terms import Unit

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import JOINING, find_estimator, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, split_names
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
@@ -16,15 +17,20 @@ def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str
 
     Args:
         suite: Which.
-        estimators: What `--estimators` takes: those with parameters, and what joins any suite, stand beside its own.
+        estimators: What `--estimators` takes: those with parameters, and what is addable, stand beside its own.
         entries: Ids of submissions.
 
     Raises:
         CallerError: A parameter cannot be what it is.
     """
-    named = [part for part in _listed(estimators) if "@" not in part]  # a submission comes with its file
-    added = [part for part in named if "(" in part or part.partition("~")[0] in JOINING]
-    return with_entries(suite, [*entries, *(find_estimator(part).id for part in added)])
+    return with_entries(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
+
+
+def _adds(name: str) -> bool:
+    """Return whether what is named stands beside a suite's own estimators; a submission comes with its file."""
+    asked = EstimatorId.read(name)
+    row = ESTIMATORS.get(asked.name)
+    return not asked.submitted and ("(" in name or (row is not None and row.addable))
 
 
 def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] | None:

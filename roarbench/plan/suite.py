@@ -5,12 +5,13 @@ from math import prod
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import CONTROLS, SHAPLEY_FEATURES, Estimator
+from roarbench.estimators import CONTROLS, Estimator
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols.declaration import Protocol
-from roarbench.terms import OTHER_REFERENCE, Making, Retrain, Split, Unit
+from roarbench.terms import Making, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -125,7 +126,7 @@ class Suite:
 
     def reference_number(self, seed: int, estimator: str = "") -> int:
         """Return which reference ranks for a seed, in [0, references): the next one for a twin that is named so."""
-        return (seed % REPLICATION + (f"~{OTHER_REFERENCE}" in estimator)) % self.references
+        return (seed % REPLICATION + EstimatorId.read(estimator).explains_next) % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of a reference; the one after it is that of its network with random weights.
@@ -193,7 +194,7 @@ class Suite:
 
     def why_not(self, estimator: str) -> str:
         """Return why an estimator does not apply to its images or network, as far as is known; empty if it does."""
-        if f"~{OTHER_REFERENCE}" in estimator and self.references < 2:
+        if EstimatorId.read(estimator).explains_next and self.references < 2:
             return "it explains the next reference, and the suite has one; write references = 2"
         return self.left_out.get(estimator) or _no_use(find_estimator(estimator), self.dataset_record)
 
@@ -213,6 +214,6 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
     features = prod(record.shape)
-    if estimator.base == "shapley" and features > SHAPLEY_FEATURES:
-        return f"it looks at every coalition of {SHAPLEY_FEATURES} features at most, and here are {features:,}"
+    if estimator.most_features and features > estimator.most_features:
+        return f"it looks at every coalition of {estimator.most_features} features at most, and here are {features:,}"
     return ""

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from roarbench.estimators import CONTROLS, VARIANTS
+from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating, beatings
 from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
@@ -213,12 +214,12 @@ class _Judge:
     @cached_property
     def over_other_image(self) -> dict[str, Sample]:
         """Return gains minus those of the same maps handed to other images, of the rows that have such a twin."""
-        twins = {name: self.gains.get(f"{name}~{OTHER_IMAGE}") for name in self.placed}
+        twins = {name: self.gains.get(twin_id(name, OTHER_IMAGE)) for name in self.placed}
         return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
 
     def over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus that of each twin that explains something else, draw by draw."""
-        twins = {kind: self.gains.get(f"{name}~{kind}") for kind in (*VARIANTS, OTHER_REFERENCE)}
+        twins = {kind: self.gains.get(twin_id(name, kind)) for kind in (*VARIANTS, OTHER_REFERENCE)}
         found = {kind: self.placed[name].minus(twin) for kind, twin in twins.items() if twin and name in self.placed}
         return {kind: self.estimate(sample, name) for kind, sample in found.items()}
 

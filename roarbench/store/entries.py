@@ -8,8 +8,8 @@ from enum import StrEnum
 from sqlalchemy import Connection, insert, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators import TRUSTED
-from roarbench.estimators.catalogue import find_estimator, split_entry
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
@@ -67,13 +67,13 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 
 def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators, by the estimator's id, which also has parameters and twins."""
-    ids = {name: split_entry(name) for name in estimators if "@" in name}
-    found = find_entries(database, {file for file, _ in ids.values()}) if ids else {}
-    return {name: found[file].tuned(listed) for name, (file, listed) in ids.items() if file in found}
+    ids = {name: asked for name in estimators if (asked := EstimatorId.read(name)).submitted}
+    found = find_entries(database, {asked.file for asked in ids.values()}) if ids else {}
+    return {name: found[asked.file].tuned(asked.listed or "") for name, asked in ids.items() if asked.file in found}
 
 
 def entered_ids(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids run on a data set and network that no suite names: submissions, parameters, and what joins any.
+    """Return the ids run on a data set and network that no suite names: submissions, parameters, and what is addable.
 
     Failed ones are among them, those of newer versions of roarbench are not; `~trusted` stands apart.
     """
@@ -93,8 +93,8 @@ def _entered(name: str) -> bool:
     try:
         found = find_estimator(name)
     except CallerError:
-        return "@" in name
-    return found.id == name and (found.joins or bool(found.values))
+        return EstimatorId.read(name).submitted
+    return found.id == name and (found.addable or bool(found.values))
 
 
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
@@ -124,7 +124,7 @@ def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
 
 
 def _origin(name: str, imported: bool) -> Origin:
-    if TRUSTED in name.split("~"):
+    if TRUSTED in EstimatorId.read(name).marks:
         return Origin.TRUSTED
     return Origin.SELF_REPORTED if imported else Origin.VERIFIED
 

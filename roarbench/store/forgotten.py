@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Table, delete, insert, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.runs import CLEAN, Run, run_of
 from roarbench.store.database import Database, chunks, matching
 from roarbench.store.failures import REASON_LENGTH
@@ -72,7 +73,7 @@ def entries_of(database: Database, beginning: str) -> list[str]:
     with database.read() as connection:
         found = {*connection.scalars(done)}
         found |= {run_of(json.loads(text)).cell.estimator for text in connection.scalars(tried)}
-    return sorted({_parent(name) for name in found if "@" in name and name.startswith(beginning)})
+    return sorted({_parent(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
 
 
 def _parent(name: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.errors import StoreError
-from roarbench.estimators.catalogue import split_entry
+from roarbench.estimators.ids import EstimatorId
 from roarbench.files import locked, write_whole, writing
 from roarbench.store.image_notes import ImageNote, decoded_notes
 
@@ -93,12 +93,12 @@ class Workspace:
         Raises:
             StoreError: It is not there, or is not the one of this id.
         """
-        name = split_entry(entry)[0]
-        path = self.submissions / f"{name}.py"
+        asked = EstimatorId.read(entry)
+        path = self.submissions / f"{asked.file}.py"
         try:
             source = path.read_bytes()
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}; hand the submission in again") from error
-        if hashlib.sha256(source).hexdigest()[:8] != name.partition("@")[2]:
+        if hashlib.sha256(source).hexdigest()[:8] != asked.digits:
             raise StoreError(f"{path} was altered: its hash is not that of its name; delete it and hand it in again")
         return source

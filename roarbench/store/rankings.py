@@ -276,9 +276,9 @@ class RankingsStore:
         write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
-        samples = int(spec.estimator_record.value("samples"))
-        copies = {"copies": count * samples, "kept": sum(kept)} if len(kept) == count else {}
-        return entry | {"made": [part._asdict() for part in merged(made)]} | copies
+        if len(kept) == count:  # over noisy copies
+            entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
+        return entry | {"made": [part._asdict() for part in merged(made)]}
 
 
 def _versions() -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, inspect, select
 
+from roarbench.estimators.ids import EstimatorId
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.schema import remarks
 from roarbench.submissions.file import Warned
@@ -48,7 +49,7 @@ def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dic
 
 def findings_of(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Return in words what `validate` found of the submissions among these, their twins and other forms included."""
-    entries = {name: name.partition("~")[0] for name in estimators if "@" in name}
+    entries = {name: asked.entry for name in estimators if (asked := EstimatorId.read(name)).submitted}
     found = remarks_on(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}

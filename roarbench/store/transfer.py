@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import Connection, select
 
 from roarbench.errors import CallerError, StoreError
-from roarbench.estimators.catalogue import find_estimator, split_entry
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
 from roarbench.files import sha256, write_new
 from roarbench.identity import canonical, check_record, record
 from roarbench.plan.custom_suite import suite_of, suite_record
@@ -78,7 +79,7 @@ def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
     values = {name: row[name] for name in COLUMNS.names if name in row}
     values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
     values |= {"created": result.created.isoformat()}
-    values["source"] = sources.get(split_entry(result.run.cell.estimator)[0])
+    values["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
     return values | {"sha256": _checksum(values)}
 
 
@@ -231,7 +232,8 @@ def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Resul
         return result
     if source not in submissions:
         submissions[source] = check_source(source)
-    submission = submissions[source].tuned(split_entry(name)[1])
-    if submission.id != name.partition("~")[0]:
+    asked = EstimatorId.read(name)
+    submission = submissions[source].tuned(asked.listed or "")
+    if submission.id != asked.entry:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
     return result

@@ -22,7 +22,9 @@ from torch.nn import functional as F
 
 from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.base import Batch
-from roarbench.estimators.controls import blurred, contrast, random, sobel
+from roarbench.estimators.baselines import blurred
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.estimators.pairing import other_images
 from roarbench.kernels.degrade import DegradedImages
@@ -79,7 +81,7 @@ class Lab:
         ids, cuts = torch.arange(TRAINED), []
         batch = Batch(normalise(self.train, self.norm), torch.zeros(0), ids)
         ties = tie_order(ids.numpy(), LAYOUT.features)
-        for made in (random(batch), sobel(batch), blurred(random(batch))):
+        for made in (control("random", batch), control("sobel", batch), blurred(control("random", batch))):
             planes = encode(sort_keys(features(made.numpy(), SHAPE, Unit.SCALAR), ties), LAYOUT)
             cuts += [Cut(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
         inputs = ExchangedImages(self.train, cuts, self.fill, Unit.SCALAR, torch.Generator().manual_seed(4))
@@ -131,6 +133,11 @@ def asking(lab: Lab, model: nn.Module) -> dict[str, Callable[[], Tensor]]:
     }
 
 
+def control(name: str, batch: Batch) -> Tensor:
+    """Return the map of a control."""
+    return importance_maps([find_estimator(name)], None, batch, torch.zeros(3, 1, 1))[name]
+
+
 def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
     """Return maps that ask none, by row."""
     batch, x = lab.batch, lab.batch.images
@@ -142,20 +149,20 @@ def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
 
     grey = x.mean(1, keepdim=True).expand_as(x)
     return {
-        "random": lambda: random(batch),
-        "random-blurred": lambda: blurred(random(batch)),
+        "random": lambda: control("random", batch),
+        "random-blurred": lambda: blurred(control("random", batch)),
         "deviation": lambda: away,
         "deviation-blurred": lambda: blurred(away),
         "deviation-sq-blurred": lambda: blurred(x**2, 0.02),
         "blur-deviation": lambda: blurred(x, 0.03).abs(),
         "grey-deviation": lambda: grey.abs(),
-        "contrast": lambda: contrast(batch),
-        "sobel": lambda: sobel(batch),
+        "contrast": lambda: control("contrast", batch),
+        "sobel": lambda: control("sobel", batch),
         "laplace": lambda: filtered(x).abs(),
         "bright": lambda: x,
         "dark": lambda: -x,
-        "deviation-x-contrast": lambda: away * contrast(batch),
-        "deviation-x-sobel": lambda: away * sobel(batch),
+        "deviation-x-contrast": lambda: away * control("contrast", batch),
+        "deviation-x-sobel": lambda: away * control("sobel", batch),
         "sharp-product": lambda: x * (x - blurred(x, 0.03)),
         "centre-product": lambda: (
             away * torch.exp(-(torch.linspace(-2, 2, 64)[:, None] ** 2 + torch.linspace(-2, 2, 64) ** 2) / 2)
@@ -190,7 +197,7 @@ def candidates(lab: Lab) -> dict[str, NDArray[np.uint16]]:
         return made.round().clamp(0, 255).to(torch.uint8).flatten(1).numpy()
 
     first, second = number(away), number(blurred(away))
-    third = number(contrast(lab.batch._replace(images=raw)))
+    third = number(control("contrast", lab.batch._replace(images=raw)))
     found = {f"dev-{bins}": strata([first], bins) for bins in (8, 16, 64)}
     found |= {f"dev-blur-{bins}x{bins}": strata([first, second], bins) for bins in (4, 8)}
     found |= {f"dev-blur-contrast-{bins}^3": strata([first, second, third], bins) for bins in (4,)}

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from roarbench.errors import RunError
-from roarbench.estimators import SHAPLEY_FEATURES
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.families.shapley import SHAPLEY_FEATURES
 from roarbench.models.build import build
 from roarbench.plan.suites import SUITES, find_suite
 

@@ -12,15 +12,20 @@ from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
+from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.controls import blurred, control_map
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import random_importance
 from roarbench.terms import Split
 
 
+def control(name: str, batch: Batch) -> torch.Tensor:
+    estimator = find_estimator(name)
+    return importance_maps([estimator], None, batch, torch.zeros(batch.images.shape[1], 1, 1))[estimator.id]
+
+
 def test_sobel_is_scipys(batch):
-    found = control_map("sobel", "base", batch)
+    found = control("sobel", batch)
     for image, row in zip(batch.images.numpy(), found.numpy(), strict=True):
         for channel, values in zip(image, row, strict=True):
             rows, columns = (ndimage.sobel(channel, axis=axis, mode="mirror") for axis in (0, 1))
@@ -30,45 +35,42 @@ def test_sobel_is_scipys(batch):
 def test_sobel_of_a_step_by_hand(batch):
     image = torch.zeros(1, 1, 4, 6)
     image[..., 3:] = 1  # an edge between columns 2 and 3, none at the border
-    found = control_map("sobel", "base", batch._replace(images=image))
+    found = control("sobel", batch._replace(images=image))
     torch.testing.assert_close(found, torch.tensor([0.0, 0, 4, 4, 0, 0]).expand(1, 1, 4, 6))
 
 
-def test_random_is_the_same_every_time_and_has_no_ties_to_speak_of(batch):
-    found = control_map("random", "base", batch)
-    assert found.shape == batch.images.shape
-    torch.testing.assert_close(found, control_map("random", "base", batch), rtol=0, atol=0)
-    assert all(len(row.unique()) > 0.99 * row.numel() for row in found)
+def test_random_has_no_ties_to_speak_of(batch):
+    assert all(len(row.unique()) > 0.99 * row.numel() for row in control("random", batch))
 
 
 def test_truth_and_its_inverse_rank_the_other_way_round(batch):
-    truth, inverted = control_map("truth", "base", batch), control_map("truth", "inverted", batch)
+    truth, inverted = control("truth", batch), control("truth-inverted", batch)
     torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)
     assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
 
 
-@pytest.mark.parametrize("form", ["base", "inverted", "noisy"])
-def test_truth_needs_planted_data(form, batch):
+@pytest.mark.parametrize("name", ["truth", "truth-inverted", "truth-noisy"])
+def test_truth_needs_planted_data(name, batch):
     with pytest.raises(DataError, match="planted"):
-        control_map("truth", form, batch._replace(truth=None))
+        control(name, batch._replace(truth=None))
 
 
 def test_a_noisy_truth_is_the_place_from_the_bottom_and_a_draw_by_hand(batch):
     image = torch.zeros(1, 1, 2, 2, dtype=torch.float64)
     truth = torch.tensor([[[[0.2, 0.9], [0.3, 0.1]]]], dtype=torch.float64)
     one = batch._replace(images=image, ids=torch.tensor([5]), truth=truth)
-    drawn = control_map("truth", "noisy", one) - torch.tensor([[[[0.5, 1.0], [0.75, 0.25]]]])
+    drawn = control("truth-noisy", one) - torch.tensor([[[[0.5, 1.0], [0.75, 0.25]]]])
     assert (drawn >= 0).all()
     assert (drawn < 4).all()
-    again = control_map("truth", "noisy", one._replace(truth=truth**3))  # only the places of the truth count
-    torch.testing.assert_close(again, control_map("truth", "noisy", one), rtol=0, atol=0)
+    again = control("truth-noisy", one._replace(truth=truth**3))  # only the places of the truth count
+    torch.testing.assert_close(again, control("truth-noisy", one), rtol=0, atol=0)
 
 
 def test_a_blur_brings_the_noisy_truth_nearer_to_a_smooth_truth():
     record = replace(find_dataset("planted-smooth"), test_images=40)
     truth = torch.from_numpy(generate(record, Split.TEST)[2])
     batch = Batch(torch.zeros_like(truth), torch.zeros(40), torch.arange(40), truth)
-    noisy = control_map("truth", "noisy", batch)
+    noisy = control("truth-noisy", batch)
 
     def kept(importance):  # share of the information that is left when half of the features are gone
         strong = importance.flatten(1).argsort(1, descending=True)[:, :384]
@@ -76,25 +78,25 @@ def test_a_blur_brings_the_noisy_truth_nearer_to_a_smooth_truth():
         return 1 - float((energy.gather(1, strong).sum(1) / energy.sum(1)).mean())
 
     assert kept(truth) < 0.01
-    assert 0.15 < kept(control_map("truth", "noisy-blurred", batch)) < 0.25
-    torch.testing.assert_close(control_map("truth", "noisy-blurred", batch), blurred(noisy), rtol=0, atol=0)
+    assert 0.15 < kept(control("truth-noisy-blurred", batch)) < 0.25
+    torch.testing.assert_close(control("truth-noisy-blurred", batch), blurred(noisy), rtol=0, atol=0)
     assert 0.35 < kept(noisy) < 0.45
-    assert 0.45 < kept(control_map("random", "base", batch)) < 0.55
+    assert 0.45 < kept(control("random", batch)) < 0.55
 
 
 def test_a_leak_is_one_ranking_for_each_class_whatever_the_image(batch):
     labels = torch.tensor([1, 0, 1])
-    found = control_map("leak", "base", batch._replace(labels=labels))
+    found = control("leak", batch._replace(labels=labels))
     torch.testing.assert_close(found[0], found[2], rtol=0, atol=0)
     assert (found[0] != found[1]).float().mean() > 0.99
     other = batch._replace(labels=labels, images=-batch.images, ids=batch.ids + 1, targets=batch.targets * 0)
-    torch.testing.assert_close(control_map("leak", "base", other), found, rtol=0, atol=0)
-    assert (found != control_map("random", "base", batch._replace(ids=labels))).float().mean() > 0.99
+    torch.testing.assert_close(control("leak", other), found, rtol=0, atol=0)
+    assert (found != control("random", batch._replace(ids=labels))).float().mean() > 0.99
 
 
 def test_a_leak_needs_the_true_classes(batch):
     with pytest.raises(DataError, match="the true classes are not at hand; 'leak' needs them"):
-        control_map("leak", "base", batch._replace(labels=None))
+        control("leak", batch._replace(labels=None))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 64, 64), (1, 1, 28, 40), (1, 2, 9, 7)])
@@ -121,7 +123,7 @@ def test_blur_leaves_a_constant_map_alone():
 
 
 def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
-    found = control_map("sobel", "released", batch)
+    found = control("sobel-released", batch)
     for image, values in zip(batch.images.numpy(), found.numpy(), strict=True):
         expected = ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1)
         np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
@@ -132,19 +134,19 @@ def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
 
 
 def test_smooth_random_maps_are_scipys_blur_of_a_draw(batch):
-    wide, narrow = (control_map("random-smooth", "base", batch, width) for width in (0.2, 0.05))
+    wide, narrow = (control(f"random-smooth(width={width})", batch) for width in (0.2, 0.05))
     for width, found in ((0.2, wide), (0.05, narrow)):
         drawn, sigma = random_importance(batch.images, batch.ids, SEED + 3).numpy(), width * 12
         slow = ndimage.gaussian_filter(drawn, sigma, axes=(2, 3), mode="mirror", radius=round(4 * sigma))
         np.testing.assert_allclose(found, slow, rtol=1e-6)
-    torch.testing.assert_close(wide, control_map("random-smooth", "base", batch, 0.2), rtol=0, atol=0)
-    assert not torch.allclose(narrow, blurred(control_map("random", "base", batch)))  # another draw
+    torch.testing.assert_close(wide, control("random-smooth(width=0.2)", batch), rtol=0, atol=0)
+    assert not torch.allclose(narrow, blurred(control("random", batch)))  # another draw
     steps = [float(maps.diff(dim=3).abs().mean() / maps.std()) for maps in (wide, narrow)]
     assert steps[0] < steps[1]
 
 
 def test_nearness_to_the_middle_falls_with_the_distance(batch):
-    found = control_map("centre", "base", batch._replace(images=torch.zeros(2, 3, 12, 12, dtype=torch.float64)))
+    found = control("centre", batch._replace(images=torch.zeros(2, 3, 12, 12, dtype=torch.float64)))
     down, across = np.mgrid[:12, :12] - 5.5
     order = np.argsort(-found[1, 2].numpy(), axis=None, kind="stable")
     assert (np.diff(np.hypot(down, across).ravel()[order]) > -1e-9).all()
@@ -167,6 +169,6 @@ def test_deviation_is_the_distance_from_its_baseline(batch):
 
 
 def test_contrast_is_the_distance_from_scipys_mean(batch):
-    found = control_map("contrast", "base", batch)
+    found = control("contrast", batch)
     around = ndimage.uniform_filter(batch.images.numpy(), (0, 0, 5, 5), mode="mirror")
     np.testing.assert_allclose(found, np.abs(batch.images.numpy() - around), rtol=1e-9, atol=1e-12)

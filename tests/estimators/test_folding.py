@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.estimators.families.gradients import logit_gradients
 from roarbench.estimators.folding import folded
-from roarbench.estimators.gradients import logit_gradients
 from roarbench.models.build import build
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from roarbench.errors import CallerError
 from roarbench.estimators import IG_STEPS
-from roarbench.estimators.gradients import base_maps, logit_gradients
+from roarbench.estimators.families.gradients import base_maps, logit_gradients
 
 BASES = {"grad", "gb", "ig"}
 

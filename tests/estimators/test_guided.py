@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from roarbench.estimators.gradients import logit_gradients
+from roarbench.estimators.families.gradients import logit_gradients
 from roarbench.estimators.guided import Guided
 from roarbench.models.build import build
 

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.errors import RunError
-from roarbench.estimators.base import Batch, MethodInput
+from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.rescaled import Rescaled, deeplift
+from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.rescaled import Rescaled
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, randomised
 
@@ -21,10 +22,9 @@ def explained(network: nn.Module, images: Tensor, black: Tensor, name: str = "de
         targets = network(images).argmax(1)
         start = torch.zeros_like(images) if "mean" in name else black.to(images).expand_as(images)
         differences = (network(images) - network(start)).gather(1, targets[:, None])[:, 0]
-    asked = MethodInput(
-        find_estimator(name), network, Batch(images, targets, torch.arange(len(images))), black.to(images)
-    )
-    return deeplift(asked).sum((1, 2, 3)), differences
+    batch = Batch(images, targets, torch.arange(len(images)))
+    found = importance_maps([find_estimator(name)], network, batch, black.to(images))[name]
+    return found.sum((1, 2, 3)), differences
 
 
 def test_by_hand():
@@ -35,7 +35,7 @@ def test_by_hand():
     model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last).eval()
     one = Batch(torch.tensor([[[[2.0, 1.0]]]]), torch.tensor([0]), torch.tensor([0]))
     # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
-    found = deeplift(MethodInput(find_estimator("deeplift"), model, one, torch.zeros(1, 1, 1)))
+    found = importance_maps([find_estimator("deeplift")], model, one, torch.zeros(1, 1, 1))["deeplift"]
     torch.testing.assert_close(found, torch.tensor([[[[6.0, -3.0]]]]))
 
 

@@ -10,8 +10,8 @@ from roarbench.estimators import CONTROLS
 from roarbench.estimators.base import PAPERS
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.families.gradients import base_maps
 from roarbench.estimators.folding import folded
-from roarbench.estimators.gradients import base_maps
 from roarbench.estimators.stem import Divided, divided
 from roarbench.models.build import build
 from roarbench.terms import Precision

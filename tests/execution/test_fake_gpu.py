@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
-from roarbench.estimators import METHODS, engine
+from roarbench.estimators import engine
 from roarbench.estimators.base import Batch, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
@@ -110,7 +110,7 @@ def test_answers_are_waited_for_once():
 @pytest.mark.parametrize("controls", [False, True])
 def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     monkeypatch.setattr(engine, "settings_of", lambda estimator: Settings(samples=2, steps=3))
-    chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls and not e.alone]
+    chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls and not e.own_passes]
     for variant in {e.variant for e in chosen}:
         with fake_gpu() as gpu:
             model = None if controls else network().eval()
@@ -129,7 +129,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
 @pytest.mark.parametrize("name", ["gradient-shap", "layer-cam", "score-cam", "kernel-shap", "rise"])  # without captum
 def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     brief = {"samples": "3", "patches": "2"}
-    values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in METHODS[name])
+    values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in ESTIMATORS[name].parameters)
     estimator = find_estimator(f"{name}({values})" if values else name)
     with fake_gpu():
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)

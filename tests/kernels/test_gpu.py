@@ -9,7 +9,7 @@ import torch
 from roarbench.devices import gpu_is_dead
 from roarbench.errors import NoRoom
 from roarbench.estimators.engine import exact
-from roarbench.estimators.gradients import logit_gradients
+from roarbench.estimators.families.gradients import logit_gradients
 from roarbench.estimators.noise import noise_draws
 from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import train

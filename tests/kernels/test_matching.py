@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.estimators.controls import blurred
+from roarbench.estimators.baselines import blurred
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import Layout, bin_codes, encode, removed_bits, removed_count, sort_keys, tie_order

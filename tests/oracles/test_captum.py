@@ -1,19 +1,28 @@
 """Captum as an oracle for what we compute by our own passes and it has, too.
 
 Gradients, guided backprop, integrated gradients and the forms over noisy copies are held against it in
-`tests/estimators`; what it computes for us (`through_captum`) is derived there by loops.
+`tests/estimators`; LRP, which it computes for us, is derived there by loops.
 """
 
 import warnings
 
 import pytest
 import torch
-from captum.attr import DeepLift, GuidedGradCam, ShapleyValues
+from captum.attr import (
+    DeepLift,
+    FeatureAblation,
+    GuidedGradCam,
+    InputXGradient,
+    LayerAttribution,
+    LayerGradCam,
+    LayerGradientXActivation,
+    Occlusion,
+    ShapleyValues,
+)
 
-from roarbench.estimators.base import Batch, MethodInput
+from roarbench.estimators.base import Batch, MapInput
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.grids import squares
-from roarbench.estimators.methods import method_map
+from roarbench.estimators.families.occlusion import squares
 from tests.helpers.networks import images_like_photographs, residual_network
 
 BLACK = torch.tensor([-2.1, -2.0, -1.8], dtype=torch.float64)[:, None, None]
@@ -23,9 +32,21 @@ def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
     images, targets = batch.images.clone().requires_grad_(), batch.targets
     if name == "deeplift":  # no step is used twice and none is a max-pool, where captum's windows overwrite each other
         return DeepLift(network).attribute(images, BLACK.to(images).expand(images.shape).contiguous(), target=targets)
+    if name == "input-x-grad":
+        return InputXGradient(network).attribute(images, target=targets)
+    block = network.get_submodule("blocks.2")
+    if name in ("gradcam", "hires-cam"):
+        of_layer = LayerGradCam if name == "gradcam" else LayerGradientXActivation
+        found = of_layer(network, block).attribute(images, target=targets).sum(1, keepdim=True).relu()
+        return LayerAttribution.interpolate(found, images.shape[-2:], "bilinear")
     if name == "guided-gradcam":
-        block = network.get_submodule("blocks.2")
         return GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
+    if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
+        return Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
+    if name == "feature-ablation(patches=3)":
+        return FeatureAblation(network).attribute(
+            images.detach(), target=targets, feature_mask=squares(images, 3)[None, None]
+        )
     with torch.no_grad():  # all 24 orders of four squares
         return ShapleyValues(network).attribute(images, target=targets, feature_mask=squares(images, 2)[None, None])
 
@@ -35,6 +56,11 @@ def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
     [
         ("deeplift", torch.float64, 0.0),  # the same sums, bit for bit: stored rows are those of captum's maps
         ("deeplift", torch.float32, 0.0),
+        ("input-x-grad", torch.float32, 0.0),
+        ("gradcam", torch.float32, 0.0),
+        ("hires-cam", torch.float32, 0.0),
+        ("occlusion(patches=4)", torch.float32, 0.0),
+        ("feature-ablation(patches=3)", torch.float32, 0.0),
         ("guided-gradcam", torch.float64, 0.0),
         ("guided-gradcam", torch.float32, 0.0),
         ("kernel-shap(samples=4000,patches=2)", torch.float64, 0.03),  # the shares of 14 kinds of coalitions are drawn
@@ -42,7 +68,11 @@ def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
 )
 def test_maps_are_captums(name, dtype, share):
     network, batch = residual_network(dtype), images_like_photographs(3, dtype)
-    found = method_map(MethodInput(find_estimator(name), network, batch, BLACK.to(dtype)))
+    order = torch.contiguous_format if name == "deeplift" else torch.channels_last  # in memory; bits depend on it
+    batch = batch._replace(images=batch.images.contiguous(memory_format=order))
+    row = find_estimator(name)
+    with torch.no_grad():
+        found = row.maps(MapInput(row, batch, BLACK.to(dtype), network)).expand_as(batch.images).to(dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         expected = captum(name, network, batch).detach().expand_as(found).to(dtype)

@@ -9,7 +9,8 @@ import pytest
 from leaderboard.profile import command as command_of
 from leaderboard.profile import profile
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import find_estimator, split_entry
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.sandbox.conventions import _CONVENTIONS
@@ -132,7 +133,8 @@ def test_an_id_has_parameters_before_marks_and_twins():
     name = "mine@0123abcd(samples=50,noise=1e-05,blur=a.b)~trusted~cuda~blurred"
     found = find_estimator(name)
     assert (found.id, found.twin, found.marks, found.submitted) == (name, "blurred", ("trusted", "cuda"), True)
-    assert split_entry(name) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
+    asked = EstimatorId.read(name)
+    assert (asked.file, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
     assert find_estimator(found.parent).fingerprint != find_estimator("mine@0123abcd~trusted~cuda").fingerprint
     for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
         with pytest.raises(CallerError, match="no estimator"):

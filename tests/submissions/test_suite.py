@@ -13,8 +13,8 @@ import torch
 from rich.console import Console
 
 from roarbench.errors import RunError
+from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.controls import blurred
 from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs
 from roarbench.execution.context import RunContext

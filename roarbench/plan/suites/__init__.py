@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, of_tables, paper, quick, study
 from roarbench.protocols.declaration import Protocol
@@ -92,7 +93,7 @@ def with_given(suite: Suite, given: str) -> Suite:
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """Add what a suite does not name: what joins any suite wherever it has Random, other parameters of its estimators.
+    """Add what a suite does not name: what is addable wherever it has Random, other parameters of its estimators.
 
     Those stand wherever the suite has the same estimator with the default parameters. Both have twins: what explains a
     model and joins wherever the suite has twins of estimators, the others wherever it has those of the default.
@@ -115,11 +116,11 @@ def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
         estimator = find_estimator(name)
         if estimator.submitted and block.protocol == ROAR_RECURSIVE:  # which explains networks anew, within a run
             continue
-        if estimator.joins:  # what the block has of the estimators that explain a model
+        if estimator.addable:  # what the block has of the estimators that explain a model
             has = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
             like = estimator.default
             has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
         yield from (name,) if has else ()  # rows of masks need no Random beside them
-        yield from (f"{name}~{kind}" for kind in dict.fromkeys(kinds))
+        yield from (twin_id(name, kind) for kind in dict.fromkeys(kinds))

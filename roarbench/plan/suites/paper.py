@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from roarbench.estimators.catalogue import PAPER
+from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
@@ -16,7 +17,7 @@ _ROWS = (*PAPER_CONTROLS, *PAPER)
 _TWINS = (
     "random-blurred",
     "random-redrawn",
-    *(f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in PAPER),
+    *(twin_id(name, twin) for twin in ("blurred", "untrained", "other-target") for name in PAPER),
 )
 
 

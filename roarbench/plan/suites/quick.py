@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from roarbench.estimators import CONTROLS
+from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
@@ -11,11 +12,11 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import Making, Split
+from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Making, Split
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
-_TWINS = ("random-blurred", *(f"{name}~blurred" for name in EIGHT[2:]))
+_TWINS = ("random-blurred", *(twin_id(name, "blurred") for name in EIGHT[2:]))
 
 FIRST = Suite(
     name="quick",
@@ -93,8 +94,8 @@ _EXCHANGED = replace(
     blocks=(
         Block(ROAR_EXCHANGED, ("random", "random-blurred", "sobel", *_ROWS), (0.9,), seeds=3),
         Block(ROAR, ("random", *_ROWS), (0.9,), seeds=3),
-        Block(ROAR_EXCHANGED, tuple(f"{name}~other-image" for name in _ROWS), (0.9,), seeds=1),
-        Block(ROAR, tuple(f"{name}~same-class" for name in _ROWS), (0.9,), seeds=1),
+        Block(ROAR_EXCHANGED, tuple(twin_id(name, OTHER_IMAGE) for name in _ROWS), (0.9,), seeds=1),
+        Block(ROAR, tuple(twin_id(name, SAME_CLASS) for name in _ROWS), (0.9,), seeds=1),
     ),
 )
 

@@ -1,0 +1,157 @@
+"""Class activation maps: what the channels of a block of convolutions say, weighted and added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from roarbench.errors import CallerError, RunError
+from roarbench.estimators import Estimator, Passes
+from roarbench.estimators.base import MapInput
+from roarbench.estimators.families.gradients import SPRINGENBERG, logit_gradients
+from roarbench.estimators.lazy import F, Tensor, nn, torch
+from roarbench.estimators.papers import Paper
+
+SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
+    title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},
+    author = {Ramprasaath R. Selvaraju and Michael Cogswell and Abhishek Das and Ramakrishna Vedantam and Devi
+        Parikh and Dhruv Batra},
+    booktitle = {International Conference on Computer Vision}, year = {2017}, eprint = {1610.02391}}""")
+DRAELOS = Paper("""@misc{draelos2020hirescam,
+    title = {Use HiResCAM instead of Grad-CAM for faithful explanations of convolutional neural networks},
+    author = {Rachel Lea Draelos and Lawrence Carin},
+    howpublished = {arXiv}, year = {2020}, eprint = {2011.08891}}""")
+JIANG = Paper("""@article{jiang2021layercam,
+    title = {LayerCAM: Exploring Hierarchical Class Activation Maps for Localization},
+    author = {Peng-Tao Jiang and Chang-Bin Zhang and Qibin Hou and Ming-Ming Cheng and Yunchao Wei},
+    journal = {IEEE Transactions on Image Processing 30}, year = {2021}}""")
+WANG = Paper("""@inproceedings{wang2020scorecam,
+    title = {Score-CAM: Score-Weighted Visual Explanations for Convolutional Neural Networks},
+    author = {Haofan Wang and Zifan Wang and Mengnan Du and Fan Yang and Zijian Zhang and Sirui Ding and Piotr
+        Mardziel and Xia Hu},
+    booktitle = {CVPR Workshops}, year = {2020}, eprint = {1910.01279}}""")
+_CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """Return a network's blocks, from the image on: its smallest parts that have two convolutions or more.
+
+    The whole network is none of its parts. For a ResNet they are its residual blocks.
+    """
+    parts = [module for module in model.modules() if module is not model and _convolutions(module) >= 2]
+    return [part for part in parts if not any(_convolutions(child) >= 2 for child in part.children())]
+
+
+def _convolutions(module: nn.Module) -> int:
+    return sum(isinstance(each, nn.Conv2d) for each in module.modules())
+
+
+def block_of(model: nn.Module, layer: str) -> nn.Module:
+    """Return the block of this name, `last` or `block1`, `block2` and so on.
+
+    Raises:
+        RunError: The network has no such block.
+    """
+    found = blocks_of(model)
+    number = len(found) if layer == "last" else int(layer.removeprefix("block"))
+    if not 1 <= number <= len(found):
+        has = f"blocks 1 to {len(found)}" if found else "no block of two convolutions, so no layer to look at"
+        raise RunError(f"layer {layer} is not there: the network has {has}")
+    return found[number - 1]
+
+
+def over_image(importance: Tensor, images: Tensor) -> Tensor:
+    """Stretch maps (n, k, a, b) over the images, bilinearly."""
+    return F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
+
+
+def _channels(asked: MapInput) -> tuple[Tensor, Tensor]:
+    """Return what the asked block puts out, (n, k, a, b), and the logits of the classes to explain, (n, 1)."""
+    kept: list[Tensor] = []
+    block = block_of(asked.model, str(asked.estimator.value("layer")))
+    hook = block.register_forward_hook(lambda module, inputs, output: kept.append(output))
+    try:
+        logits = asked.logit(asked.images)
+    finally:
+        hook.remove()
+    return kept[-1], logits
+
+
+def _weighted(asked: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the block's channels with weights that are made of their gradient, added up where they are above 0.
+
+    Args:
+        asked: With a `layer`.
+        weights: Takes the gradient (n, k, a, b).
+
+    Returns:
+        Float (n, 1, h, w), at least 0, stretched over the image.
+    """
+    with torch.enable_grad():
+        asked = asked._replace(batch=asked.batch._replace(images=asked.images.detach().clone().requires_grad_()))
+        channels, logits = _channels(asked)
+        (gradient,) = torch.autograd.grad(logits.sum(), channels)
+    return over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), asked.images)
+
+
+def gradcam(asked: MapInput) -> Tensor:
+    """Return Grad-CAM (Selvaraju et al. 2017): channels weighted with the mean of their gradient."""
+    return _weighted(asked, lambda gradient: gradient.mean((2, 3), keepdim=True))
+
+
+def guided_gradcam(asked: MapInput) -> Tensor:
+    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed.
+
+    Raises:
+        RunError: The network has no ReLU.
+    """
+    try:
+        fine = logit_gradients(asked.model, asked.images, asked.batch.targets, {"gb"})["gb"]
+    except CallerError as error:
+        raise RunError("guided-gradcam needs ReLUs and the network has none; leave it out") from error
+    return fine * gradcam(asked)
+
+
+def hires_cam(asked: MapInput) -> Tensor:
+    """Return HiResCAM (Draelos & Carin, arXiv 2011.08891): channels weighted place by place with their gradient."""
+    return _weighted(asked, lambda gradient: gradient)
+
+
+def layer_cam(asked: MapInput) -> Tensor:
+    """Return Layer-CAM (Jiang et al. 2021): channels weighted place by place with their gradient above 0."""
+    return _weighted(asked, lambda gradient: gradient.relu())
+
+
+def score_cam(asked: MapInput) -> Tensor:
+    """Return Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of what they let through.
+
+    Each channel is stretched over the image and brought to [0, 1]; it lets the image through over the baseline. The
+    weights are a softmax over the channels. One that is the same everywhere has no shape and no weight.
+    """
+    images, baseline, scores = asked.images, asked.baseline, []
+    channels, _ = _channels(asked)
+    for channel in channels.unbind(1):
+        mask = over_image(channel[:, None], images)
+        low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
+        logit = asked.logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
+        scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
+    weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)  # no channel has a shape: no weight at all
+    return over_image((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
+
+
+_BLOCK = {"layer": "last"}
+ESTIMATORS = (
+    Estimator("gradcam", title="Grad-CAM",
+        about="Grad-CAM: channels of the last block, weighted by their mean gradient", maps=gradcam,
+        parameters=_BLOCK, cost=Passes(1, 1), papers=(SELVARAJU,), neighbours=True),
+    Estimator("guided-gradcam", title="Guided Grad-CAM", about="guided backprop times Grad-CAM", maps=guided_gradcam,
+        parameters=_BLOCK, cost=Passes(2, 2), papers=(SELVARAJU, SPRINGENBERG), neighbours=True),
+    Estimator("hires-cam", title="HiResCAM", about="HiResCAM: channels of the last block times their gradient",
+        maps=hires_cam, parameters=_BLOCK, cost=Passes(1, 1), papers=(DRAELOS,), neighbours=True),
+    Estimator("layer-cam", title="LayerCAM",
+        about="Layer-CAM: channels of the last block times their positive gradient", maps=layer_cam,
+        parameters=_BLOCK, cost=Passes(1, 1), papers=(JIANG,), neighbours=True),
+    Estimator("score-cam", title="Score-CAM",
+        about="Score-CAM: channels of the last block, weighted by what they show alone", maps=score_cam,
+        parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0), papers=(WANG,), neighbours=True),
+)  # fmt: skip

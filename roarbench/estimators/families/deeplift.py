@@ -1,0 +1,43 @@
+"""DeepLIFT by its rescale rule."""
+
+from roarbench.errors import RunError
+from roarbench.estimators import Estimator, Passes
+from roarbench.estimators.base import MapInput
+from roarbench.estimators.lazy import Tensor, rescaled, torch
+from roarbench.estimators.papers import Paper
+
+SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
+    title = {Learning Important Features Through Propagating Activation Differences},
+    author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
+    booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
+_MISSED = 1e-3  # share of the contributions; float32 misses less than 1e-5
+_ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
+
+
+def deeplift(asked: MapInput) -> Tensor:
+    """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
+
+    Raises:
+        RunError: They do not, since the network has a nonlinear step that no rule is known for.
+    """
+    images, targets, start = asked.images, asked.batch.targets, asked.baseline
+    with torch.enable_grad():
+        inputs = torch.cat([images, start]).detach().requires_grad_()
+        with rescaled.Rescaled():
+            logits = asked.model(inputs).gather(1, targets.repeat(2)[:, None])
+        (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
+    contributions = multipliers[: len(images)] * (images - start)
+    _check_sums(contributions, logits.detach().view(2, -1))
+    return contributions
+
+
+def _check_sums(contributions: Tensor, logits: Tensor) -> None:
+    missed = (contributions.sum((1, 2, 3)) - (logits[0] - logits[1])).abs().sum()
+    if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
+        raise RunError("deeplift does not add up: it has no rule for a step that the network has; leave it out")
+
+
+ESTIMATORS = (
+    Estimator("deeplift", title="DeepLIFT", about="DeepLIFT by its rescale rule, from black, signed", maps=deeplift,
+        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=(SHRIKUMAR,), neighbours=False),
+)  # fmt: skip

@@ -1,0 +1,188 @@
+"""The 18 estimators of Hooker et al. 2019: gradient, guided backprop and integrated gradients, in six forms each.
+
+Their forms over noisy copies of the image are made in one shared pass (`roarbench.estimators.ensembles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from contextlib import nullcontext
+
+from roarbench.errors import CallerError
+from roarbench.estimators import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator
+from roarbench.estimators.base import PAPERS, Settings
+from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.lazy import Tensor, guided, nn, stem, torch
+from roarbench.estimators.papers import Paper
+from roarbench.estimators.parameters import Value
+
+HOOKER = Paper("""@inproceedings{hooker2019benchmark,
+    title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
+    author = {Sara Hooker and Dumitru Erhan and Pieter-Jan Kindermans and Been Kim},
+    booktitle = {Advances in Neural Information Processing Systems}, year = {2019}, eprint = {1806.10758}}""")
+BAEHRENS = Paper("""@article{baehrens2010explain,
+    title = {How to Explain Individual Classification Decisions},
+    author = {David Baehrens and Timon Schroeter and Stefan Harmeling and Motoaki Kawanabe and Katja Hansen and
+        Klaus-Robert Müller},
+    journal = {Journal of Machine Learning Research 11}, year = {2010}, eprint = {0912.1128}}""")
+SIMONYAN = Paper("""@inproceedings{simonyan2014deep,
+    title = {Deep Inside Convolutional Networks: Visualising Image Classification Models and Saliency Maps},
+    author = {Karen Simonyan and Andrea Vedaldi and Andrew Zisserman},
+    booktitle = {ICLR Workshop}, year = {2014}, eprint = {1312.6034}}""")
+SPRINGENBERG = Paper("""@inproceedings{springenberg2015striving,
+    title = {Striving for Simplicity: The All Convolutional Net},
+    author = {Jost Tobias Springenberg and Alexey Dosovitskiy and Thomas Brox and Martin Riedmiller},
+    booktitle = {ICLR Workshop}, year = {2015}, eprint = {1412.6806}}""")
+SUNDARARAJAN = Paper("""@inproceedings{sundararajan2017axiomatic,
+    title = {Axiomatic Attribution for Deep Networks},
+    author = {Mukund Sundararajan and Ankur Taly and Qiqi Yan},
+    booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1703.01365}}""")
+SMILKOV = Paper("""@misc{smilkov2017smoothgrad,
+    title = {SmoothGrad: removing noise by adding noise},
+    author = {Daniel Smilkov and Nikhil Thorat and Been Kim and Fernanda Viégas and Martin Wattenberg},
+    howpublished = {arXiv}, year = {2017}, eprint = {1706.03825}}""")
+ADEBAYO = Paper("""@misc{adebayo2018local,
+    title = {Local Explanation Methods for Deep Neural Networks Lack Sensitivity to Parameter Values},
+    author = {Julius Adebayo and Justin Gilmer and Ian Goodfellow and Been Kim},
+    howpublished = {arXiv}, year = {2018}, eprint = {1810.03307}}""")
+
+
+Note = Callable[[Tensor], object]
+
+
+def ignore(logits: Tensor) -> None:
+    """Take no note."""
+
+
+def base_maps(
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    black: Tensor,
+    bases: Set[str],
+    note: Note = ignore,
+    settings: Settings = PAPERS,
+) -> dict[str, Tensor]:
+    """Return the wanted bases of one batch; they share all passes that they can.
+
+    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
+    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline.
+    The last point is the image itself, so its gradient serves GRAD as well. A `Divided` network passes its stem once.
+
+    Args:
+        model: Logits out, eval mode.
+        images: Float (n, c, h, w), normalised.
+        targets: Int64 (n,), the classes to explain.
+        black: Float (c, 1, 1), the black pixel, normalised.
+        bases: Of `grad`, `gb`, `ig`.
+        note: Is told the logits of the images themselves, (n, classes), not those of other points of a path.
+        settings: Steps and baseline of the path.
+
+    Returns:
+        For each base, float (n, c, h, w), signed.
+    """
+    if not bases:
+        return {}
+    rules = {"gb" if base == "gb" else "grad" for base in bases}
+    if "ig" not in bases:
+        return logit_gradients(model, images, targets, rules, note)
+    end = stem.passed(model, images)
+    maps = logit_gradients(end.rest, end.outputs, targets, rules, note)
+    total, start = maps["grad"].clone(), baseline_images(settings.baseline, images, black)
+    begin = end.pass_on(start)
+    for i in range(1, settings.steps):
+        point = torch.lerp(begin, end.outputs, i / settings.steps)
+        total += logit_gradients(end.rest, point, targets, {"grad"})["grad"]
+    along = (images - start) * end.back(total) / settings.steps
+    return {base: along if base == "ig" else end.back(maps[base]) for base in bases}
+
+
+def logit_gradients(
+    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = ignore
+) -> dict[str, Tensor]:
+    """Return gradients of the logit by the wanted rules, in one forward pass and one backward pass for each.
+
+    The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
+    each ReLU only where its output and the gradient are above 0.
+
+    Args:
+        model: Logits out, eval mode: there the images of a batch do not meet.
+        images: Float (n, c, h, w), normalised.
+        targets: Int64 (n,), the classes to explain.
+        rules: Of `grad`, `gb`.
+        note: Is told the logits, (n, classes).
+
+    Returns:
+        For each rule, float (n, c, h, w), signed.
+
+    Raises:
+        CallerError: `gb` is wanted and the model has no ReLU.
+    """
+    guide = guided.Guided()
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        with guide if "gb" in rules else nullcontext():
+            logits = model(inputs)
+        total = logits.gather(1, targets[:, None]).sum()  # of a sum, each image gets its own logit's gradient
+    note(logits.detach())
+    maps = {}
+    if "grad" in rules:
+        (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
+    if "gb" in rules:
+        if not guide.met:
+            raise CallerError("guided backprop needs ReLUs and the network has none; leave out its estimators (gb …)")
+        guide.on = True
+        (maps["gb"],) = torch.autograd.grad(total, inputs)
+    return maps
+
+
+_BASES = {  # titles and papers
+    "grad": ("Gradient", (BAEHRENS, SIMONYAN)),
+    "gb": ("Guided Backprop", (SPRINGENBERG,)),
+    "ig": ("Integrated Gradients", (SUNDARARAJAN,)),
+}
+_FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
+    "base": ("{}", ()),
+    "squared": ("{}, squared", (HOOKER,)),
+    "smooth": ("SmoothGrad of {}", (SMILKOV,)),
+    "smooth-squared": ("SmoothGrad of {}, squared", (SMILKOV, HOOKER)),
+    "smoothed-square": ("SmoothGrad-Squared of {}", (HOOKER,)),
+    "variance": ("VarGrad of {}", (ADEBAYO,)),
+}
+
+
+def _shared(name: str, base: str, form: str, about: str) -> Estimator:
+    """Return one of the 18, which the shared pass makes."""
+    (title, papers), (of, more) = _BASES[base], _FORMS[form]
+    path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
+    copies: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES} if form in NOISY else {}
+    return Estimator(
+        *(name, base, form, about),
+        title=of.format(title),
+        parameters=path | copies,
+        papers=tuple(dict.fromkeys((*papers, *more))),
+        neighbours=False,
+        addable=False,
+    )
+
+
+ESTIMATORS = (
+    _shared("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
+    _shared("grad-sq", "grad", "squared", "gradient squared"),
+    _shared("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
+    _shared("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
+    _shared("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
+    _shared("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
+    _shared("gb", "gb", "base", "guided backprop, signed"),
+    _shared("gb-sq", "gb", "squared", "guided backprop squared"),
+    _shared("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
+    _shared("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
+    _shared("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
+    _shared("var-gb", "gb", "variance", "VarGrad of guided backprop"),
+    _shared("ig", "ig", "base", "integrated gradients from black, signed"),
+    _shared("ig-sq", "ig", "squared", "integrated gradients squared"),
+    _shared("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
+    _shared("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
+    _shared("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
+    _shared("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+)  # fmt: skip

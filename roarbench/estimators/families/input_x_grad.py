@@ -1,0 +1,23 @@
+"""The image times the gradient."""
+
+from roarbench.estimators import Estimator, Passes
+from roarbench.estimators.base import MapInput
+from roarbench.estimators.families.gradients import logit_gradients
+from roarbench.estimators.lazy import Tensor
+from roarbench.estimators.papers import Paper
+
+SHRIKUMAR = Paper("""@misc{shrikumar2016not,
+    title = {Not Just a Black Box: Learning Important Features Through Propagating Activation Differences},
+    author = {Avanti Shrikumar and Peyton Greenside and Anna Shcherbina and Anshul Kundaje},
+    howpublished = {arXiv}, year = {2016}, eprint = {1605.01713}}""")
+
+
+def input_x_grad(asked: MapInput) -> Tensor:
+    """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
+    return asked.images * logit_gradients(asked.model, asked.images, asked.batch.targets, {"grad"})["grad"]
+
+
+ESTIMATORS = (
+    Estimator("input-x-grad", title="Input × Gradient", about="gradient times the normalised image, signed",
+        maps=input_x_grad, cost=Passes(1, 1), papers=(SHRIKUMAR,), neighbours=False),
+)  # fmt: skip

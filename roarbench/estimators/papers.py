@@ -1,0 +1,49 @@
+"""Publications that estimators come from, as BibTeX has them."""
+
+import re
+from dataclasses import dataclass
+
+_PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
+_FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One publication.
+
+    Attributes:
+        source: Its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one.
+    """
+
+    source: str
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the entry's fields by name."""
+        return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
+
+    @property
+    def authors(self) -> tuple[str, ...]:
+        """Return the names of the authors."""
+        return tuple(self.fields["author"].split(" and "))
+
+    @property
+    def text(self) -> str:
+        """Return the paper in one line."""
+        fields = self.fields
+        number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
+        return f"{', '.join(self.authors)}: {fields['title']}. {fields[self._place]}, {fields['year']}{number}"
+
+    @property
+    def bibtex(self) -> str:
+        """Return the entry with a line for each field, in one order."""
+        found = self.fields
+        fields = {"title": f"{{{found['title']}}}", "author": found["author"], self._place: found[self._place]}
+        fields |= {"year": found["year"]}
+        fields |= {"eprint": found["eprint"], "archiveprefix": "arXiv"} if "eprint" in found else {}
+        lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
+        return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
+
+    @property
+    def _place(self) -> str:
+        return _PLACES.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")

@@ -1,0 +1,115 @@
+"""What a file of `families` declares: one test over all of them, which names the estimator that forgets something."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from roarbench.estimators import Estimator
+from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
+from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.parameters import PARAMETERS
+from roarbench.models.build import build
+from tests.helpers.networks import CountingPasses
+
+ROOT = Path(__file__).parents[2]
+FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
+MAPPED = [row for row in ESTIMATORS.values() if row.mapped]
+BRIEF = {"samples": "3", "patches": "3"}  # few, so that a map takes milliseconds
+
+
+def brief(row: Estimator) -> Estimator:
+    """The same estimator with few draws and squares."""
+    values = ",".join(f"{name}={BRIEF[name]}" for name in row.parameters if name in BRIEF)
+    return find_estimator(f"{row.id}({values})") if values else row
+
+
+def explained(row: Estimator, model, batch: Batch) -> Tensor:
+    black = torch.full((batch.images.shape[1], 1, 1), -2.0, dtype=batch.images.dtype)
+    return importance_maps([row], None if row.control else model, batch, black)[row.id]
+
+
+def columns() -> tuple[torch.nn.Module, Batch]:
+    """A perceptron, and two rows of a table with six columns."""
+    model = build("mlp", 3, 6, 1, torch.Generator().manual_seed(0)).eval()
+    drawn = torch.randn(2, 2, 6, 1, 1, generator=torch.Generator().manual_seed(1))
+    return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize("row", ESTIMATORS.values(), ids=lambda row: row.id)
+def test_a_declaration_says_everything(row):
+    assert row.title and row.title == row.title.strip()
+    assert row.about and not row.about.endswith(".")
+    assert row.papers is not None, "say papers=() where it was published nowhere"
+    assert all(paper.text and paper.bibtex for paper in row.papers)
+    assert row.neighbours is not None, "say whether it looks at what lies beside a feature"
+    assert (row.maps is None) == (row.shared or not row.mapped), "say maps=, the function"
+    assert (row.cost is None) == (row.control or row.shared), "say cost=, what an image takes"
+    assert set(row.parameters) <= set(PARAMETERS), "of the table in parameters.py"
+    assert (ROOT / row.source).is_file()
+    assert f'"{row.id}"' in (ROOT / row.source).read_text(), "its source is another file"
+
+
+@pytest.mark.parametrize("row", MAPPED, ids=lambda row: row.id)
+def test_maps_are_like_the_images_and_repeat(row, model, batch):
+    if row.most_features:
+        model, batch = columns()
+    asked, before, weights = brief(row), batch.images.clone(), copy.deepcopy(model.state_dict())
+    found = explained(asked, model, batch)
+    assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)
+    assert found.isfinite().all() and not found.requires_grad
+    assert found.std() > 0
+    torch.testing.assert_close(explained(asked, model, batch), found, rtol=0, atol=0)
+    torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+    assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
+    one = explained(asked, model, batch.part(slice(1, 2)))  # a map is its image's alone
+    torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
+
+
+@pytest.mark.parametrize("row", [row for row in MAPPED if row.cost], ids=lambda row: row.id)
+def test_a_cost_is_the_passes_that_are_counted(row, model, batch):
+    if row.id == "lrp":  # it follows the network's own steps: test_relevance.py
+        return
+    asked, counting = brief(row), CountingPasses(model if not row.most_features else columns()[0]).eval()
+    given = columns()[1] if row.most_features else batch
+    explained(asked, counting, given)
+    counted = counting.forwards / len(given.ids), counting.backwards / len(given.ids)
+    expected = passes([asked], given.images[0].numel())
+    assert counted == ((1 + 64, 0) if row.id == "score-cam" else expected)  # this network's last block has 64 channels
+
+
+@pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)
+def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
+    found = explained(row, *columns())
+    assert (found.std(1) > 0).all()
+
+
+@pytest.mark.parametrize("row", [row for row in MAPPED if row.control and not row.told], ids=lambda row: row.id)
+def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
+    """One pixel changes the map elsewhere, or, where the image has no say, numbers side by side are alike."""
+    other = batch.images.clone()
+    other[..., 6, 6] += 1
+    found, changed = (explained(row, None, batch._replace(images=images)) for images in (batch.images, other))
+    if torch.equal(found, explained(row, None, batch._replace(images=-batch.images))) and torch.equal(found, changed):
+        beside, apart = (found.diff(dim=3).abs().mean(), (found - found.flip(3)).abs().mean() + found.std())
+        assert row.neighbours == bool(beside < 0.5 * apart)
+    else:
+        elsewhere = (found != changed).any(1)
+        elsewhere[:, 6, 6] = False
+        assert row.neighbours == bool(elsewhere.any())
+
+
+def test_fingerprints_stay():
+    """Stored rows are found by them: a line of the file never changes."""
+    assert {name: find_estimator(name).fingerprint for name in FINGERPRINTS} == FINGERPRINTS
+    assert len(set(FINGERPRINTS.values())) == len(FINGERPRINTS)
+
+
+def test_the_papers_18_are_the_ones_without_a_function():
+    assert {row.id for row in MAPPED if row.maps is None} == set(PAPER)
+    assert len(PAPER) == 18
