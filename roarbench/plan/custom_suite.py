@@ -83,14 +83,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     found = _dataset(dataset) if isinstance(dataset, dict) else None
     if found is None:
         find_dataset(dataset)
-    for title in (values["recipe"], values["reference_recipe"]):
-        find_recipe(title)
-    if source and values["model"].rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
-        raise ValueError(f"its network is called {values['model']}, which is not the hash of its file")
-    if not 1 <= values["references"] <= MOST:
-        raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
-    if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
-        raise ValueError(f"it has {count:,} runs, expected {_MOST_RUNS:,} at most")
+    _check_values(values, source, blocks)
     made = Suite(
         name="",
         version="",
@@ -108,6 +101,17 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     suite = without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))
     check_record(suite.own)
     return suite
+
+
+def _check_values(values: Mapping[str, Any], source: str, blocks: tuple[Block, ...]) -> None:
+    for title in (values["recipe"], values["reference_recipe"]):
+        find_recipe(title)
+    if source and values["model"].rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
+        raise ValueError(f"its network is called {values['model']}, which is not the hash of its file")
+    if not 1 <= values["references"] <= MOST:
+        raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
+    if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
+        raise ValueError(f"it has {count:,} runs, expected {_MOST_RUNS:,} at most")
 
 
 def _computed(suite: Suite) -> dict[str, Any]:

@@ -192,10 +192,16 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
         y = below + (rows - 1 - row) * (panel_height + between)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
         panels[-1].tick_params(labelleft=column == 0)
-    for number, block in enumerate(blocks):
-        first = sum(len(before.families) for before in blocks[:number])
-        panels[first].set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
+    _label(panels, blocks)
     return figure, panels
+
+
+def _label(panels: list[Axes], blocks: Sequence[_Block]) -> None:
+    """Write beside the first panel of each block what its vertical axis is."""
+    first = 0
+    for block in blocks:
+        panels[first].set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
+        first += len(block.families)
 
 
 def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:

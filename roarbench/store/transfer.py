@@ -126,14 +126,8 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     file = ExportedFile(path)
     notes, suites = _imported_notes(file.metadata, path), _imported_suites(file.metadata, path)
     remarks = _imported_remarks(file.metadata, path)
-    keys: set[str] = set()
-    totals: set[tuple[str, int]] = set()
     submissions: dict[bytes, Submission] = {}
-    for result in _imported(file, path, submissions):
-        if result.run.key in keys:
-            raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
-        keys.add(result.run.key)
-        totals.add((result.run.data, result.total))
+    totals = _totals(_imported(file, path, submissions), path)
     fresh, known = set[str](), dict[str, Result]()
     with store.database.write() as connection:
         _check_totals(connection, totals, path)
@@ -151,6 +145,17 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     stored = store.results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
+
+
+def _totals(results: Iterable[Result], path: Path) -> set[tuple[str, int]]:
+    """Return the numbers of answers on the same images; refuse a run that is there twice."""
+    keys, totals = set[str](), set[tuple[str, int]]()
+    for result in results:
+        if result.run.key in keys:
+            raise StoreError(f"{path} has the run {result.run.key} twice; nothing was added, export it again")
+        keys.add(result.run.key)
+        totals.add((result.run.data, result.total))
+    return totals
 
 
 def read_results(path: Path) -> Iterator[Result]:
