@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.analysis.evidence import Drawn, Evidence
-from roarbench.protocols import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import POINTS
 from roarbench.terms import Order, Unit
