@@ -114,3 +114,13 @@ def test_untouched_images_are_streamed_too():
     index = torch.tensor([3, 3, 0])
     found = StreamedImages(pixels, None, FILL, CPU).batch(index)
     torch.testing.assert_close(found, pixels[index].float(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("asked_for", ["as expected", "something else"])
+def test_whatever_was_expected_what_is_asked_for_comes(asked_for):
+    streamed, held = both()
+    batches = torch.randperm(20, generator=seeded(3)).split(3)
+    wanted = batches if asked_for == "as expected" else batches[::-1]
+    for number, index in enumerate(wanted):
+        streamed.expect(batches[number:])
+        torch.testing.assert_close(streamed.batch(index), held.batch(index), rtol=0, atol=0)

@@ -237,6 +237,7 @@ def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store: ResultsStore):
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
     assert lease(store, KEYS, Owner.here()) == set()
     assert len(store.running()) == len(KEYS)
+    store.beat(Owner.here())  # is nobody else's
     age(store, ELSEWHERE, 31)
     assert store.running() == []
     assert lease(store, KEYS, Owner.here()) == set(KEYS)
