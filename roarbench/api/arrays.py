@@ -164,7 +164,7 @@ class _Pickler(pickle._Pickler):
 
     def memoize(self, given: Any) -> None:
         if not isinstance(given, str | tuple):
-            super().memoize(given)
+            super().memoize(given)  # type: ignore[misc]
 
 
 def _structure(model: nn.Module) -> str:

@@ -95,7 +95,7 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     replaced = value[:, None, None].expand(pixels.shape)
     strata = matching.strata(fills.change_numbers(pixels, replaced, Unit.SCALAR))
     own = masks_of(maps, shape, t, order).flatten(1).numpy()
-    ranked = rank(others, shape[1:])
+    ranked = rank(others, (shape[1], shape[2], shape[3]))
     n, d = ranked.shape
     places = np.empty((n, d), np.int64)
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)

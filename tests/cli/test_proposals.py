@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from roarbench.cli import main
-from roarbench.cli.proposals import TAKEN, propose
+from roarbench.cli.proposals import TAKEN, propose, worded
+from roarbench.errors import EmptyStore, UnknownName
 
 COMMANDS = typer.main.get_command(main.app).commands
 
@@ -74,3 +75,11 @@ def test_what_is_taken_over_is_what_the_command_takes(command):
 def test_every_command_with_a_store_is_known():
     with_store = {name for name, command in COMMANDS.items() if any("--store" in p.opts for p in command.params)}
     assert set(TAKEN) == with_store
+
+
+def test_an_error_says_its_hint_on_the_command_line_alone(monkeypatch):
+    calling(monkeypatch, "roarbench", "table", "--suite", "quick", "--store", "mine")
+    empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
+    assert str(empty) == "no results store at mine"
+    assert worded(empty) == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
+    assert worded(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)

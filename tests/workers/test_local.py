@@ -329,3 +329,16 @@ def test_workers_that_compute_end_soon_after_a_killed_parent(tmp_path):
     finally:
         if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts_them(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import threading\nfrom operator import add\n"
+        "from roarbench.workers.job import Job\nfrom roarbench.workers.local import LocalEngine\n"
+        "def work():\n    with LocalEngine(1) as engine:\n        engine.submit(Job('sum', add, (1, 2)))\n"
+        "        while not (ended := engine.wait(1.0)):\n            pass\n        print('sum', ended[0].value)\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr, done.returncode) == ("sum 3\n", "", 0)

@@ -23,7 +23,7 @@ from roarbench.cli.option_records import (
 )
 from roarbench.cli.options import Device, LogFormat, Metrics, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
-from roarbench.errors import CallerError, RunError
+from roarbench.errors import CallerError, Hint, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.files import writing
 from roarbench.plan.choosing import chosen_estimators, chosen_protocol, table_protocol, with_added
@@ -96,7 +96,7 @@ def _tried(asked: SuiteOptions, work: WorkOptions) -> Suite:
     return load(asked.suite, work.store, db=work.db, trust_network=work.trust_network).fitted
 
 
-def _propose_next(finished: "Finished", picture: str, advice: Sequence[str], console: Console) -> None:
+def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
     """Print the commands that usually come after a run, and after failures what to do about them."""
     from roarbench.analysis.validity import has_checks
 
