@@ -66,7 +66,8 @@ class Estimator:
         cost: Of one image, or a function of the estimator and an image's number of features. None for controls and
             for the shared pass.
         papers: Where its base and its form were published, which may be nowhere: ().
-        neighbours: Whether it looks at what lies beside a feature: the columns of a table have no neighbours.
+        neighbours: Whether it looks at what lies beside a feature, or has one number for all channels: it says nothing
+            of a table, whose columns are the channels of one pixel.
         addable: It stands beside Random in any suite once it is asked for, though no suite names it.
         told: It is told what no image says, so that beating it is no aim.
         few_samples: The default of its `samples` is far from the method's limit, so tables show how many they are.

@@ -86,7 +86,7 @@ def test_a_cost_is_the_passes_that_are_counted(row, model, batch):
 @pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)
 def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
     found = explained(row, *columns())
-    assert (found.std(1) > 0).all()
+    assert (found.std(1) > 0).all(), "say neighbours=True: its map of a table says nothing"
 
 
 @pytest.mark.parametrize("row", [row for row in MAPPED if row.control and not row.told], ids=lambda row: row.id)
@@ -101,7 +101,8 @@ def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
     else:
         elsewhere = (found != changed).any(1)
         elsewhere[:, 6, 6] = False
-        assert row.neighbours == bool(elsewhere.any())
+        looks = bool(elsewhere.any()) or not explained(row, *columns()).std(1).any()  # one number for all columns
+        assert row.neighbours == looks, f"neighbours={looks}: see Estimator"
 
 
 def test_fingerprints_stay():
