@@ -5,6 +5,7 @@
 The pages keep their places, so that one link works in the repository and on the site.
 """
 
+import argparse
 import inspect
 import os
 import re
@@ -26,6 +27,8 @@ _LINK = re.compile(r"\]\(([^)#:]+)")
 
 def main() -> int:
     """Stage the pages and build the site; the exit code of Zensical."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
     stage(PAGES)
     command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict"]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}).returncode
