@@ -26,7 +26,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 120  # that a browser may take to print
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """One board of a report.
 
     Attributes:
@@ -118,12 +118,12 @@ def methods(view: SuiteView, board: BoardRecord) -> str:
     return " ".join(sentences)
 
 
-def _part(view: SuiteView, board: BoardRecord) -> Part:
+def _part(view: SuiteView, board: BoardRecord) -> ReportPart:
     table = view.table(SHOWN[board.protocol], board.unit)
     drawn = [
         (" ".join(filter(None, (row.name, row.detail))), figure(table, row.id)) for row in board.rows if not row.control
     ]
-    return Part(
+    return ReportPart(
         SHOWN[board.protocol].title, board, methods(view, board), [(name, found) for name, found in drawn if found]
     )
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Network(NamedTuple):
+class NetworkRecord(NamedTuple):
     """One network.
 
     Attributes:
@@ -16,12 +16,12 @@ class Network(NamedTuple):
 
 
 MODELS = {
-    "resnet8": Network("small.resnet8"),
-    "resnet-quick": Network("small.resnet_quick"),
-    "resnet-planted": Network("small.resnet_planted"),
-    "resnet18": Network("large.resnet18"),
-    "resnet50": Network("large.resnet50"),
-    "vit-quick": Network("modern.small_vit", drawn=True),
-    "convnext-quick": Network("modern.small_convnext", drawn=True),
-    "mlp": Network("small.multilayer_perceptron", drawn=True),
+    "resnet8": NetworkRecord("small.resnet8"),
+    "resnet-quick": NetworkRecord("small.resnet_quick"),
+    "resnet-planted": NetworkRecord("small.resnet_planted"),
+    "resnet18": NetworkRecord("large.resnet18"),
+    "resnet50": NetworkRecord("large.resnet50"),
+    "vit-quick": NetworkRecord("modern.small_vit", drawn=True),
+    "convnext-quick": NetworkRecord("modern.small_convnext", drawn=True),
+    "mlp": NetworkRecord("small.multilayer_perceptron", drawn=True),
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Bits, Floats, Point, Scores, digest_of
-from roarbench.stats.reference_spread import PRIORS, Curve, References, curves_of
+from roarbench.stats.reference_spread import PRIORS, ReferenceCurve, References, curves_of
 from roarbench.stats.spread import Spread, Trainings, can_vary
 
 # streams of chance, so that none depends on how much another one draws; 0 is that of the images
@@ -119,7 +119,7 @@ class _ReferenceDraws:
         true, whole = self._sizes(curve)
         return true.common * common + true.own * own, whole.common * common + whole.own * own
 
-    def _draw_sizes(self, curve: Curve) -> tuple[_Sizes, _Sizes]:
+    def _draw_sizes(self, curve: ReferenceCurve) -> tuple[_Sizes, _Sizes]:
         """Draw how large the part that rows share and the row's own are: true, and with the noise of finite images."""
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
@@ -128,7 +128,7 @@ class _ReferenceDraws:
         true = _Sizes.of(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
         return true, _Sizes.of(whole, np.maximum(own, least))
 
-    def _ratio(self, curve: Curve) -> Floats:
+    def _ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled one."""
         square, freedom = curve.square()
         pooled = self.spread.variance * np.maximum(self.whole, self.own)

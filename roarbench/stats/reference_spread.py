@@ -122,7 +122,7 @@ def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ReferenceCurve:
     """The answers of one explained row, averaged over the trainings on each reference.
 
     Attributes:
@@ -156,13 +156,14 @@ class Curve:
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
 
-def curves_of(board: Scores) -> dict[str, Curve]:
+def curves_of(board: Scores) -> dict[str, ReferenceCurve]:
     """Return the curves of all explained rows."""
     rows: dict[str, dict[float, list[str]]] = {}
     for (estimator, t), names in board.references.items():
         rows.setdefault(estimator, {})[t] = sorted(set(names))
     return {
-        name: Curve(board, name, dict(sorted(found.items())), row_digest(board, name)) for name, found in rows.items()
+        name: ReferenceCurve(board, name, dict(sorted(found.items())), row_digest(board, name))
+        for name, found in rows.items()
     }
 
 
@@ -194,7 +195,7 @@ def components(deviations: Floats) -> tuple[float, float, int]:
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor(curves: Iterable[Curve]) -> tuple[tuple[float, ...], Floats]:
+def _factor(curves: Iterable[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     """Return the levels that some row has with two references, and a root of the covariance of curves between them.
 
     A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
