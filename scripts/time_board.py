@@ -119,7 +119,7 @@ def first_view(estimators: int, folder: Path) -> None:
     os.environ |= {URL: default_url(folder), STORE: str(folder)}
     shown = AppTest.from_file(str(Path(leaderboard.__file__).parent / "app.py"), default_timeout=600).run()
     assert not shown.exception, shown.exception
-    assert any('class="board"' in str(part) for part in shown.get("html"))
+    assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
 
 
 def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
