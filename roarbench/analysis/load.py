@@ -156,8 +156,8 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     ]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
-    shared = {other.title: _done(with_entered(other, results), suite_results, results) for other in kin}
-    return any(own < theirs or (own and own == theirs and title in before) for title, theirs in shared.items())
+    shared = ((other.title, _done(with_entered(other, results), suite_results, results)) for other in kin)  # one by one
+    return any(own < theirs or (own and own == theirs and title in before) for title, theirs in shared)
 
 
 def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
