@@ -56,7 +56,8 @@ EVERY = "every control that asks no network"
         ("control", "", False, ""),
         ("control/2 yes/3 ≈/1", "", False, f"1 of 2 estimators beats {EVERY}. ROAR’s best, E2, is not among them."),
         ("control yes/3 ≈/1 </1", "", False, f"1 of 3 estimators beats {EVERY}. {BEST}"),
-        ("control yes/1 ≈/1", "", False, f"1 of 2 estimators beats {EVERY}."),  # one of ROAR's best does
+        ("control yes/1 ≈/1 </3", "", False, f"1 of 3 estimators beats {EVERY}."),  # one of ROAR's best does
+        ("control yes/1 ≈/1", "", False, f"1 of 2 estimators beats {EVERY}."),  # ROAR tells none apart
         ("control ≈/1 </2", "", False, f"None of 2 estimators beats {EVERY}."),  # nobody does
     ],
 )  # fmt: skip
