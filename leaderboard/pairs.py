@@ -86,12 +86,12 @@ def _counted(protocol: Protocol) -> tuple[str, str]:
 
 
 def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
-    counts = [_count(drawn, protocol, (name, t)) for name in (first, second)]
+    own, other = (_count(drawn, protocol, (name, t)) for name in (first, second))
     found = [(drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second)]
     assert found[0] and found[1], "asked only for points with results"
     sign = POINTS if protocol.order is Order.LERF else -POINTS
     over = found[0].minus(found[1])
-    return Level(t, *counts, drawn.estimate(Sample(sign * over.value, sign * over.draws)))
+    return Level(t, own, other, drawn.estimate(Sample(sign * over.value, sign * over.draws)))
 
 
 def _count(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:

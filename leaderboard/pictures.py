@@ -21,7 +21,7 @@ from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.curves import Bits
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings, RankingsStore
@@ -121,12 +121,12 @@ def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = I
     )
     if not own:
         return np.empty(0, np.int64), ""
-    cost = np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64)
+    cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))
     clean = [
         made.answers for point, made in results.by_estimator.get(CLEAN, ()) if point.cell.retrain == protocol.retrain
     ]
     known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
-    order = known[np.argsort(-cost[known], kind="stable")]
+    order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
     steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))
     return order[steps], RULE.format(known=len(known), count=len(steps))
 

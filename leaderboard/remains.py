@@ -10,7 +10,7 @@ from roarbench.estimators import BLUR
 from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.kernels.matching import matched, matching_ties, strata
 from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
-from roarbench.protocols import Protocol
+from roarbench.protocols.declaration import Protocol
 from roarbench.store.rankings import Rankings
 from roarbench.terms import SAME_CLASS, TEST_IDS, Order, Split, Unit
 
@@ -66,7 +66,8 @@ class Makes:
         values = np.mean(gone, axis=0).mean(1) * (len(_ANCHORS) - 1)
         low = np.minimum(values.astype(int), len(_ANCHORS) - 2)
         share = (values - low)[..., None]
-        return np.rint(_ANCHORS[low] * (1 - share) + _ANCHORS[low + 1] * share).astype(np.uint8)
+        colours: Bytes = np.rint(_ANCHORS[low] * (1 - share) + _ANCHORS[low + 1] * share).astype(np.uint8)
+        return colours
 
     @staticmethod
     def rgb(pixels: Bytes) -> Bytes:
@@ -102,7 +103,8 @@ def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
     for axis in (2, 3):
         starts = np.arange(0, change.shape[axis], side)
         sums, counts = np.add.reduceat(change, starts, axis), np.diff(np.append(starts, change.shape[axis]))
-        change = sums / counts.reshape(-1, *(1,) * (3 - axis)).astype(np.float32)
+        share = counts.reshape(-1, *(1,) * (3 - axis)).astype(np.float32)
+        change = (sums / share).astype(np.float32)
     return change
 
 

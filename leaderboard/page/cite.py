@@ -87,7 +87,7 @@ def bibtex(view: SuiteView) -> str:
 def changes(view: SuiteView, views: Views) -> list[str]:
     """Return in sentences what changed since the suite's last version; nothing of a first one."""
     suite = view.results.suite
-    before = VERSIONS.get((suite.name, suite.version - 1))
+    before = VERSIONS.get((suite.name, suite.version - 1)) if isinstance(suite.version, int) else None
     if not before:
         return []
     found = [*_design(before, suite), *_rows("New rows", suite, before), *_rows("No longer there", before, suite)]

@@ -79,4 +79,5 @@ def matched(
 def matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.int64]:
     """Return the order of equal places that `matched` takes, int64 (n, d), of images by their number in the split."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
-    return order[(np.arange(d) + images[:, None] * _TURN) % d]
+    found: NDArray[np.int64] = order[(np.arange(d) + images[:, None] * _TURN) % d]
+    return found

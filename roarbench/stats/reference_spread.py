@@ -118,7 +118,8 @@ def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     found = lgamma(both) - lgamma(PRIORS / 2) - own / 2 * np.log(PRIORS)
     found = (found - both * np.log1p(own * squares[:, None] / mean / PRIORS)).sum(0)
     likely: Floats = np.exp(found - found.max())
-    return likely / likely.sum()
+    shares: Floats = likely / likely.sum()
+    return shares
 
 
 @dataclass(frozen=True, eq=False)

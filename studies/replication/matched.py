@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def leading(made: Sequence[Board]) -> str:
 def half(scores: Scores, second: bool) -> Scores:
     """Return the answers to every other test image, as many in both halves."""
     kept = slice(int(second), scores.images // 2 * 2, 2)
-    correct = {point: np.ascontiguousarray(bits[:, kept]) for point, bits in scores.correct.items()}
+    correct: Any = {point: np.ascontiguousarray(bits[:, kept]) for point, bits in scores.correct.items()}
     return replace(scores, correct=correct, differences=scores.differences and half(scores.differences, second))
 
 
